@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -49,6 +50,9 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
     return lacking
 
 
+SKIP = "; that is 1 frame a line: line_skip=1 (--line-skip 1) leaves out the end of each line"
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -61,7 +65,21 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
         ({"nav_shape": 14, "sync_offset": -1}, "nav_shape 14 holds 14 frames, 12 are stored: 1 is blank"),
         ({"sync_offset": 5}, ""),
         ({"nav_shape": (3, 4), "roi": [1, 2]}, ""),
-        ({"nav_shape": (2, 4), "roi": [1, 2]}, "nav_shape 2,4 holds 8 frames, 12 are stored: 4 are left out"),
+        ({"nav_shape": (2, 5), "roi": [1, 2]}, f"nav_shape 2,5 holds 10 frames, 12 are stored: 2 are left out{SKIP}"),
+        ({"nav_shape": (3, 3)}, f"nav_shape 3,3 holds 9 frames, 12 are stored: 3 are left out{SKIP}"),
+        ({"nav_shape": (2, 2, 2)}, f"nav_shape 2,2,2 holds 8 frames, 12 are stored: 4 are left out{SKIP}"),
+        ({"nav_shape": (2, 4), "sync_offset": 1}, "nav_shape 2,4 holds 8 frames, 12 are stored: 3 are left out"),
+        ({"nav_shape": (3, 3), "line_skip": 1}, ""),
+        ({"nav_shape": (1, 11), "line_skip": 4}, ""),  # the end of the last line may be absent
+        ({"nav_shape": (2, 3), "line_skip": 2, "sync_offset": 2}, ""),
+        (
+            {"nav_shape": (3, 2), "line_skip": 1},
+            "nav_shape 3,2 holds 6 frames and 1 behind each line, 12 are stored: 3 are left out",
+        ),
+        (
+            {"nav_shape": (4, 3), "line_skip": 1},
+            "nav_shape 4,3 holds 12 frames and 1 behind each line, 12 are stored: 3 are blank",
+        ),
     ],
 )
 def test_scan_shapes_that_do_not_fit_what_is_stored(stack: Path, how: dict[str, Any], said: str) -> None:
@@ -79,6 +97,21 @@ def test_scan_shapes_that_do_not_fit_what_is_stored(stack: Path, how: dict[str, 
         warnings.simplefilter("error")
         again = pickle.loads(pickle.dumps(array))  # it was said
     np.testing.assert_array_equal(again[...], array[...])
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"line_skip": 1}, "the frames are one axis; give the scan without the frames to leave out, as nav_shape="),
+        ({"line_skip": -1, "nav_shape": (3, 3)}, "line_skip=-1: expected a number of frames, 0 or more"),
+        ({"line_skip": 1 << 40, "nav_shape": (3, 3)}, "expected a number of frames"),
+        ({"line_skip": 1, "nav_shape": (1 << 20, 1 << 20)}, "holds 1,099,511,627,776 frames, 12 are stored"),
+        ({"line_skip": "x"}, "line_skip='x': expected a whole number"),
+    ],
+)
+def test_lines_that_cannot_be_skipped(stack: Path, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(vfs.OptionError, match=re.escape(said)):
+        vfs.open(stack, allow_incomplete=True, **how)
 
 
 def test_a_scan_a_thousand_times_larger_is_refused(stack: Path) -> None:

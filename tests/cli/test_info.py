@@ -16,6 +16,7 @@ from tests.cli.support import mount_status, refused, run
 from vfs.cli import report, tables
 from vfs.cli.console import mounts_text
 from vfs.fuse.mounts import Found
+from vfs.testing.stack_writers import write_mrc
 from vfs.testing.writers import write_mib, write_npy
 
 SCREEN = 22  # lines, of the 24 of a terminal
@@ -371,3 +372,16 @@ def test_what_cannot_be_shown_is_listed(capsys: pytest.CaptureFixture[str], tmp_
         *(f"text{k}" for k in range(4)),
     }
     assert "snappy" in found["snappy"]
+
+
+def test_frames_in_an_order_of_their_own_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*arguments: object) -> str:
+        assert run("info", *arguments) == 0
+        return capsys.readouterr().out
+
+    path = write_mib(tmp_path, np.zeros((24, 8, 16), np.uint16), scan=(4, 5))
+    assert "    scan:" not in told(path, "--nav-shape", "4,6")
+    assert "    scan: 1 frame behind each line left out\n" in told(path, "--line-skip", "1")
+    (tmp_path / "run_info.txt").write_text("Scan - Size X = 6\nScan - Size Y = 4\nScan - Type = Serpentine\n")
+    movie = write_mrc(tmp_path, np.zeros((24, 8, 16), np.uint16), 6, name="run_movie.mrc")
+    assert "    scan: serpentine, as the _info.txt says\n" in told(movie)

@@ -125,3 +125,35 @@ def test_refused(tmp_path: Path) -> None:
     (tmp_path / "foreign.blo").write_bytes(b"something else" * 100)
     refuses(tmp_path / "foreign.blo", "foreign.blo", kind=vfs.UnknownFormatError)
     refuses(tmp_path / "foreign.blo", "begins with", format="blo", kind=vfs.FormatError)
+
+
+def test_lost_patterns_leave_their_positions_blank(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5, 5), "u1") | 1
+    path = write_blo(tmp_path, twin)
+    raw, record = path.read_bytes(), 6 + 25
+    first = len(raw) - 12 * record
+    lost = [2, 5, 6]
+    kept = [raw[first + k * record : first + (k + 1) * record] for k in range(12) if k not in lost]
+    path.write_bytes(raw[:first] + b"".join(kept))
+    twin.reshape(12, 25)[lost] = 0
+    found = opens_incomplete(path, "9 of 12 patterns are stored; the others are blank", counts={"frames_missing": 3})
+    same(found.main[...], twin)
+    # Numbers beyond the scan say nothing
+    path.write_bytes(raw[:first] + b"".join(kept[:-1]) + b"\xaa\x55" + struct.pack("<I", 99) + kept[-1][6:])
+    found = opens_incomplete(path, "9 of 12 patterns are stored", counts={"frames_missing": 3})
+    same(found.main[2, 1:], np.zeros((3, 5, 5), "u1"))
+
+
+@pytest.mark.filterwarnings("ignore::vfs.errors.IncompleteWarning")
+def test_skipped_patterns_are_not_in_the_preview(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5, 5), "u1")
+    path = write_blo(tmp_path, twin)
+    raw = bytearray(path.read_bytes())
+    raw[24:28] = struct.pack("<HH", 3, 3)  # the scan has 3 columns and a pattern more a row
+    path.write_bytes(raw)
+    hint = "3 are left out; that is 1 frame a line: line_skip=1 (--line-skip 1) leaves out the end of each line"
+    opens_incomplete(path, hint, counts={"frames_left_out": 3})
+    group = vfs.open_group(path, line_skip=1)
+    same(group["data"][...], twin[:, :3])
+    same(group["frame_number"][...], np.arange(12, dtype="u4").reshape(3, 4)[:, :3])
+    same(group["virtual_bright_field"][...], np.arange(9, dtype="u1").reshape(3, 3))

@@ -4,9 +4,11 @@ stamps, and garbled headers.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import BACKENDS, arranged, incomplete, one_line, warned
+from tests.formats.frame_checks import BACKENDS, arranged, incomplete, one_line, same, warned
+from vfs.cli.describe import describe
 from vfs.errors import (
     DecodeError,
     FormatError,
@@ -737,3 +740,102 @@ def test_what_a_stopped_scan_lacks_counts_once_in_any_scan_shape(tmp_path: Path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", vfs.IncompleteWarning)
             assert vfs.open(path, nav_shape=nav).group.attrs["vfs"].get("incomplete", {}) == counts
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_frames_recorded_while_the_beam_returned(tmp_path: Path, said: bool) -> None:
+    """One more frame a line than the scan has columns: left out where the .hdr says so, else by `line_skip`."""
+    twin = make(40)
+    path = write_mib(tmp_path, twin, scan=(5, 7), frames_per_file=16)
+    shown = twin.reshape(5, 8, *twin.shape[1:])[:, :7]
+    if said:
+        path.write_text(path.read_text().replace("ScanX", "LineSkip:\t1\nScanX"))
+        array = vfs.open(path)
+        same(vfs.open(path, nav_shape=(5, 8))[...], twin.reshape(5, 8, *twin.shape[1:]))
+    else:
+        hint = "5 are left out; that is 1 frame a line: line_skip=1 (--line-skip 1) leaves out the end of each line"
+        same(warned(path, f"says a scan of 5 × 7, 40 frames are stored: {hint}")[...], twin[:35].reshape(shown.shape))
+        array = vfs.open(path, line_skip=1)
+    same(array[...], shown)
+    assert "incomplete" not in array.group.attrs["vfs"]
+    same(pickle.loads(pickle.dumps(array))[...], shown)
+    same(np.asarray(array.zarr()[1:, 2:5]), shown[1:, 2:5])
+    sums = array.reduce(sum=vfs.Sum(), each=vfs.Masks(np.ones((1, *twin.shape[1:]))))
+    same(sums["sum"].data.astype("f8"), shown.sum((0, 1), dtype="f8"))
+    same(sums["each"].data.astype("f8").reshape(5, 7), shown.sum((2, 3), dtype="f8"))
+    stamps = array.group["timestamp"][...]
+    assert np.diff(stamps[:, 0]).tolist() == [8_000_000] * 4  # ns; a millisecond a frame
+    for explicit in (False, True):
+        description = tmp_path / f"{explicit}.vfs.json"
+        description.write_text(json.dumps(describe(set_of(array.group), tmp_path, explicit=explicit)))
+        same(vfs.open(description)[...], shown)
+
+
+@pytest.mark.parametrize(
+    ("stored", "says", "shape", "said"),
+    [
+        (35, "LineSkip:\t1\nScanX", (5, 7), ""),  # they were not recorded
+        (39, "LineSkip:\t1\nScanX", (5, 7), ""),  # nor behind the last line
+        (20, "LineSkip:\t1\nScanX", (5, 7), "says 40 frames, 20 are stored: the last 20 are missing"),
+        (43, "LineSkip:\t1\nScanX", (5, 7), "3 are left out"),
+        (37, "ScanX", (5, 7), "37 frames are stored: 2 are left out"),
+    ],
+)
+def test_lines_of_which_others_were_recorded(
+    tmp_path: Path, stored: int, says: str, shape: tuple[int, int], said: str
+) -> None:
+    twin = make(stored)
+    path = write_mib(tmp_path, twin, scan=(5, 7))
+    path.write_text(re.sub("Frames in Acq.*", "", path.read_text()).replace("ScanX", says))
+    array = warned(path, said) if said else vfs.open(path)
+    skip = 0 if stored in (35, 37) else 1
+    same(array[...], scanned(twin, (5, 7 + skip))[:, :7])
+
+
+@pytest.mark.parametrize(("stored", "shape"), [(40, (40,)), (37, (5, 7)), (42, (42,)), (35, (5, 7))])
+def test_triggers_that_say_fewer_frames_than_are_stored(tmp_path: Path, stored: int, shape: tuple[int, ...]) -> None:
+    twin = make(stored)
+    path = write_mib(tmp_path, twin, per_trigger=7)
+    text = path.read_text()
+    assert f"Frames in Acquisition (Number):\t{stored}" in text
+    path.write_text(text.replace(f"Acquisition (Number):\t{stored}", "Acquisition (Number):\t35"))
+    said = {
+        40: "says 35 frames, 40 are stored: all are shown, along one axis; that is 1 frame a line: nav_shape=(5,7), ",
+        37: "says a scan of 5 × 7, 37 frames are stored: 2 are left out",
+        42: "says 35 frames, 42 are stored: all are shown, along one axis",
+    }
+    array = warned(path, said[stored]) if stored in said else vfs.open(path)
+    same(array[...], twin[: math.prod(shape)].reshape(*shape, *twin.shape[1:]))
+    same(vfs.open(path, nav_shape=(stored,))[...], twin)  # nothing is left to say
+
+
+@pytest.mark.parametrize("per_file", [None, 12])
+@pytest.mark.parametrize("lost", [(5,), (4, 5, 6), (1, 9, 21), (22,)])
+def test_frames_lost_within_a_file(tmp_path: Path, lost: tuple[int, ...], per_file: int | None) -> None:
+    """Their numbers are missing in the frame headers; later frames stay where they belong."""
+    twin = make(24)
+    path = write_mib(tmp_path, twin, scan=(4, 6), frames_per_file=per_file)
+    kept = np.setdiff1d(np.arange(24), lost)
+    record = 384 + twin[0].nbytes
+    for k, file in enumerate(sorted(tmp_path.glob("*.mib"))):
+        held = file.read_bytes()
+        first = k * (per_file or 0)
+        here = [n - first for n in kept.tolist() if 0 <= n - first < len(held) // record]
+        file.write_bytes(b"".join(held[n * record : (n + 1) * record] for n in here))
+    twin[list(lost)] = 0
+    array = warned(path, "by the numbers in its frame headers, ", "blank")
+    same(array[...], twin.reshape(4, 6, *twin.shape[1:]))
+    assert array.group.attrs["vfs"]["incomplete"] == {"frames_missing": len(lost)}
+    assert (array.group["timestamp"][...] > 0).ravel().tolist() == (~np.isin(np.arange(24), lost)).tolist()
+
+
+@pytest.mark.parametrize("numbers", [range(2, 20, 2), [1, 1, 2, 2, 3, 3, 4, 4, 5], [1, 2, 3, 2, 1, 6, 7, 8, 11]])
+def test_numbers_that_do_not_count_frames(tmp_path: Path, numbers: Any) -> None:
+    twin = make(9)
+    path = write_mib(tmp_path, twin)
+    file, record = tmp_path / "scan.mib", 384 + twin[0].nbytes
+    raw = bytearray(file.read_bytes())
+    for k, number in enumerate(numbers):
+        raw[k * record + 4 : k * record + 10] = b"%06d" % number
+    file.write_bytes(raw)
+    same(vfs.open(path)[...], twin)

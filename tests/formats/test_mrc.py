@@ -123,34 +123,6 @@ def test_a_packed_file_that_claims_more_than_memory_holds(tmp_path: Path) -> Non
     assert caught.value.errno == errno.ENOMEM
 
 
-def test_movies_know_their_scan(tmp_path: Path) -> None:
-    twin = frames_of((6, 4, 5), "u2")
-    path = write_mrc(tmp_path, twin, 6, ispg=1, name="run_movie.mrc")
-    info = tmp_path / "run_info.txt"
-    info.write_text("Scan - Size X   = 3\nScan - Size Y   = 2\nCamera Name = DESim\n")
-    array = vfs.open(path)
-    same(array[...], twin.reshape(2, 3, 4, 5))
-    assert array.attrs["info"]["Camera Name"] == "DESim"
-    info.write_text("Scan - Size X = 30\nScan - Size Y = 20\nScan - ROI Size X = 2\nScan - ROI Size Y = 3\n")
-    assert vfs.open(path).shape == (3, 2, 4, 5)
-    info.write_text("Scan - Size X = 7\nScan - Size Y = 7\n")
-    (tmp_path / "run_scan_coordinates.csv").write_text("0,0\n0,2\n5,5\n")
-    group = vfs.open_group(path)
-    assert group.main.dims == ("frame", "y", "x")
-    assert group["scan_coordinates"][...].tolist() == [[0, 0], [0, 2], [5, 5]]
-    (tmp_path / "run_scan_coordinates.csv").write_text("0,0\nx,2\n5,5\n")
-    with pytest.raises(vfs.SourceError, match="two numbers"):
-        vfs.open_group(path)["scan_coordinates"][...]
-
-
-def test_a_packed_movie_knows_its_scan(tmp_path: Path) -> None:
-    twin = frames_of((6, 4, 5), "u2")
-    # Its content says that it is packed
-    path = write_mrc(tmp_path, twin, 6, name="run_movie.mrc.gz").rename(tmp_path / "run_movie.mrc")
-    (tmp_path / "run_info.txt").write_text("Scan - Size X = 3\nScan - Size Y = 2\n")
-    same(vfs.open(path, format="mrc")[...], twin.reshape(2, 3, 4, 5))
-
-
 @pytest.mark.parametrize("mode", [6, 101])
 def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
     twin = frames_of((4, 5, 6), "u2" if mode == 6 else "u1") & 15
@@ -230,6 +202,8 @@ def test_real_files(oracle: dict[str, Any]) -> None:
         for file, array in entry["arrays"].items():
             path = next(SHARED / f for f in entry["files"] if f.endswith(file))
             for backend in ("mmap", "buffered"):
-                assert same_values(vfs.open(path, backend=backend)[...].reshape(array["shape"]), array), (name, file)
+                recorded = {"nav_shape": array["shape"][0]} if name == "mrc/de_Custom" else {}  # not at their positions
+                got = vfs.open(path, backend=backend, **recorded)[...]
+                assert same_values(got.reshape(array["shape"]), array), (name, file)
             seen += 1
     assert seen

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import vfs
 from tests.conftest import SHARED, same_values
@@ -20,6 +23,7 @@ from tests.formats.frame_checks import (
     warned,
 )
 from tests.formats.sets import tvips_set
+from vfs.model.layout.scan_order import placed
 from vfs.testing.frame_writers import write_tvips
 
 
@@ -78,11 +82,82 @@ def test_only_a_row(tmp_path: Path) -> None:
     same(vfs.open(write_tvips(tmp_path, frames, scan=(1, 5), scan_start=1))[...], frames[1:].reshape(1, 5, 2, 3))
 
 
-def test_positions_that_are_no_scan_by_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("per_file", [None, 7, 1])
+@pytest.mark.parametrize("lost", [(5,), (3,), (4, 5, 6, 7), (5, 9, 10, 19), (22, 23)])
+@pytest.mark.parametrize("scan", ["position", "rotator"])
+def test_lost_frames_leave_their_places_blank(
+    tmp_path: Path, lost: tuple[int, ...], per_file: int | None, scan: str
+) -> None:
+    """The camera lost frames: the later ones stay in their places."""
+    shape = (5, 5) if scan == "rotator" else (6, 4)
+    twin = frames_of((math.prod(shape), 2, 3), "u1") | 1
+    kept = np.setdiff1d(np.arange(len(twin)), lost)
+    places = np.stack(np.divmod(kept, shape[1]), axis=1)
+    path = write_tvips(tmp_path, twin[kept], scan=shape, positions=places, frames_per_file=per_file)
+    # The counter in the headers counts stored frames: no file is missing
+    twin[list(lost)] = 0
+    if 23 in lost and scan == "position":  # a last row that was not finished is left out
+        same(warned(path, "its 2 frames are left out")[...], twin[:20].reshape(5, 4, 2, 3))
+        return
+    with pytest.warns(vfs.IncompleteWarning, match=rf"{len(lost)} of {shape[0]} × {shape[1]} scan positions ha"):
+        group = vfs.open_group(path, scan=scan)
+    same(group.main[...], twin.reshape(*shape, 2, 3))
+    same(group.main.valid, ~np.isin(np.arange(len(twin)), lost).reshape(shape))
+    assert group.attrs["vfs"]["incomplete"] == {"frames_missing": len(lost)}
+    columns = np.broadcast_to(np.arange(shape[1], dtype="f4"), shape)
+    same(group["scan_position_x"][...], np.where(group.main.valid, columns, np.float32(0)))
+
+
+@given(data=st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_few_headers_tell_where_frames_were_lost(data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 400))
+    places = np.array(sorted(data.draw(st.sets(st.integers(0, 500), min_size=count // 3 + 1, max_size=count))))
+    frames = np.arange(len(places))
+    read: list[int] = []
+
+    def flat(numbers: np.ndarray) -> np.ndarray:
+        read.extend(numbers.tolist())
+        return places[numbers]
+
+    same(placed(flat, frames, look=4), places)
+    assert len(read) == len(set(read))
+    jumps = np.count_nonzero(np.diff(places) != 1)
+    assert len(read) <= 4 + jumps * math.ceil(math.log2(len(places) + 1))
+    assert placed(lambda numbers: places[::-1][numbers], frames, look=4) is None or len(places) == 1
+
+
+def test_scans_that_do_not_go_row_by_row(tmp_path: Path) -> None:
+    """Winding, with one position visited twice: each frame is where its header says."""
+    y, x = np.mgrid[:3, :4]
+    x[1] = x[1, ::-1]
+    places = np.stack([y.ravel(), x.ravel()], axis=1)
+    twin = frames_of((12, 2, 3), "u1")
+    shown = np.empty((3, 4, 2, 3), "u1")
+    shown[y.ravel(), x.ravel()] = twin
+    path = write_tvips(tmp_path, twin, scan=(3, 4), positions=places)
+    same(vfs.open(path)[...], shown)
+    same(vfs.open(path, nav_shape=12)[...], twin)  # as they were recorded
+    same(vfs.open(path, nav_shape=(3, 4), roi=[4, 7])[...], shown.reshape(12, 2, 3)[[4, 7]])
+    places[6] = places[5]
+    shown[y.ravel()[5], x.ravel()[5]] = twin[6]
+    shown[y.ravel()[6], x.ravel()[6]] = 0
+    path = write_tvips(tmp_path, twin, scan=(3, 4), positions=places, name="twice")
+    array = warned(path, "1 of 3 × 4 scan positions has no frame", "1 frame has the position of a later one")
+    same(array[...], shown)
+
+
+def test_what_is_recorded_after_the_scan_is_no_row_of_it(tmp_path: Path) -> None:
+    twin = frames_of((2 + 12 + 9, 2, 3), "u1")
+    path = write_tvips(tmp_path, twin, scan=(3, 4), scan_start=2)
+    same(vfs.open(path)[...], twin[2:14].reshape(3, 4, 2, 3))
+
+
+def test_positions_that_are_of_no_scan(tmp_path: Path) -> None:
     path = write_tvips(tmp_path, frames_of((12, 2, 3), "u1"), scan=(3, 4))
     at = 256 + 4 * (108 + 6) + 68  # the frame after the first row
     raw = bytearray(path.read_bytes())
-    raw[at : at + 8] = struct.pack("<2f", 3, 1)  # winding: goes back along the row
+    raw[at : at + 8] = struct.pack("<2f", 900, 800)
     path.write_bytes(raw)
     assert vfs.open(path).shape == (12, 2, 3)
     assert vfs.open(path).attrs["scan_from"] is None

@@ -255,7 +255,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     if not np.array_equal(layout.pieces, whole_frame(layout.sig_shape)):
         made["pieces"] = [_piece(row.tolist(), len(layout.sig_shape)) for row in layout.pieces]
     whole = not (stream[:, :2] % stride).any()
-    if layout.chosen is None and not whole:
+    if layout.in_order and not whole:
         ends = stream[:, 1]
         follow = (
             len(stream) > 0
@@ -279,7 +279,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     entries = np.stack(
         [stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1
     )
-    if layout.chosen is not None:
+    if not layout.in_order:
         entries = _one_by_one(dataset, layout)
     if len(entries) > MOST_ENTRIES:
         raise OptionError(
@@ -293,7 +293,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     made |= {
         "first": _one_or_all(entries[:, 1]),
         "per_file": counts.tolist(),
-        "sync_offset": 0 if layout.chosen is not None else layout.offset,
+        "sync_offset": layout.offset if layout.in_order else 0,
     }
     if not np.array_equal(entries[:, 3], np.cumsum(counts) - counts):
         made["first_frame"] = entries[:, 3].tolist()
@@ -319,18 +319,17 @@ def _piece(row: Sequence[int], k: int) -> dict[str, Any]:
 
 
 def _one_by_one(dataset: StoredArray, layout: FrameLayout) -> np.ndarray:
-    """Return an entry for each frame of `layout.chosen` that is stored.
+    """Return an entry for each position of a layout that shows a stored frame.
 
     Returns: int64[n, 4], (file, first byte, 1, position).
     """
-    assert layout.chosen is not None
-    places = layout.locate(np.arange(len(layout.chosen)))
+    places = layout.locate(np.arange(math.prod(layout.shape[: len(layout.shape) - len(layout.sig_shape)])))
     position = np.flatnonzero(places[:, 0] >= 0)
     file, byte, left = places[position].T
     if (left < layout.stride - layout.header).any() or (byte < layout.header).any():
         raise OptionError(
-            f"{dataset.path}: chosen frames that run across files have no explicit description; only the short one can"
-            " be written"
+            f"{dataset.path}: frames in an order of their own that run across files have no explicit description; only"
+            " the short one can be written"
         )
     return np.stack([file, byte - layout.header, np.ones_like(byte), position], axis=1)
 

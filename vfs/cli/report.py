@@ -294,13 +294,18 @@ def single_value(array: ArrayReader) -> Any:
 
 
 def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Iterator[str]:
-    """Yield lines about an array: calibration, number of frames not stored, chunks, warnings.
+    """Yield lines about an array: calibration, order of frames in the scan, number of frames not stored, chunks,
+    warnings.
 
     Chunks are described for the main array, and for others that have several chunks.
     """
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
+    if main and (order := array.dataset.layout.order):
+        said = array.attrs.get("scan_order", "each frame is at the position in its header")
+        skipped = f"{count(order.line_skip, 'frame')} behind each line left out"
+        yield from _paragraph(f"scan: {skipped if order.line_skip else said}", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield (

@@ -8,6 +8,7 @@ scan of square diffraction patterns, 8 bit (version 1.2) or 16 bit (version 1.3)
     record: AA 55 | frame number, 4 bytes | pattern, DP_SZ × DP_SZ pixels
 
 A scan that was stopped has fewer records than NY × NX: the other patterns read as 0, with a warning.
+So do lost ones, which the frame numbers tell: later patterns stay at their positions.
 The preview image that the instrument stored is the companion `virtual_bright_field`. The magic
 number shows the byte order.
 """
@@ -26,6 +27,7 @@ from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout.scan_order import numbered_runs, surplus
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
@@ -51,6 +53,7 @@ HEADER = np.dtype(
     ]
 )
 _MARK = 6  # bytes before every pattern
+_LOOK = 256  # patterns whose numbers are read in any case where some were lost
 _MOST_NOTE = 1 << 20  # bytes of free text that are read
 
 
@@ -140,8 +143,15 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
             f" {max(room, 0):,} bytes of preview before them"
         )
+    ahead, begin, counts = _runs(path, order, first, record, stored, nx * ny).T
     layout = FrameLayout.of(
-        (side, side), [stored], word_bytes=dtype.itemsize, file_header=first, frame_header=_MARK
+        (side, side),
+        counts,
+        word_bytes=dtype.itemsize,
+        file_header=first + ahead * record,
+        frame_header=_MARK,
+        first=begin,
+        files=np.zeros_like(begin),
     ).arranged((ny, nx))
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
     attrs["beam_energy_kV"] = int(header["beam_energy"]) / 1000
@@ -175,6 +185,24 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     return [altered(one, absent=absent) for one in found] if absent else found
 
 
+def _runs(path: str, order: str, first: int, record: int, stored: int, positions: int) -> np.ndarray:
+    """Find patterns that were lost, by the frame numbers: int64[r, 3], see `vfs.model.layout.scan_order`.
+
+    Numbers that do not grow, or go beyond the scan, tell nothing.
+    """
+    whole = np.array([[0, 0, stored]])
+
+    def numbers(frames: np.ndarray) -> np.ndarray:
+        read = (read_at(path, 4, first + 2 + frame * record) for frame in frames.tolist())
+        return np.frombuffer(b"".join(read), f"{order}u4").astype(np.int64)
+
+    start, last = numbers(np.array([0, stored - 1])).tolist()
+    if not stored <= last - start < positions:
+        return whole
+    found = numbered_runs(lambda frames: numbers(frames) - start, stored, _LOOK)
+    return whole if found is None else found
+
+
 def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:
     """Compare the scan in the header with the stored patterns.
 
@@ -197,7 +225,7 @@ def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[A
     if stored > wanted:
         said = (
             f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored;"
-            f" {stored - wanted:,} are left out"
+            f" {stored - wanted:,} are left out{surplus(scan, stored)}"
         )
         return (Absence(said, counts={"frames_left_out": stored - wanted}),)
     return ()

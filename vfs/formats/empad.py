@@ -29,6 +29,7 @@ from vfs.formats import Format
 from vfs.formats.headers import natural, parse_xml, read_side_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 _SIDE = 128  # pixels
@@ -284,6 +285,7 @@ def _absences(
     )
     if nav in scans:
         return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost),)
+    said += "" if rest else next(filter(None, (surplus(scan, stored, shown=False) for scan in scans)), "")
     kind = TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError
     return (Absence(said, kind, "takes these as one axis", lost),)
 

@@ -24,6 +24,7 @@ from vfs.formats.headers import dtype_option, shape_option
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
@@ -233,6 +234,7 @@ def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, .
     said = f"{path}: shape {','.join(map(str, shape))} holds {shown:,} frames, {stored:,} are stored"
     if shown > stored:
         return (Absence(said, OptionError, "shows the others as blank", {"frames_missing": shown - stored}),)
+    said += surplus(shape[:-2], stored)
     return (Absence(said, OptionError, "leaves the others out", {"frames_left_out": stored - shown}),)
 
 

@@ -116,9 +116,7 @@ class ChunkPlan:
 def _layout_of(array: ArrayReader) -> FrameLayout | None:
     """Return the layout of frames that differ only in where they begin and that kernels put into place, else None."""
     layout = array.dataset.layout.frames
-    fitting = (
-        layout is not None and layout.periodic and layout.chosen is None and array.direct and not array.accumulates
-    )
+    fitting = layout is not None and layout.periodic and layout.in_order and array.direct and not array.accumulates
     return layout if fitting else None
 
 

@@ -367,7 +367,8 @@ def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[Stored
 def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray]:
     """Return the arrays as they are shown, by path.
 
-    The main array, and companions with the same scan, get the scan shape, offset and selection of the options.
+    The main array, and companions with the same scan, get the scan shape, offset, skipped frames and
+    selection of the options.
     """
     main, nav = stored.main, stored.main.nav_ndim
     scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape")
@@ -375,8 +376,13 @@ def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray
     def goes_along(dataset: StoredArray) -> bool:
         return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]
 
-    how = scan, options.sync_offset, options.roi
-    return {one.path: one.arranged(*how) if one is main or goes_along(one) else one for one in stored.datasets}
+    def skipped(one: StoredArray) -> int:  # a virtual image has no values for skipped frames
+        return options.line_skip if one.layout.stored_frames(nav) == main.layout.stored_frames(nav) else 0
+
+    how, skip = (scan, options.sync_offset, options.roi), options.line_skip
+    arranged = [one for one in stored.datasets if one is main or goes_along(one)]
+    shown = {one.path: one.arranged(*how, skip and skipped(one)) for one in arranged}
+    return {one.path: shown.get(one.path, one) for one in stored.datasets}
 
 
 def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:
@@ -435,7 +441,8 @@ def _attributes(
     for absence in absent:
         counts.update(absence.counts)
     made = {"vfs": {"format": options.format, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}}
-    as_stored = options.array is None and options.nav_shape is None and options.roi is None and options.sync_offset == 0
+    arranged = options.nav_shape is not None or options.roi is not None or options.sync_offset or options.line_skip
+    as_stored = options.array is None and not arranged
     return made | dict(stored.main.group_attrs) if as_stored else made
 
 

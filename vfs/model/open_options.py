@@ -104,6 +104,16 @@ class OpenOptions:
     sync_offset: int = option(
         0, "Skip N frames at the start; if negative, put -N blank frames first.", "N", scope="one set"
     )
+    line_skip: int = option(
+        0,
+        "Leave out the N frames behind each line of the scan that were recorded while the beam returned.",
+        "N",
+        more=(
+            "`nav_shape` is the scan without them. Frames that the files themselves say to skip are left out without"
+            " it."
+        ),
+        scope="one set",
+    )
     roi: Any = option(
         None,
         "Show only these frames, given as a mask over the scan or a list of positions.",

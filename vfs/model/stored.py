@@ -23,6 +23,7 @@ from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsE
 from vfs.model import calibration
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import Layout, altered, whole_frame
+from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
 
 T = TypeVar("T")
@@ -163,6 +164,7 @@ class Absence:
         files: paths of files that are missing, as far as their names are known.
         main: True where the main array is absent: `vfs.open` fails, `vfs.open_group` shows the others
             with a warning.
+        arrangement: True if all frames are shown and only their places in a scan are in doubt.
     """
 
     said: str
@@ -171,6 +173,7 @@ class Absence:
     counts: Mapping[str, int] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     main: bool = False
+    arrangement: bool = False
 
     @property
     def of_scan(self) -> bool:
@@ -178,9 +181,8 @@ class Absence:
 
         Another `nav_shape` may mend that.
         """
-        return (
-            self.refused is None and bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
-        )
+        counted = bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
+        return self.refused is None and (counted or self.arrangement)
 
 
 def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
@@ -299,7 +301,11 @@ class StoredArray:
         return self.layout.blank(box, self.nav_ndim)
 
     def arranged(
-        self, nav_shape: tuple[int, ...] | None = None, sync_offset: int = 0, roi: np.ndarray | None = None
+        self,
+        nav_shape: tuple[int, ...] | None = None,
+        sync_offset: int = 0,
+        roi: np.ndarray | None = None,
+        line_skip: int = 0,
     ) -> StoredArray:
         """Show the same frames as another scan.
 
@@ -311,15 +317,17 @@ class StoredArray:
             roi: bool[nav_shape], or int64[m] flat scan positions. The navigation axes become one
                 flat axis of these frames; those of a mask are in C order. If the array shows a
                 selection already, `roi` selects from that.
+            line_skip: frames behind each line of the scan (its last axis) that are left out.
 
         Raises:
             OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
         """
-        if nav_shape is None and sync_offset == 0 and roi is None:
+        if nav_shape is None and sync_offset == 0 and roi is None and line_skip == 0:
             return self
         if self.nav_ndim == 0:
             raise OptionError(
-                f"nav_shape, sync_offset and roi do not apply: {self.path} has no navigation axes (shape {self.shape})"
+                f"nav_shape, sync_offset and roi do not apply, nor does line_skip: {self.path} has no navigation axes"
+                f" (shape {self.shape})"
             )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
         if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
@@ -330,27 +338,32 @@ class StoredArray:
             sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
         except TypeError:
             raise OptionError(f"sync_offset={sync_offset!r}: expected a number of frames") from None
+        if line_skip:
+            self._skippable(nav, line_skip)
         chosen = None if roi is None else flat_positions(roi, nav)
-        if self.chosen is not None and (nav_shape is not None or sync_offset):
-            raise OptionError("nav_shape and sync_offset do not apply to an array that was opened with roi=")
+        if self.chosen is not None and (nav_shape is not None or sync_offset or line_skip):
+            raise OptionError("nav_shape, sync_offset and line_skip do not apply to an array that was opened with roi=")
         shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
         scan, total = (None, None) if chosen is None else (nav, chosen)
         if self.chosen is not None and chosen is not None:
             scan, total = self.scan, self.chosen[chosen]
-        layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim)
+        layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim, line_skip)
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
         attrs = self._still_calibrated(None if chosen is not None else nav, sync_offset)
-        if nav_shape is not None:
-            unequal = self._unequal(nav, sync_offset)
-            said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
-            absent = tuple(one for one in absent if not one.of_scan or not one.counts.keys() <= said_by_it) + (
-                (unequal,) if unequal else ()
-            )
+        if line_skip or (nav_shape is not None and layout.order is None):
+            absent = self._absent_of(self._unequal(nav, sync_offset, line_skip), line_skip)
         more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
+
+    def along_one_axis(self) -> StoredArray:
+        """Return an array of frames with all scan positions along one axis, in their order."""
+        assert self.layout.frames is not None
+        layout, sig = self.layout.frames.along_one_axis(), self.nav_ndim
+        dims, block = nav_dims(1) + self.dims[sig:], (1, *self.block[sig:]) if self.block else ()
+        return altered(self, layout=layout, shape=layout.shape, dims=dims, nav_ndim=1, block=block)
 
     def calibrated(self) -> StoredArray:
         """Return the array with an attribute `calibration` in which every axis has the same entries.
@@ -377,16 +390,56 @@ class StoredArray:
             "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset),
         }
 
-    def _unequal(self, nav: tuple[int, ...], sync_offset: int) -> Absence | None:
+    def _absent_of(self, unequal: Absence | None, line_skip: int) -> tuple[Absence, ...]:
+        """Return the absences of this array shown as another scan, of which `unequal` is said."""
+        said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
+        kept = [one for one in self.absent if not one.of_scan or not one.counts.keys() <= said_by_it]
+        if line_skip:  # it says which frames are left out
+            kept = [one for one in kept if one.counts.keys() != {"frames_left_out"}]
+        return (*kept, *((unequal,) if unequal else ()))
+
+    def _skippable(self, nav: tuple[int, ...], line_skip: int) -> None:
+        """Check that frames can be left out behind each line of a scan.
+
+        Raises:
+            OptionError: the number is negative or absurd, there are no lines, or the files say where each frame is.
+        """
+        if not isinstance(line_skip, int | np.integer) or not 0 < line_skip < 1 << 31:
+            raise OptionError(f"line_skip={line_skip!r}: expected a number of frames, 0 or more")
+        if len(nav) < 2:
+            raise OptionError(
+                f"line_skip={line_skip}: the frames are one axis; give the scan without the frames to leave out, as"
+                " nav_shape=LINES,COLUMNS"
+            )
+        order = self.layout.order
+        if order is not None and order.shape == nav and not order.line_skip:
+            raise OptionError(
+                f"line_skip={line_skip}: does not apply, since the files say the scan position of each frame; with"
+                " another nav_shape, frames are in the order in which they were recorded"
+            )
+        if math.prod(nav) > _MOST_BLANK * max(1, self.layout.stored_frames(self.nav_ndim)):
+            raise OptionError(f"line_skip={line_skip}: {self._scan_said(nav, 0)}")
+
+    def _scan_said(self, nav: tuple[int, ...], line_skip: int) -> str:
+        """Return words that compare a scan with the stored frames."""
+        stored, shown = self.layout.stored_frames(self.nav_ndim), math.prod(nav)
+        each = f" and {line_skip:,} behind each line" if line_skip else ""
+        shape = ",".join(map(str, nav))
+        return f"{self._named}: nav_shape {shape} holds {shown:,} frames{each}, {stored:,} are stored"
+
+    def _unequal(self, nav: tuple[int, ...], sync_offset: int, line_skip: int) -> Absence | None:
         """Report the frames that a scan shape leaves out or shows blank; None if it fits the stored frames.
 
-        Frames that `sync_offset` skips or adds do not count.
+        Frames that `sync_offset` skips or adds do not count, nor do those that `line_skip` leaves
+        out. The last line may lack these.
         """
         stored = self.layout.stored_frames(self.nav_ndim)
         shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
-        said = f"{self._named}: nav_shape {','.join(map(str, nav))} holds {shown:,} frames, {stored:,} are stored"
-        if shown > most:
-            blank = shown - most
+        lines, left = divmod(most, nav[-1] + line_skip) if line_skip else (0, most)
+        held = lines * nav[-1] + (min(left, nav[-1]) if line_skip else left)
+        said = self._scan_said(nav, line_skip)
+        if shown > held:
+            blank = shown - held
             beyond = shown > _MOST_BLANK * max(1, stored)
             return Absence(
                 f"{said}: {_are(blank)} blank",
@@ -394,8 +447,10 @@ class StoredArray:
                 "shows them so",
                 {"frames_missing": blank},
             )
-        if shown < least:
-            return Absence(f"{said}: {_are(least - shown)} left out", counts={"frames_left_out": least - shown})
+        more = least - shown - shown // nav[-1] * line_skip
+        if more > 0:
+            hint = "" if line_skip else surplus(nav, least)
+            return Absence(f"{said}: {_are(more)} left out{hint}", counts={"frames_left_out": more})
         return None
 
     @property

@@ -112,7 +112,7 @@ def source_of(
     if chosen is not None:
         flat = altered(dataset.arranged(roi=chosen), path=f"selected frames of {dataset.path}")
     elif dataset.nav_ndim > 1:
-        flat = altered(dataset.arranged(nav_shape=(len(stored),)), path=f"frames of {dataset.path}")
+        flat = altered(dataset.along_one_axis(), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
     return _Frames(reader, stored, rows, in_place, turned, patches, tile_bytes, tile_frames)
 

@@ -18,7 +18,7 @@ def same(got: np.ndarray, twin: np.ndarray) -> None:
 
 
 def check_arranged(opened: Callable[..., VirtualArray], frames: np.ndarray, blank: np.ndarray) -> None:
-    """Check nav_shape, sync_offset in both directions, and roi.
+    """Check nav_shape, sync_offset in both directions, roi, and line_skip.
 
     Args:
         opened: opens the array with these options.
@@ -39,3 +39,12 @@ def check_arranged(opened: Callable[..., VirtualArray], frames: np.ndarray, blan
     same(opened(nav_shape=(n,), roi=[n - 1, 0, 0])[...], frames[[n - 1, 0, 0]])
     same(opened(nav_shape=(n,), roi=mask, sync_offset=1)[...], shifted(1, n)[mask])
     same(opened(nav_shape=(n + 1,), sync_offset=-1, roi=[n, 0])[...], np.stack([frames[n - 1], blank]))
+    lines, columns = 2, max(1, n // 2 - 1)
+    skipping = np.arange(lines * columns).reshape(lines, columns) + 3 * np.arange(lines)[:, None]
+    for offset in (0, 1, -2):
+        kept = [frames[i] if 0 <= i < n else blank for i in (skipping + offset).ravel().tolist()]
+        shown = opened(nav_shape=(lines, columns), line_skip=3, sync_offset=offset)
+        same(shown[...], np.stack(kept).reshape(lines, columns, *frames.shape[1:]))
+    picked = opened(nav_shape=(lines, columns), line_skip=3, roi=[lines * columns - 1, 0])
+    last = columns + 3 + columns - 1
+    same(picked[...], np.stack([frames[last] if last < n else blank, frames[0]]))

@@ -152,7 +152,7 @@ class FormatTests(CountedTests):
 
     @of_rows(lambda row: row.fixed)
     def test_refuses_to_be_arranged(self, found: WrittenSet) -> None:
-        for wanted in ({"nav_shape": 2}, {"sync_offset": 1}, {"roi": [0]}):
+        for wanted in ({"nav_shape": 2}, {"sync_offset": 1}, {"roi": [0]}, {"nav_shape": (1, 2), "line_skip": 1}):
             with pytest.raises(OptionError, match="nav_shape, sync_offset and roi do not apply"):
                 found.open(**wanted)
 

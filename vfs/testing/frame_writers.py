@@ -187,6 +187,7 @@ def write_tvips(
     frames_per_file: int | Sequence[int] | None = None,
     scan: tuple[int, int] | None = None,
     scan_start: int = 0,
+    positions: np.ndarray | None = None,
     mode: int = 2,
 ) -> Path:
     """Write frames uint8 or uint16 [n, y, x] as NAME_000.tvips, NAME_001.tvips, ….
@@ -195,6 +196,7 @@ def write_tvips(
         header_bytes: of a frame header in version 2; version 1 has 12.
         scan: (y, x): from frame `scan_start` on, frame headers count positions and rotator index.
             Without it they hold 0.
+        positions: [n, 2] position (y, x) in `scan` of each frame, instead.
 
     Returns: path of the first file.
     """
@@ -222,6 +224,8 @@ def write_tvips(
         for frame in part:
             at = n - scan_start
             inside = scan is not None and 0 <= at < scan[0] * scan[1]
+            if positions is not None and scan is not None:
+                at, inside = int(positions[n, 0] * scan[1] + positions[n, 1]), True
             y, x, turn = (
                 (*divmod(at, scan[1]), at + 1) if scan and inside else (-1 if scan else 0, -1 if scan else 0, 0)
             )

@@ -16,6 +16,7 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
 
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files
@@ -132,7 +133,7 @@ def at_the_end(
     if more > 0:
         text = (
             f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,}"
-            f" {'is' if more == 1 else 'are'} left out"
+            f" {'is' if more == 1 else 'are'} left out{surplus(nav, stored)}"
         )
         found.append(Absence(text, counts={"frames_left_out": more}))
     return tuple(found)

@@ -11,7 +11,10 @@ chips, 4 x and 5 y size, 6 pixel type, 7 sensor layout (`1x1`, `2x2`, `Nx1`; a `
 pixels are inserted), 8 chip select mask, 9 time, 10 exposure in s, 11 counter, 12 colour mode, 13
 gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software appends `MQ1A`, time
 in UTC to the nanosecond, exposure in ns, counter depth in bits. Files are ordered by their first
-sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`.
+sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`, for frames that the
+detector lost `vfs.formats.mib.lost`. Frames that were
+recorded behind each line of a scan while the beam returned are left out where the .hdr has `LineSkip`;
+where it has not, `line_skip` leaves them out, and surplus frames that may be these are said.
 
 Pixel types U08, U16 and U32 are big-endian images. R64 is the raw output of the chip, big-endian
 64-bit words (see `vfs.kernels.unpack`), whose contents depend on the counter depth::
@@ -39,7 +42,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +53,7 @@ from vfs.formats.headers import read_at
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
+from vfs.formats.mib.lost import in_runs
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 
@@ -92,23 +96,24 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
             f" {found.sizes[0]:,}; it looks truncated"
         )
     counts = counts[full]
-    stored = StoredFrames(found, full, counts, first_frames(found, full, counts, record), record)
-    expected = _expected(hdr_path, hdr)
-    front = in_front(stored, expected)
+    stored = in_runs(StoredFrames(found, full, counts, first_frames(found, full, counts, record), record))
+    said = _said(hdr_path, hdr, stored.span)
+    front = in_front(stored, said.expected)
     layout = FrameLayout.of(
         sig,
-        counts,
+        stored.counts,
         word_bytes=decoder.word_bytes,
         word_pixels=decoder.word_pixels,
         payload=payload,
+        file_header=stored.ahead * record,
         frame_header=geometry.header,
         first=stored.begin + front,
-        files=full,
+        files=stored.full,
         pieces=pieces,
     )
 
-    nav = _scan(hdr_path, hdr, layout.stored)
-    absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
+    nav, skip = said.shown(layout.stored), said.line_skip
+    absent = absences(hdr_path or found.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
@@ -123,7 +128,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         StoredArray(
             "data",
             files,
-            layout.arranged(nav),
+            layout.arranged(nav, line_skip=skip),
             decoder,
             nav + sig,
             (*names, "y", "x"),
@@ -134,7 +139,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     ]
     headers = altered(
         layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())
-    ).arranged(nav)
+    ).arranged(nav, line_skip=skip)
     beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
     for name, units, about in (
         (
@@ -219,33 +224,53 @@ def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
     )
 
 
-def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
-    """Return the scan shape of a .hdr file, by default one axis of all frames.
+class _Said(NamedTuple):
+    """Holds what a .hdr file says about the scan.
 
     ScanY and ScanX count even if another number of frames is stored: surplus frames are left out,
     missing ones are blank at the end. Without them each trigger starts a line, if there are several
-    lines of several frames, and no frame would be left out.
+    lines of several frames.
+    """
+
+    scan: tuple[int, ...]
+    """(lines, columns); () if it has none"""
+    line_skip: int
+    """frames behind each line that are no part of the scan"""
+    expected: int
+    """number of frames for the scan or, without a scan, for the acquisition; 0 if it has none"""
+    sure: bool
+    """True if it has ScanY and ScanX"""
+
+    def shown(self, stored: int) -> tuple[int, ...]:
+        """Return the shape that is shown, one axis of all frames where none fits.
+
+        A few frames behind lines of triggers are left out; a line of them or more, or some for each
+        line, say that the frames lie otherwise.
+        """
+        if self.sure or not self.scan:
+            return self.scan or (stored,)
+        (lines, columns), more = self.scan, stored - self.expected
+        return (stored,) if more >= columns or (more > 0 and more % lines == 0) else self.scan
+
+
+def _said(path: str | None, hdr: dict[str, str], stored: int) -> _Said:
+    """Return what a .hdr file says about the scan of so many stored frames.
+
+    LineSkip counts unless the number of frames, in the .hdr or stored, shows that these frames were not recorded.
 
     Raises: see `_positions`.
     """
     y, x = _positions(path, hdr)
+    if y and x and "LineSkip" not in hdr:
+        return _Said((y, x), 0, y * x, True)
+    frames = _count(hdr, "Frames in Acquisition (Number)")
     if y and x:
-        return y, x
-    frames, line = (_count(hdr, f"Frames {words} (Number)") for words in ("in Acquisition", "per Trigger"))
-    if 1 < line < frames and frames % line == 0 and stored <= frames:
-        return frames // line, line
-    return (stored,)
-
-
-def _expected(path: str | None, hdr: dict[str, str]) -> int:
-    """Return the number of frames in a .hdr file; 0 if it has none.
-
-    This is the number for the scan or, without a scan, for the acquisition.
-
-    Raises: see `_positions`.
-    """
-    y, x = _positions(path, hdr)
-    return y * x or _count(hdr, "Frames in Acquisition (Number)")
+        skip = min(_count(hdr, "LineSkip"), (_MOST_SCAN - y * x) // y)
+        if skip and y * x == (frames if frames in (y * x, y * (x + skip)) else stored):
+            skip = 0
+        return _Said((y, x), skip, y * (x + skip), True)
+    line = _count(hdr, "Frames per Trigger (Number)")
+    return _Said((frames // line, line) if 1 < line < frames and frames % line == 0 else (), 0, frames, False)
 
 
 def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:

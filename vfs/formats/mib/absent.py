@@ -16,23 +16,26 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
+from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
 
 _BLANK = "shows these frames as blank"
 
 
 class StoredFrames(NamedTuple):
-    """Counts the frames that the files hold."""
+    """Counts the frames that the files hold, in runs of frames that follow one another: a file, or a part of one."""
 
     found: MibFiles
     full: np.ndarray
-    """int64[m], the files that hold whole frames"""
+    """int64[m], the file of each run; all of them hold whole frames"""
     counts: np.ndarray
-    """int64[m], number of frames in each of these files"""
+    """int64[m], number of frames in each run"""
     begin: np.ndarray
-    """int64[m], index of each file's first frame, counted from the first one of all files"""
+    """int64[m], index of each run's first frame, counted from the first one of all files"""
     record: int
     """bytes"""
+    ahead: np.ndarray | int = 0
+    """int64[m], frames of the same file in front of each run"""
 
     @property
     def span(self) -> int:
@@ -49,8 +52,8 @@ def in_front(stored: StoredFrames, expected: int) -> int:
     Args:
         expected: number of frames in the .hdr; 0 if it has none.
     """
-    before, absent = int(stored.found.sequences[0]) - 1, expected - stored.span
-    if before < 1 or absent < 1:
+    before = int(stored.found.sequences[0]) - 1
+    if before < 1 or (absent := expected - stored.span) < 1:
         return 0
     path = stored.found.paths[0]
     # Usual series begin with 1, rare ones with 0
@@ -60,7 +63,14 @@ def in_front(stored: StoredFrames, expected: int) -> int:
 
 
 def absences(
-    named: str, stored: StoredFrames, front: int, expected: int, scan: Sequence[int], whole_series: bool
+    named: str,
+    stored: StoredFrames,
+    front: int,
+    expected: int,
+    scan: Sequence[int],
+    whole_series: bool,
+    line_skip: int = 0,
+    said: Sequence[int] = (),
 ) -> tuple[Absence, ...]:
     """Report missing frames, the worst loss first.
 
@@ -70,25 +80,33 @@ def absences(
         expected: number of frames in the .hdr; 0 if it has none.
         scan: shape of the scan that is shown.
         whole_series: True if the files were found by the name of one of them.
+        line_skip: number of frames behind each line of the scan that are left out, as the .hdr says.
+        said: scan in the .hdr; () if it has none.
     """
-    total, shown = front + stored.span, math.prod(scan)
+    span = stored.span
+    total, shown = front + span, math.prod(scan) + math.prod(scan[:-1]) * line_skip
     found = list(_first_ones(named, stored, front, expected, whole_series))
     rests = stored.found.sizes % stored.record
-    if stored.counts.sum() < stored.span:
+    if stored.counts.sum() < span:
         found += _holes(named, stored, rests, front, max(expected, total))
     if rests.any():
         found.append(_left_over(stored, rests))
-    if expected > total:
+    if expected > total + line_skip:  # frames behind the last line are no loss
         less = expected - total
-        said = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
-        found.append(Absence(said, counts={"frames_missing": less}))
+        text = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
+        found.append(Absence(text, counts={"frames_missing": less}))
     if total > shown:
         more = total - shown
-        said = (
+        hint = "" if line_skip else surplus(scan, total)
+        text = (
             f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,}"
-            f" {'is' if more == 1 else 'are'} left out"
+            f" {'is' if more == 1 else 'are'} left out{hint}"
         )
-        found.append(Absence(said, counts={"frames_left_out": more}))
+        found.append(Absence(text, counts={"frames_left_out": more}))
+    elif 0 < expected < total and len(scan) == 1:
+        hint = surplus(said, total, shown=False) if said else ""
+        text = f"{named}: says {expected:,} frames, {total:,} are stored: all are shown, along one axis{hint}"
+        found.append(Absence(text, arrangement=True))
     return tuple(found)
 
 
@@ -120,13 +138,17 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
 
 
 def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
-    """Report frames missing between stored ones, because files are missing or were cut."""
+    """Report frames missing between stored ones, because files are missing or were cut, or frames were lost."""
     paths = stored.found.paths
     ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
     lost, lost_frames, cut_frames, cut = series.Lost(), list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
+    inside: dict[int, list[tuple[int, int]]] = {}
     for k in np.flatnonzero(stored.begin > ends).tolist():
         frames = front + int(ends[k]), front + stored.begin.item(k) - 1
         before, after = stored.full.item(k - 1) if k else 0, stored.full.item(k)
+        if k and before == after:
+            inside.setdefault(after, []).append(frames)
+            continue
         gone = series.between(paths[before], paths[after])
         if gone.count and after == before + 1:
             lost, lost_frames = lost + gone, [*lost_frames, frames]
@@ -149,6 +171,13 @@ def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, tota
             f" {'is' if count == 1 else 'are'} missing"
         )
         yield Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": count})
+    for file, ranges in inside.items():
+        count = _count(ranges)
+        said = (
+            f"{paths[file]}: by the numbers in its frame headers, {series.ranges(ranges)} of {total:,}"
+            f" {'was lost: it is' if count == 1 else 'were lost: they are'} blank"
+        )
+        yield Absence(said, counts={"frames_missing": count})
 
 
 def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:

@@ -9,8 +9,8 @@ The sections are the first axis (left out for a single image with ISPG 0). Old f
 mark: they are recognised by their name and a plausible header. The byte order is that of the
 machine stamp, or the one in which the header is plausible (if both are, as with mode 0, the one
 with the smaller image). Extended headers of type FEI1 and FEI2 hold a record for each section, whose
-fields are companions. For movies of Direct Electron's server (`NAME_movie.mrc`), `NAME_info.txt` has
-the scan, and `NAME_scan_coordinates.csv` its positions. A file that ends before its last section is
+fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc`) have files beside them that
+say where each frame is in a scan: see `vfs.formats.direct_electron`. A file that ends before its last section is
 an error; a file that goes on behind it gives a warning.
 
 `.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of any part unpacks everything, which
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -29,12 +29,12 @@ import numpy as np
 from vfs import kernels
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
+from vfs.formats.direct_electron import MovieScan, calibration, coordinates, info_of, scan_of
 from vfs.formats.headers import fields, read_at
-from vfs.formats.mrc.direct_electron import calibration, coordinates, info_of, scan_shape
 from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, Files, StoredArray
 
 HEADER = np.dtype(
     [
@@ -163,7 +163,7 @@ class NibbleDecoder:
 
 
 def _layout(
-    header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any, nav: tuple[int, ...]
+    header: np.void, files: Files, stored: np.dtype | None, start: int, opener: Any, scan: MovieScan
 ) -> tuple[Layout, Decoder | BlockDecoder, tuple[Absence, ...]]:
     """Lay out the pixels as sections [nz, ny, nx] (pairs: [nz, ny, nx, 2])."""
     nx, ny, nz, mode = (int(header[name]) for name in ("nx", "ny", "nz", "mode"))
@@ -172,7 +172,7 @@ def _layout(
     if opener is not None:
         if stored is None:
             raise FormatError(f"{path}: packed files with pixels of 4 bits are not supported; unpack it first")
-        return *unpacked_block(files, opener, stored, (*nav, *sig), start), ()
+        return *unpacked_block(files, opener, stored, (*scan.nav, *sig), start), ()
     nbytes = ny * -(-nx // 2) if stored is None else math.prod(sig) * stored.itemsize
     held = min(nz, max(0, size - start) // nbytes)
     if not held:
@@ -190,7 +190,7 @@ def _layout(
     else:
         layout = FrameLayout.of(sig, [held], word_bytes=stored.itemsize, file_header=start)
     return (
-        layout.arranged(nav),
+        scan.shown(layout),
         NibbleDecoder() if stored is None else PlainDecoder(stored),
         _absent(header, files, layout, start),
     )
@@ -239,29 +239,31 @@ def _sections(path: str, mode0: str, sections: str | None) -> list[StoredArray]:
     stored = None if kind is None else np.dtype(kind).newbyteorder(order)
     info = info_of(path)
     volume = int(header["ispg"]) != 0 and not info and not path.lower().endswith((".mrcs", ".mrcs.gz", ".mrcs.bz2"))
-    names: tuple[str, ...] = (sections or ("z" if volume else "frame"),)
-    nav: tuple[int, ...] = (nz,)
+    scan = MovieScan((nz,), (sections or ("z" if volume else "frame"),))
     if nz == 1 and int(header["ispg"]) == 0:
-        nav, names = (), ()
-    elif info and math.prod(scan := scan_shape(info)) == nz:
-        nav, names = scan, nav_dims(len(scan))
-    layout, decoder, absent = _layout(header, files, stored, start, opener, nav)
-    dims = (*names, "y", "x") + (("component",) if mode == 3 else ())
+        scan = MovieScan((), ())
+    elif info:
+        scan = scan_of(path, info, nz)
+        scan = scan if opener is None else scan.as_recorded(path, nz)
+        scan = scan if scan.said or not sections else replace(scan, dims=(sections,))
+    layout, decoder, absent = _layout(header, files, stored, start, opener, scan)
+    absent += scan.absent
+    dims = (*scan.dims, "y", "x") + (("component",) if mode == 3 else ())
     labels = [raw[224 + 80 * n : 304 + 80 * n].decode("latin1").strip("\0 ") for n in range(10)]
     attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
     if opener is not None:
         attrs["note"] = "packed: the first read of anything unpacks the whole file; unpack it once if you read it often"
     attrs["calibration"] = (
-        _fei_scales(header, files, order, opener)
-        | _scales(header)
-        | calibration(info, scanned=bool(nav) and names == nav_dims(2))
+        _fei_scales(header, files, order, opener) | _scales(header) | calibration(info, scanned=bool(scan.said))
     )
     if info:
         attrs["info"] = info
-    main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(nav), attrs=attrs)
+    if scan.said:
+        attrs["scan_order"] = scan.said
+    main = StoredArray("data", files, layout, decoder, layout.shape, dims, len(scan.nav), attrs=attrs)
     return [
         altered(one, absent=absent)
-        for one in (main, *_extended(header, files, nav, names, order, opener), *coordinates(path, nz))
+        for one in (main, *_extended(header, files, scan, order, opener), *coordinates(path, nz))
     ]
 
 
@@ -297,9 +299,7 @@ def _fei_scales(header: np.void, files: Files, order: str, opener: Any) -> dict[
     return {axis: {"scale": step, "offset": 0.0, "unit": "m"} for axis, step in steps.items() if step > 0}
 
 
-def _extended(
-    header: np.void, files: Files, nav: tuple[int, ...], names: tuple[str, ...], order: str, opener: Any
-) -> list[StoredArray]:
+def _extended(header: np.void, files: Files, scan: MovieScan, order: str, opener: Any) -> list[StoredArray]:
     """Make companions from the records of an extended header FEI1 or FEI2."""
     nz, size = int(header["nz"]), _fei_record(header, files, order, opener)
     if not size:
@@ -307,9 +307,9 @@ def _extended(
     found = []
     for name in _FEI.names or ():
         at = _FEI.fields[name][1] if _FEI.fields else 0
-        layout = FrameLayout.of(
-            (), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8
-        ).arranged(nav)
+        layout = scan.shown(
+            FrameLayout.of((), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8)
+        )
         units = {"units": _UNITS[name]}
         found.append(
             StoredArray(
@@ -317,9 +317,9 @@ def _extended(
                 files,
                 layout,
                 PlainDecoder(np.dtype(f"{order}f8")),
-                nav,
-                names,
-                len(nav),
+                scan.nav,
+                scan.dims,
+                len(scan.nav),
                 conventions=units,
                 companion=True,
             )

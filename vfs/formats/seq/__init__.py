@@ -12,7 +12,8 @@ it is larger, there is a warning). Time stamps are companions. Only uncompressed
 are supported; errors name the kind of others. Files that are named together follow each other; a
 gap in their numbers means a missing file, which is an error (see `vfs.formats.numbering`).
 
-Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`.
+Direct Electron puts files beside a sequence: see `vfs.formats.seq.direct_electron`, and for the
+scan of a movie `NAME_movie.seq` `vfs.formats.direct_electron`.
 
 Celeritas cameras write the upper and the lower half of the image into separate files,
 `<base>_Top_<time>.seq` and `<base>_Bottom_<time>.seq`; each record holds many half frames. Both
@@ -30,6 +31,7 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
+from vfs.formats.direct_electron import MovieScan, info_of, scan_of
 from vfs.formats.headers import fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
@@ -211,23 +213,27 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
     which = [half[2].lower() if half else "" for half in halves]
     split = {"top", "bottom"} <= set(which)
     row = joined(files.paths, [0] if split else [part.frames for part in parts])
+    info = {} if split else info_of(files.paths[0])
+    scan = scan_of(files.paths[0], info, sum(part.frames for part in parts))
     main, *stamps = (
-        _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row)
+        _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row, scan)
     )
     attrs = {
         "header": {**fields(parts[0].header), "description": parts[0].description},
-        "stored_frames": main.shape[0],
+        "stored_frames": main.layout.stored_frames(main.nav_ndim),
         **beside.attrs,
+        **({"info": info} if info else {}),
+        **({"scan_order": scan.said} if scan.said else {}),
     }
     rate = beside.rate(split) or float(parts[0].header["frame_rate"]) * (
         main.shape[0] / min(part.frames for part in parts) if split else 1
     )
-    if 0 < rate < 1e12:
+    if 0 < rate < 1e12 and not scan.said:
         attrs["calibration"] = {"frame": {"scale": 1 / rate, "offset": 0.0, "unit": "s"}}
-    companions, left_out = beside.companions(main.shape[1:])
+    companions, left_out = beside.companions(main.shape[main.nav_ndim :])
     if left_out:
         attrs["left_out"] = left_out
-    absent = row.absent + _absent(files, parts, split)
+    absent = row.absent + _absent(files, parts, split) + scan.absent
     return [altered(one, absent=absent) for one in (altered(main, attrs=attrs), *stamps, *companions)]
 
 
@@ -270,7 +276,7 @@ def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:
     return [part for part in parts[: 3 if version >= 5 else 2] if part[2] + int(part[1][2]) <= room]
 
 
-def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[StoredArray]:
+def _frames(files: Files, parts: Sequence[_Sequence], row: Joined, scan: MovieScan) -> list[StoredArray]:
     """Make the arrays of files that follow each other."""
     one = parts[0]
     room = one.stride - one.stamp
@@ -278,7 +284,10 @@ def _frames(files: Files, parts: Sequence[_Sequence], row: Joined) -> list[Store
     layout = FrameLayout.of(
         one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first
     )
-    main = StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, ("frame", "y", "x"), 1)
+    if scan.said:
+        layout = scan.shown(layout)
+    dims = (*scan.dims, "y", "x")
+    main = StoredArray("data", files, layout, PlainDecoder(one.dtype), layout.shape, dims, len(scan.nav))
     stamps = _stamps(int(one.header["version"]), room)
     return [
         main,

@@ -225,7 +225,7 @@ def beside_others(path: str, at: int) -> bool:
     with Reader(path) as reader:
         data, begin, _ = reader.directory(at)
         for tag, field, value in reader.entries(data, begin):
-            if tag in (NEW_SUBFILE, SUBFILE) and field.length == 1 and field.type in _UNSIGNED:
+            if tag in (NEW_SUBFILE, SUBFILE) and field.length == 1 and field.type in UNSIGNED:
                 kind = reader.number(field, value)
                 return bool(kind & 5) if tag == NEW_SUBFILE else kind in (2, 4)
     return False

@@ -18,9 +18,10 @@ import numpy as np
 
 from vfs.model.layout.blocks import BlockLayout
 from vfs.model.layout.frames import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
-__all__ = ["BlockLayout", "FrameLayout", "Layout", "altered", "mirrored", "whole_frame"]
+__all__ = ["BlockLayout", "FrameLayout", "Layout", "ScanOrder", "altered", "mirrored", "whole_frame"]
 
 
 class Layout(Protocol):
@@ -61,8 +62,17 @@ class Layout(Protocol):
             If there would be more than `most` ranges: (no ranges, -1).
         """
 
+    @property
+    def order(self) -> ScanOrder | None:
+        """Says which stored frame each scan position shows; None where they follow one another."""
+
     def arranged(
-        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+        self,
+        nav_shape: Sequence[int],
+        sync_offset: int = 0,
+        chosen: np.ndarray | None = None,
+        nav_ndim: int = 1,
+        line_skip: int = 0,
     ) -> Layout:
         """Show the same frames as another scan.
 
@@ -72,6 +82,7 @@ class Layout(Protocol):
             chosen: int64[m] flat scan positions to show, along one axis; None shows all, in the
                 scan's shape.
             nav_ndim: number of navigation axes so far.
+            line_skip: frames behind each line of the scan that are left out.
 
         Raises:
             OptionError: a block spans several scan positions.

@@ -45,6 +45,10 @@ class BlockLayout:
     box_starts: np.ndarray | None = None
 
     @property
+    def order(self) -> None:
+        return None
+
+    @property
     def frames(self) -> None:
         return None
 
@@ -132,7 +136,12 @@ class BlockLayout:
         return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
     def arranged(
-        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+        self,
+        nav_shape: Sequence[int],
+        sync_offset: int = 0,
+        chosen: np.ndarray | None = None,
+        nav_ndim: int = 1,
+        line_skip: int = 0,
     ) -> BlockLayout:
         """Show the same frames as another scan: see `Layout`. Each block must belong to one scan position."""
         nd = len(self.shape)
@@ -141,14 +150,18 @@ class BlockLayout:
         old = self.shape[:nav_ndim]
         if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
             raise OptionError(
-                "nav_shape, sync_offset and roi do not apply: the file stores blocks that span several navigation"
-                " positions"
+                "nav_shape, sync_offset and roi do not apply, nor does line_skip: the file stores blocks that span"
+                " several navigation positions"
             )
         new = tuple(nav_shape)
         flat = np.zeros(n, np.int64)
         if nav_ndim:
             flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset
-        keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)))
+        behind = np.zeros(n, bool)  # a line
+        if line_skip:
+            line, column = np.divmod(flat, new[-1] + line_skip)
+            flat, behind = line * new[-1] + column, column >= new[-1]
+        keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)) & ~behind)
         if chosen is None:
             nav = np.empty((0, len(new)), np.int64)
             if len(keep):

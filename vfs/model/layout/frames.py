@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from vfs import kernels
 from vfs.errors import FormatError
 from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS, S_BYTE, S_FILE, S_START, S_STOP
+from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
 _NONE = np.empty(0, np.int64)
@@ -89,8 +90,8 @@ class FrameLayout:
     may not.
 
     Attributes:
-        nav_shape: scan shape, slowest axis first. Scan position i shows stored frame `i + offset`;
-            it is blank if there is no such frame.
+        nav_shape: scan shape, slowest axis first. Scan position i shows stored frame `i + offset`,
+            or the one that `order` names; it is blank if there is no such frame.
         sig_shape: shape of a frame.
         stream: int64[f, 4], see `vfs.kernels.columns.S_START`.
         stride: bytes from the beginning of a frame's record to that of the next one.
@@ -101,6 +102,8 @@ class FrameLayout:
             in which they begin in the file.
         offset: frames to skip at the start; if negative, so many blank frames come first.
         chosen: int64[m] scan positions to show, as one flat axis; None shows all, in the scan's shape.
+        order: says which stored frame (minus `offset`) each scan position shows, for the scan shape
+            that it has; None where they follow one another.
         periodic: True: the read ranges of frame k are those of frame 0, moved on by k strides.
     """
 
@@ -115,6 +118,7 @@ class FrameLayout:
     pieces: np.ndarray
     offset: int = 0
     chosen: np.ndarray | None = None
+    order: ScanOrder | None = None
 
     periodic: ClassVar[bool] = True
 
@@ -122,6 +126,11 @@ class FrameLayout:
     def shape(self) -> tuple[int, ...]:
         nav = self.nav_shape if self.chosen is None else (len(self.chosen),)
         return nav + self.sig_shape
+
+    @property
+    def in_order(self) -> bool:
+        """True if position i shows stored frame `i + offset`."""
+        return self.chosen is None and self.order is None
 
     @property
     def patches(self) -> tuple[Region, ...]:
@@ -285,25 +294,50 @@ class FrameLayout:
         return False
 
     def arranged(
-        self, nav_shape: Sequence[int], sync_offset: int = 0, chosen: np.ndarray | None = None, nav_ndim: int = 1
+        self,
+        nav_shape: Sequence[int],
+        sync_offset: int = 0,
+        chosen: np.ndarray | None = None,
+        nav_ndim: int = 1,
+        line_skip: int = 0,
     ) -> FrameLayout:
         """Show the same frames as another scan: see `Layout`.
 
-        If this layout shows a selection already, `chosen` selects from that, and `nav_shape` is ignored.
+        An `order` holds for its own scan shape; in another one, frames are shown as they were
+        recorded. If this layout shows a selection already, `chosen` selects from that, and
+        `nav_shape` and `line_skip` are ignored.
         """
-        if self.chosen is None:
-            return altered(self, nav_shape=tuple(nav_shape), offset=self.offset + sync_offset, chosen=chosen)
-        return altered(
-            self, offset=self.offset + sync_offset, chosen=self.chosen if chosen is None else self.chosen[chosen]
-        )
+        offset = self.offset + sync_offset
+        if self.chosen is not None:
+            return altered(self, offset=offset, chosen=self.chosen if chosen is None else self.chosen[chosen])
+        nav = tuple(nav_shape)
+        order = ScanOrder.skipping(nav, line_skip) if line_skip else self.order
+        kept = order if order is not None and order.shape == nav else None
+        return altered(self, nav_shape=nav, offset=offset, chosen=chosen, order=kept)
+
+    def along_one_axis(self) -> FrameLayout:
+        """Show what this layout shows along one axis instead of several."""
+        count = len(self.shape) - len(self.sig_shape)
+        nav = (math.prod(self.shape[:count]),)
+        return altered(self, nav_shape=nav, order=None if self.order is None else replace(self.order, shape=nav))
+
+    def ordered(self, order: ScanOrder) -> FrameLayout:
+        """Show the frames where `order` says, in its scan shape."""
+        return altered(self, nav_shape=order.shape, order=order)
 
     @cached_property
     def how(self) -> tuple[np.ndarray, np.ndarray]:
-        """(numbers, chosen positions), as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them."""
-        nav, chosen = (self.nav_shape, _NONE) if self.chosen is None else ((len(self.chosen),), self.chosen)
+        """(numbers, table), as `vfs.kernels.planning.plan_frames` and `vfs.kernels.locate` take them.
+
+        The table has the stored frame, minus `offset`, of each position that is shown; it is empty
+        where they follow one another.
+        """
+        nav, table = self.nav_shape, _NONE if self.order is None else self.order.frames
+        if self.chosen is not None:
+            nav, table = (len(self.chosen),), self.chosen if self.order is None else table[self.chosen]
         return (
             _ints((self.stride, self.header, self.stored, self.offset, self.word_bytes, self.word_pixels, *nav)),
-            chosen,
+            table,
         )
 
     def locate(self, positions: np.ndarray) -> np.ndarray:
@@ -340,7 +374,7 @@ class FrameLayout:
 
     def blanks(self, nav_ndim: int) -> int:
         nav = math.prod(self.shape[:nav_ndim])
-        if self.chosen is not None:
+        if not self.in_order:
             return nav - int(np.count_nonzero(self.valid(nav_ndim)))
         low, high = max(0, self.offset), min(self.stored, nav + self.offset)
         # Index of the first frame that begins in each row of `stream`, and of the first one behind it
@@ -373,7 +407,7 @@ class FrameLayout:
         position = 0
         for index, length in zip(region.start, self.shape[:nav], strict=False):
             position = position * length + index
-        frame = self.offset + (position if self.chosen is None else self.chosen.item(position))
+        frame = self.offset + (position if self.in_order else self.how[1].item(position))
         if not 0 <= frame < self.stored:
             return NO_ROWS, 0
         begin = frame * self.stride + self.header

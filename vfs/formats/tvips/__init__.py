@@ -11,12 +11,13 @@ file::
 
 The fields of the frame headers are companions. If they hold scan positions (version 2, 76 bytes or
 more), the start of the scan and its shape follow from them, across files: it starts at a frame (0,
-0) followed by (1, 0); a row ends where y changes.
+0) followed by (1, 0); a row ends where y changes. Each frame is shown at its position. Where one was
+lost, or the scan does not go row by row, positions without a frame are blank, and of several frames
+at a position the last is shown; both is said.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -24,10 +25,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from vfs.boundary import open_file, read_open
-from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
 from vfs.formats import Format, series
 from vfs.formats.headers import fields, numbered, read_at
+from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rotator
+from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
@@ -51,27 +53,6 @@ HEADER = np.dtype(
     ]
 )
 
-# name, dtype, byte of the frame header, unit
-FIELDS = (
-    ("counter", "<u4", 0, ""),
-    ("timestamp_seconds", "<u4", 4, "s since 1970-01-01"),
-    ("timestamp_milliseconds", "<u4", 8, "ms"),
-    ("lut_index", "<u4", 12, ""),
-    ("faraday_cup", "<f4", 16, ""),
-    ("magnification", "<u4", 20, ""),
-    ("mode", "<u4", 24, "1 image, 2 diffraction"),
-    ("stage_x", "<f4", 28, ""),
-    ("stage_y", "<f4", 32, ""),
-    ("stage_z", "<f4", 36, ""),
-    ("stage_alpha", "<f4", 40, ""),
-    ("stage_beta", "<f4", 44, ""),
-    ("rotator_index", "<u4", 48, ""),
-    ("scan_position_x", "<f4", 68, "scan steps"),
-    ("scan_position_y", "<f4", 72, "scan steps"),
-)
-_AT = {name: at for name, _, at, _ in FIELDS}
-_LOOK = 4096  # frames read at once; a scan must start among the first frames of this number
-_LONGEST_ROW = 1 << 16  # frames
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
@@ -142,101 +123,6 @@ def _header(path: str) -> np.void:
     return header
 
 
-class _FrameHeaders:
-    """Reads one field of the frame headers for a range of frames.
-
-    Args:
-        layout: layout of all frames.
-        paths: paths of the files.
-    """
-
-    def __init__(self, layout: FrameLayout, paths: Sequence[str]) -> None:
-        self.layout = layout
-        self.paths = paths
-
-    def read(self, first: int, last: int, at: int, size: int) -> bytes:
-        """Read `size` bytes from byte `at` of the header of each frame, one after the other.
-
-        Bytes of missing frames are 0.
-
-        Args:
-            first, last: the frames, half-open.
-        """
-        found: list[bytes] = []
-        places = self.layout.locate(np.arange(first, last))
-        ends = [*(np.flatnonzero(np.diff(places[:, 0])) + 1).tolist(), len(places)]
-        for part, file in zip(
-            np.split(places[:, 1] - self.layout.header + at, ends[:-1]),
-            places[np.array(ends) - 1, 0].tolist(),
-            strict=True,
-        ):
-            if file < 0:
-                found.append(bytes(size * len(part)))
-                continue
-            try:
-                descriptor = open_file(self.paths[file])
-                try:
-                    got = [read_open(descriptor, size, byte) for byte in part.tolist()]
-                finally:
-                    os.close(descriptor)
-            except OSError as error:
-                if isinstance(error, SourceError):
-                    raise
-                raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
-            if any(len(one) < size for one in got):
-                raise TruncatedSourceError(
-                    f"{self.paths[file]}: ends before a frame header that existed when the file was opened"
-                )
-            found += got
-        return b"".join(found)
-
-    def positions(self, first: int, last: int) -> np.ndarray:
-        """Return scan x and y of the frames, float32[n, 2]."""
-        return np.frombuffer(self.read(first, last, _AT["scan_position_x"], 8), "<f4").reshape(-1, 2)
-
-    def rotator(self, first: int, last: int) -> np.ndarray:
-        """Return the rotator index of the frames, int64[n]."""
-        return np.frombuffer(self.read(first, last, _AT["rotator_index"], 4), "<u4").astype(np.int64)
-
-
-def _by_position(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """Find (first frame, scan shape) by the scan positions. Returns None if they do not go row by row."""
-    seen = headers.positions(0, min(frames, _LOOK))
-    starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
-    if not len(starts):
-        return None
-    start = int(starts[0])
-    for near in range(start, min(frames, start + _LONGEST_ROW), _LOOK):
-        seen = headers.positions(near, min(frames, near + _LOOK))
-        expected = np.stack([np.arange(near, near + len(seen)) - start, np.zeros(len(seen))], axis=1)
-        ends = np.flatnonzero((seen != expected).any(axis=1))
-        if len(ends):
-            length = near + int(ends[0]) - start
-            return (start, ((frames - start) // length, length)) if (seen[ends[0]] == (0, 1)).all() else None
-    return (start, (1, frames - start)) if frames - start <= _LONGEST_ROW else None
-
-
-def _by_rotator(headers: _FrameHeaders, frames: int) -> tuple[int, tuple[int, int]] | None:
-    """Find (first frame, scan shape) by the rotator index.
-
-    The index counts the positions of a square scan from 1. Returns None if it does not.
-    """
-    seen = headers.rotator(0, min(frames, _LOOK))
-    starts = np.flatnonzero((seen[:-1] == 1) & (seen[1:] == 2))
-    if not len(starts):
-        return None
-    start = int(starts[0])
-    low, high = 2, frames - start  # numbers of frames that are counted for certain, and perhaps
-    while low < high:
-        middle = (low + high + 1) // 2
-        if int(headers.rotator(start + middle - 1, start + middle)[0]) == middle:
-            low = middle
-        else:
-            high = middle - 1
-    side = math.isqrt(low)
-    return (start, (side, side)) if side * side == low else None
-
-
 def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
     """Count the frames that are missing in front of each file's first one: int64[n].
 
@@ -245,11 +131,11 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
     gaps = np.zeros(len(files), np.int64)
     if len(files) == 1:
         return gaps
-    headers = _FrameHeaders(layout, files.paths)
+    headers = FrameHeaders(layout, files.paths)
     ends = counts.cumsum()
 
     def counter(first: int, n: int) -> np.ndarray:
-        return np.frombuffer(headers.read(first, first + n, _AT["counter"], 4), "<u4").astype(np.int64)
+        return np.frombuffer(headers.read(np.arange(first, first + n), AT["counter"], 4), "<u4").astype(np.int64)
 
     for k in np.flatnonzero(counts[1:] > 0).tolist():
         at = int(ends[k])
@@ -289,21 +175,6 @@ def _absences(
         )
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
-
-
-def _unfinished(
-    headers: _FrameHeaders, path: str, start: int, nav: tuple[int, int], frames: int
-) -> tuple[Absence, ...]:
-    """Report frames of an unfinished last row of the scan. Frames recorded after the scan are no loss."""
-    end = start + nav[0] * nav[1]
-    if end >= frames or not (headers.positions(end, end + 1) == (0, nav[0])).all():
-        return ()
-    less = frames - end
-    said = (
-        f"{path}: the scan ends within a row of {nav[1]:,}: its {'frame is' if less == 1 else f'{less:,} frames are'}"
-        " left out"
-    )
-    return (Absence(said, counts={"frames_left_out": less}),)
 
 
 def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
@@ -355,22 +226,24 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
     names = {field[0] for field in there}
-    headers = _FrameHeaders(layout, files.paths)
+    headers = FrameHeaders(layout, files.paths)
+    stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())  # numbers of the stored frames
     found = None
     if frames > 1 and scan == "position" and "scan_position_y" in names:
-        found = _by_position(headers, frames)
+        found = by_position(headers, stored)
     elif frames > 1 and scan == "rotator" and "rotator_index" in names:
-        found = _by_rotator(headers, frames)
+        found = by_rotator(headers, stored)
     nav: tuple[int, ...] = (frames,)
     if found:
-        layout = layout.arranged(found[1], found[0])
-        nav = found[1]
-        absent += _unfinished(headers, files.paths[-1], found[0], found[1], frames) if scan == "position" else ()
+        nav = found.nav
+        layout = layout.arranged(nav, found.start)
+        layout = layout.ordered(found.order) if found.order else layout
+        absent += scan_absences(headers, files.paths[-1], found, frames) if "scan_position_y" in names else ()
     attrs = {
         "header": fields(header),
         "stored_frames": frames,
         "scan_from": scan if found else None,
-        "scan_start": found[0] if found else 0,
+        "scan_start": found.start if found else 0,
     }
     if header["pixel_size"] > 0:
         attrs["calibration"] = {

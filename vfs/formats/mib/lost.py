@@ -1,0 +1,63 @@
+"""Finds frames that a detector lost within a MIB file, by the sequence numbers in the frame headers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from vfs.formats.headers import read_and_stat
+from vfs.formats.mib.absent import StoredFrames
+from vfs.model.layout.scan_order import numbered_runs
+
+_NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
+_LOOK = 256  # frames of a file with lost ones that are looked at in any case
+
+
+def in_runs(stored: StoredFrames) -> StoredFrames:
+    """Cut the frames of each file where some were lost.
+
+    The last frame of a file tells whether any were: its number is as far from the first one as the
+    frame itself. Numbers that do not grow by one (some settings write several images with one
+    number, or leave numbers out) tell nothing.
+    """
+    several = np.flatnonzero(stored.counts > 1)
+    ends = np.append(stored.begin[1:], 1 << 62) - stored.begin  # most numbers that a file can have
+    parts = {}
+    for k in several.tolist():
+        count = stored.counts.item(k)
+        more = _number(stored, k, count - 1) - stored.found.sequences.item(stored.full[k]) + 1 - count
+        if 0 < more <= min(count // 2, ends.item(k) - count) and (found := _runs(stored, k)) is not None:
+            parts[k] = found
+    if not parts:
+        return stored
+    return _cut(stored, parts)
+
+
+def _number(stored: StoredFrames, k: int, frame: int) -> int:
+    """Read the sequence number of a frame of a file; -1 if it has none."""
+    start, _ = read_and_stat(stored.found.paths[stored.full[k]], 24, frame * stored.record)
+    hit = _NUMBER.match(start)
+    return int(hit[1]) if hit else -1
+
+
+def _runs(stored: StoredFrames, k: int) -> np.ndarray | None:
+    """Return the runs of a file: int64[r, 3], frames of the file before it, number of its first one from that of the
+    file on, count; None if numbers do not grow.
+    """
+    first, count = stored.found.sequences.item(stored.full[k]), stored.counts.item(k)
+
+    def numbers(frames: np.ndarray) -> np.ndarray:
+        return np.array([_number(stored, k, frame) - first for frame in frames.tolist()], np.int64)
+
+    return numbered_runs(numbers, count, _LOOK)
+
+
+def _cut(stored: StoredFrames, parts: dict[int, np.ndarray]) -> StoredFrames:
+    """Return the same frames with an entry for each run."""
+    whole = [parts.get(k, np.array([[0, 0, count]])) for k, count in enumerate(stored.counts.tolist())]
+    entries = np.concatenate(whole)
+    each = np.repeat(np.arange(len(whole)), [len(part) for part in whole])
+    return stored._replace(
+        full=stored.full[each], counts=entries[:, 2], begin=stored.begin[each] + entries[:, 1], ahead=entries[:, 0]
+    )
