@@ -16,11 +16,13 @@ from vfs.errors import VfsError, printable, size
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
+from vfs.model.name_order import in_doubt
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
 SEVERAL = 4  # at most so many sets are printed in full, one after the other; if there are more, each gets a row
 SHOWN = 12  # at most so many files, and so many metadata entries, are printed
+ORDERED = 6  # at most so many names are printed where the order of files is in doubt
 WIDE = 110  # at most so many characters of a metadata value are printed
 _LONGEST_UNIT = 40
 _UNIT = ("unit", "units")
@@ -117,6 +119,7 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
         f" {total}{f', {missing} missing' if missing else ''}",
         columns,
     )
+    yield from _file_order(group, columns)
     paths = _ordered(group)
     blocks = _blocks(group, paths if verbose else paths[:SCREEN], verbose, columns)
     if not verbose and (len(paths) > SCREEN or sum(map(len, blocks)) >= SCREEN):
@@ -125,6 +128,16 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
         yield from block
     if verbose:
         yield from _more(group, files, columns)
+
+
+def _file_order(group: OpenedSet, columns: int) -> list[str]:
+    """Return lines with the order of several files that were named, if there is more than one way to see it."""
+    files = group.main.files
+    if len(files) < 2 or {*files} != {*group.opening.paths} or not in_doubt(files):
+        return []
+    names = [os.path.basename(path) for path in files]
+    shown = names if len(names) <= ORDERED else [*names[: ORDERED - 1], "…", names[-1]]
+    return _paragraph(f"order of the files: {', '.join(shown)}", columns, 2)
 
 
 def as_rows(groups: Sequence[OpenedSet], columns: int = 80) -> list[str]:

@@ -26,9 +26,10 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import natural, parse_xml, read_side_file
+from vfs.formats.headers import parse_xml, read_side_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
+from vfs.model.name_order import natural
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 _SIDE = 128  # pixels
