@@ -281,6 +281,8 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
+    if uncertain := array.attrs.get("uncertain"):
+        yield from _paragraph(f"uncertain: {uncertain}", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield (
