@@ -145,7 +145,7 @@ def test_flip_y(kind: str, depth: int | None, quad: bool, tmp_path: Path) -> Non
     frames = make(3, kind, depth, quad)
     array = vfs.open(write_mib(tmp_path, frames, kind=kind, depth=depth, quad=quad), flip_y=True)
     equal(array, frames[:, ::-1])
-    assert "flip_y" in array.attrs["rows"]
+    assert array.attrs["rows"] == "top first"
     np.testing.assert_array_equal(array[1:, 1:4, 3:70:3], frames[1:, ::-1][:, 1:4, 3:70:3])
 
 
@@ -468,7 +468,7 @@ def test_attributes(tmp_path: Path) -> None:
     assert attrs["exposure_s"] == 0.000555
     assert attrs["hdr"]["ScanX"] == "3"
     assert attrs["hdr"]["Chip ID"] == "W556_B4, - , - , -"
-    assert attrs["rows"] == "as stored"
+    assert attrs["rows"] == "bottom first"
     assert "hdr" not in vfs.open(tmp_path / "scan.mib", series=False).attrs
 
 

@@ -17,6 +17,7 @@ from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.name_order import in_doubt
+from vfs.model.stored import BOTTOM_FIRST
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
@@ -283,6 +284,8 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
     if uncertain := array.attrs.get("uncertain"):
         yield from _paragraph(f"uncertain: {uncertain}", columns)
+    if array.attrs.get("rows") == BOTTOM_FIRST:
+        yield from _paragraph("rows: bottom first; flip_y=True (-o flip_y=true) shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield (

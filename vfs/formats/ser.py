@@ -40,7 +40,7 @@ from vfs.formats.headers import fields, numbered, parse_xml, read_at, read_side_
 from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
     [
@@ -222,6 +222,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
+        **({"rows": TOP_FIRST} if len(sig) == 2 else {}),
         "scan_axes": series.axes,
         "calibration": known,
         **extra,

@@ -26,8 +26,8 @@ R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom r
 top right | top left]`, where the lower sectors are turned by 180 degrees: x = 4w and y = h in the
 header are an image of 2h rows of 2w pixels.
 
-Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the
-same.
+Rows are shown as they are stored, which is bottom first: the vendor's viewer, RosettaSciIO and
+HyperSpy turn images over. `flip_y=True` does the same; the attribute `rows` says which row comes first.
 
 The facts come from real files, and from the code of LiberTEM 0.16 and RosettaSciIO 0.15. R64 of 24
 bits with four chips is assumed to follow the same rule: no such file was at hand. R64 of other
@@ -51,7 +51,7 @@ from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, Files, StoredArray, nav_dims
 
 _MOST_HDR = 1 << 16  # most bytes of a .hdr file
 _MOST_SCAN = 1 << 32  # most positions of a scan
@@ -68,7 +68,8 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     Args:
         series: if a single .mib file is named, open all files of its series and their .hdr; if
             false, only that file
-        flip_y: show the last row first, as RosettaSciIO and HyperSpy do
+        flip_y: show the top row first, which is the last one of the file, as the vendor's viewer, RosettaSciIO
+            and HyperSpy do
 
     Raises:
         FormatError: a file is not a MIB file, a header is garbled, files do not belong together, or
@@ -116,7 +117,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
-        "rows": "last stored row first (flip_y)" if flip_y else "as stored",
+        "rows": TOP_FIRST if flip_y else BOTTOM_FIRST,
     }
     names = nav_dims(len(nav))
     datasets = [
