@@ -17,6 +17,7 @@ from vfs.boundary import Boundary, absolute, open_found, read_open, remember, re
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.model.name_order import in_order, numbers_in
 from vfs.model.options import shown
+from vfs.model.stored import Absence
 
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
@@ -288,6 +289,11 @@ def read_side_file(path: str) -> bytes:
     if size > _MOST_TEXT:
         raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
     return read_at(path, max(size, 1), short_ok=True)
+
+
+def left_out(error: FormatError) -> Absence:
+    """Report metadata beside the pixels that cannot be understood: the pixels are shown without them."""
+    return Absence(f"{error}; the pixels are shown without these metadata")
 
 
 def fields(record: np.void) -> dict[str, Any]:

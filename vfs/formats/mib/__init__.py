@@ -46,7 +46,7 @@ import numpy as np
 from vfs.boundary import current
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
-from vfs.formats.headers import read_at
+from vfs.formats.headers import left_out, read_at
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
@@ -78,7 +78,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         MissingSourceError, SourceError: a file cannot be opened.
     """
     hdr_path, mib_paths, whole_series = _members(paths, series)
-    hdr, whole_hdr = _read_hdr(hdr_path) if hdr_path else ({}, True)
+    hdr, whole_hdr, garbled = _read_hdr(hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
     geometry, found = read_heads(mib_paths, hdr)
     decoder, sig, payload, pieces = pixels(found.paths[0], geometry)
     if flip_y:
@@ -109,7 +109,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     )
 
     nav = _scan(hdr_path, hdr, layout.stored)
-    absent = absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
+    absent = garbled + absences(hdr_path or found.paths[0], stored, front, expected, nav, whole_series)
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
@@ -205,19 +205,24 @@ def _belongs(name: str, prefix: str, between: str) -> bool:
     return not digits or (digits.isascii() and digits.isdigit())
 
 
-def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
+def _read_hdr(path: str, named: bool) -> tuple[dict[str, str], bool, tuple[Absence, ...]]:
     """Read a .hdr file: lines `key:<TAB>value` between `HDR,` and `End`.
 
-    Returns: ({key: value}, True if the line `End` exists).
+    Args:
+        named: True if the user named it, and not one of the .mib files.
+
+    Returns: ({key: value}, True if the line `End` exists, what cannot be understood).
     """
     text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
     if not text.startswith("HDR,"):
-        raise FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
+        error = FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
+        if named:
+            raise error
+        return {}, True, (left_out(error),)
     lines = text.splitlines()[1:]
     pairs = (line.split(":\t", 1) for line in lines)
-    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}, any(
-        line.rstrip() == "End" for line in lines
-    )
+    found = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+    return found, any(line.rstrip() == "End" for line in lines), ()
 
 
 def _scan(path: str | None, hdr: dict[str, str], stored: int) -> tuple[int, ...]:
