@@ -276,7 +276,6 @@ def test_garbled(tmp_path: Path, file: int, at: int, value: bytes, word: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "[other]\na=1\n",
         "no section [measurementInfo]",
         "[measurementInfo]\n  signalFrames\n = = \x00",
         "\xff\xfe[measurementInfo]",

@@ -107,10 +107,17 @@ def _raw_of(xml: str, root: Element) -> str:
 
 
 def _read_xml(path: str) -> tuple[str, Element, FormatError | None]:
-    """Return (path, root, None) of an XML file; if it is garbled, an empty root and the error."""
+    """Return (path, root, None) of an XML file; if it is EMPAD's but garbled, an empty root and the error.
+
+    Raises:
+        FormatError: it is a file of another kind.
+    """
+    text = read_side_file(path)
     try:
-        return path, parse_xml(read_side_file(path), path), None
+        return path, parse_xml(text, path), None
     except FormatError as error:
+        if b"<root" not in text:
+            raise
         return path, Element("root"), error
 
 

@@ -97,15 +97,21 @@ def information(path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
     """Read the .hdr.
 
     Returns: ({name of an entry in lower case: text}, what cannot be understood).
+
+    Raises:
+        FormatError: it is a file of another kind.
     """
     if path is None:
         return {}, ()
+    text = read_side_file(path).decode("latin1")
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     try:
-        parser.read_string(read_side_file(path).decode("latin1"))
+        parser.read_string(text)
         section = dict(parser["measurementInfo"])
     except (configparser.Error, KeyError) as error:
         said = f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}"
+        if "measurementInfo" not in text:
+            raise FormatError(said) from None
         return {}, (left_out(FormatError(said)),)
     return {name: (value or "").strip().strip('"') for name, value in section.items()}, ()
 
