@@ -147,6 +147,24 @@ def test_json_says_once_what_all_arrays_say(many: Path, capsys: pytest.CaptureFi
     assert "value" not in entry["arrays"]["entry/data"]
 
 
+def test_the_order_of_files_is_said_where_there_is_more_than_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for angle in range(-40, 41, 10):
+        write_npy(tmp_path, np.full((2, 3), angle), name=f"tilt_{angle}.npy")
+    for k in range(3):
+        write_npy(tmp_path, np.full((2, 3), k), name=f"run-{k:03}.npy")
+    tilts = vfs.open(tmp_path / "tilt_*.npy")
+    assert tilts[:, 0, 0].tolist() == [*range(-40, 41, 10)]
+    order = "tilt_-40.npy, tilt_-30.npy, tilt_-20.npy, tilt_-10.npy, tilt_0.npy, …, tilt_40.npy"
+    assert run("info", tmp_path / "tilt_*.npy") == 0
+    assert f"order of the files: {order}" in " ".join(capsys.readouterr().out.split())
+    assert run("info", tmp_path / "run-*.npy") == 0
+    assert "order of" not in capsys.readouterr().out
+    assert run("info", *tmp_path.glob("tilt_*.npy")) == 0  # as a shell names them, which opens each
+    assert f"a quoted glob ({str(tmp_path / 'tilt_*.npy')!r}) opens them as one" in capsys.readouterr().err
+
+
 def test_a_number_that_cannot_be_read_is_no_reason_to_fail(
     many: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

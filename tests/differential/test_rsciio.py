@@ -29,7 +29,6 @@ pytestmark = [
     pytest.mark.skipif(not SHARED.exists(), reason="no real files here"),
 ]
 
-UPSIDE_DOWN = {"data": "RosettaSciIO shows rows upside down; flip_y=True does the same"}
 NO_OME = {"scale": "RosettaSciIO does not read the steps in OME-XML", "unit": "nor their units"}
 ONE_OF_SET = {
     "shape": "RosettaSciIO shows the pages of the file that is named, vfs the set that it belongs to",
@@ -49,7 +48,12 @@ CASES: list[tuple[str, str, dict[str, str]]] = [
     ("dm/1D_test-[2-9].dm3/*", "digitalmicrograph", {}),
     ("dm/1D_test-E*/*", "digitalmicrograph", {}),
     ("dm/2D_*/*", "digitalmicrograph", {}),
-    ("dm/3D_*/*", "digitalmicrograph", {}),
+    ("dm/3D_test*/*", "digitalmicrograph", {}),
+    (
+        "dm/3D_EELS_SI.dm4/*",
+        "digitalmicrograph",
+        {"shape": "vfs shows a spectrum for each position of the scan", "data": "as above", "navigate": "as above"},
+    ),
     ("dm/Fei*/*", "digitalmicrograph", {}),
     (
         "dm/ncem_dmTest*/*",
@@ -80,20 +84,19 @@ CASES: list[tuple[str, str, dict[str, str]]] = [
     ("hdf5/hspy_example2_v3.1.hspy/*", "hspy", {}),
     ("mib/epsic_test_1bit_notRAW*/*.mib", "quantumdetector", {}),  # nothing was counted
     ("mib/epsic_test_24bit_notRAW*/*.mib", "quantumdetector", {}),
-    ("mib/merlin_*_CounterDepth_1_Rows_256/*.mib", "quantumdetector", UPSIDE_DOWN),
-    ("mib/merlin_*_CounterDepth_6_Rows_256/*.mib", "quantumdetector", UPSIDE_DOWN),
-    ("mib/merlin_*_CounterDepth_12_Rows_256/*.mib", "quantumdetector", UPSIDE_DOWN),
-    ("mib/merlin_*_CounterDepth_24_Rows_256/*.mib", "quantumdetector", UPSIDE_DOWN),
+    ("mib/merlin_*_CounterDepth_1_Rows_256/*.mib", "quantumdetector", {}),
+    ("mib/merlin_*_CounterDepth_6_Rows_256/*.mib", "quantumdetector", {}),
+    ("mib/merlin_*_CounterDepth_12_Rows_256/*.mib", "quantumdetector", {}),
+    ("mib/merlin_*_CounterDepth_24_Rows_256/*.mib", "quantumdetector", {}),
     (
         "mib/nav4x2_001*/*.mib",
         "quantumdetector",
-        UPSIDE_DOWN
-        | {
+        {
             "shape": "the .hdr says nothing of a scan; RosettaSciIO guesses it from time stamps",
             "navigate": "so it has two scan axes",
         },
     ),
-    ("mib/nav4x2_002*/*.mib", "quantumdetector", UPSIDE_DOWN),
+    ("mib/nav4x2_002*/*.mib", "quantumdetector", {}),
     ("mrc/HAADFscan/*.mrc", "mrc", {}),
     ("mrc/de_20241021_00405/*_movie.mrc", "mrc", {"scale": "vfs reads the step of the scan in the file _info.txt"}),
     ("mrc/de_20241021_00405/*[!e].mrc", "mrc", MINUS_ONE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,14 +232,58 @@ def test_spectra(tmp_path: Path) -> None:
     one = frames_of((9,), "f4")
     assert vfs.open(write_dm(tmp_path, one, units=("eV",))).dims == ("energy",)
     assert vfs.open(write_dm(tmp_path, one)).dims == ("x",)
-    assert vfs.open(write_dm(tmp_path, frames_of((3, 9), "f4"), units=("keV", "nm"))).dims == ("frame", "energy")
+    assert vfs.open(write_dm(tmp_path, frames_of((3, 9), "f4"), units=("keV", "nm"))).dims == ("scan_x", "energy")
+    assert vfs.open(write_dm(tmp_path, frames_of((3, 9), "f4"), units=("keV", "s"))).dims == ("frame", "energy")
     maps = frames_of((7, 3, 4), "f4")
     path = write_dm(tmp_path, maps, tags=MAPS, name="maps")
-    check_boxes(path, maps)
-    assert vfs.open(path).dims == ("energy", "scan_y", "scan_x")
-    check_boxes(path, np.ascontiguousarray(maps.transpose(1, 2, 0)), signal_first=True)
-    assert vfs.open(path, signal_first=True).dims == ("scan_y", "scan_x", "energy")
-    assert vfs.open(write_dm(tmp_path, maps, units=("eV", "nm", "nm"))).dims == ("scan_y", "scan_x", "energy")
+    shown = np.ascontiguousarray(maps.transpose(1, 2, 0))
+    check_boxes(path, shown)
+    assert vfs.open(path).dims == ("scan_y", "scan_x", "energy")
+    check_boxes(path, maps, signal_first=False)
+    assert vfs.open(path, signal_first=False).dims == ("energy", "scan_y", "scan_x")
+
+
+SPECTRUM_IMAGE: dict[str, Any] = {"Meta Data": {"Format": "Spectrum image"}}
+CL: dict[str, Any] = {"Meta Data": {"Signal": "CL"}}
+
+
+@pytest.mark.parametrize(
+    ("units", "tags", "dims", "maps"),
+    [  # units as stored, slowest axis first
+        (("eV", "nm", "nm"), None, ("scan_y", "scan_x", "energy"), 1),
+        (("keV", "µm", "µm"), None, ("scan_y", "scan_x", "energy"), 1),
+        (("eV", "nm", "nm"), {"Meta Data": {"Format": "Image"}}, ("energy", "y", "x"), 0),  # EFTEM
+        (("nm", "nm", "eV"), None, ("scan_y", "scan_x", "energy"), 0),
+        (("nm", "nm", "eV"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "energy"), 0),
+        (("eV", "nm"), None, ("scan_x", "energy"), 1),
+        (("nm", "eV", "nm"), None, ("scan_y", "energy", "scan_x"), 0),
+        (("", "nm", "nm"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "energy"), 1),
+        (("nm", "µm", "µm"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "wavelength"), 1),
+        (("nm", "µm", "µm"), CL, ("scan_y", "scan_x", "wavelength"), 1),
+        (("µm", "nm"), CL, ("scan_x", "wavelength"), 0),
+        (("nm", "µm", "µm"), None, ("frame", "y", "x"), 0),
+        (("s", "eV", "nm", "nm"), None, ("t", "energy", "scan_y", "scan_x"), 0),
+        (("eV", "s", "nm", "nm"), None, ("t", "scan_y", "scan_x", "energy"), 1),
+        # 4D-STEM
+        (("", "", "", ""), None, ("scan_y", "scan_x", "y", "x"), 2),
+        (("1/nm", "1/nm", "nm", "nm"), None, ("scan_y", "scan_x", "y", "x"), 2),
+        (("nm", "nm", "1/nm", "1/nm"), None, ("scan_y", "scan_x", "y", "x"), 0),
+        (("µm", "µm", "mrad", "mrad"), None, ("scan_y", "scan_x", "y", "x"), 0),
+        (("", "", "mrad", "mrad"), None, ("scan_y", "scan_x", "y", "x"), 0),
+        (("nm", "nm", "", ""), None, ("scan_y", "scan_x", "y", "x"), 0),
+        (("", "", "nm", "nm"), None, ("scan_y", "scan_x", "y", "x"), 2),
+        (("1/nm", "1/nm", "nm", "nm"), DM_SWAPPED, ("scan_y", "scan_x", "y", "x"), 0),
+        (("mrad", "mrad", "nm"), None, ("scan_x", "y", "x"), 2),
+        (("nm", "mrad", "mrad"), None, ("scan_x", "y", "x"), 0),
+    ],
+)
+def test_units_and_tags_name_the_axes(
+    tmp_path: Path, units: Sequence[str], tags: Mapping[str, Any] | None, dims: Sequence[str], maps: int
+) -> None:
+    stored = frames_of((2, 3, 4, 5)[: len(units)], "u2")
+    array = vfs.open(write_dm(tmp_path, stored, version=4, tags=tags, units=units[::-1]))
+    assert array.dims == dims
+    same(array[...], np.moveaxis(stored, range(maps), range(-maps, 0)))
 
 
 def test_tags_of_all_types(tmp_path: Path) -> None:
@@ -352,7 +396,7 @@ def test_real_files(oracle: dict[str, Any]) -> None:
         if entry["format"] != "dm":
             continue
         for backend in ("mmap", "buffered"):
-            group = vfs.open_group(SHARED / entry["files"][0], backend=backend)
+            group = vfs.open_group(SHARED / entry["files"][0], backend=backend, signal_first=False)
             assert len(group) == len(entry["arrays"])
             for key, array in entry["arrays"].items():
                 found = group["data" if len(group) == 1 else f"image_{key.removeprefix('image')}/data"]

@@ -174,6 +174,15 @@ def test_garbled(tmp_path: Path, old: str, new: str, word: str) -> None:
     refuses(path, word, format="empad")
 
 
+def test_a_garbled_xml_does_not_keep_the_pixels_back(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, name="scan", raw="scan.raw")
+    path.write_bytes(path.read_bytes().replace(b"</root>", b"<a>\xb5</a></root>"))
+    for named in (path, tmp_path / "scan.raw"):
+        array = warned(named, "scan.xml", "XML cannot be understood", "without these metadata", format="empad")
+        same(array[...], twin.reshape(6, 128, 128))
+
+
 def test_refused(tmp_path: Path) -> None:
     path = write_empad(tmp_path, frames_of((2, 1, 128, 128), "f4"))
     refuses([path, path], "one .raw and one .xml", kind=vfs.OptionError)

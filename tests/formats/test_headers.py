@@ -22,7 +22,6 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats.headers import (
     expand,
     fields,
-    natural,
     npy_header,
     numbered,
     parse_xml,
@@ -31,6 +30,7 @@ from vfs.formats.headers import (
     read_side_file,
     shape_option,
 )
+from vfs.model.name_order import natural
 from vfs.model.stored import nav_dims
 from vfs.testing.writers import write_npy
 

@@ -38,6 +38,11 @@ GRID = [(z, t) for z in range(3) for t in range(4)]
         ),
         (names("img_{}_{}.tif", (1, 1345), (2, 1401), (4, 1522)), [], [0, 1, 3]),
         (names("scan_1.{:03}.mrc", 1, 2, 4), ["scan_1.003.mrc"], [0, 1, 3]),
+        (names("tilt_{}.tif", -20, -10, 10, 20), ["tilt_0.tif"], [0, 1, 3, 4]),
+        (names("tilt_{}.tif", 20, 0, -10, -20), ["tilt_10.tif"], [0, 2, 3, 4]),
+        (names("tilt_{:+03}.tif", -2, -1, 1, 2), ["tilt_+00.tif"], [0, 1, 3, 4]),
+        (names("tilt_{}_{}.tif", ("n2", 7), ("n1", 9), ("p1", 2), ("p2", 1)), [], [0, 1, 3, 4]),
+        (names("tilt-{}.tif", 1, 2, 4), ["tilt-3.tif"], [0, 1, 3]),
     ],
 )
 def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], places: Sequence[int]) -> None:
@@ -77,6 +82,8 @@ def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], pla
         names("z{}_t{}.tif", *GRID[:6]),
         names("{}.tif", "a", "b1", "b3"),
         names("{}.tif", "a1b", "a2c", "a4b"),
+        names("tilt_{}.tif", -20, -10, 0, 10),
+        names("tilt_{}.tif", "-1.5", "0", "1.5", "4.5"),
         names("{}.tif", "9" * 30, "8" * 30, "6" * 30),
         names("{}.tif", 1, 1, 1),
         ["x.tif"],

@@ -12,7 +12,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, warned
 from vfs.testing.stack_writers import write_emi, write_ser
 
 
@@ -83,6 +83,11 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     write_ser(tmp_path, first, name="set_4")
     group = opens_incomplete(path, "set.emi: set_1.ser and set_3.ser are missing", counts={"files_missing": 2})
     assert list(group) == ["2/data", "2/timestamp", "4/data", "4/timestamp"]
+    (tmp_path / "set_2.ser").unlink()
+    write_ser(tmp_path, first)
+    (tmp_path / "set_4.ser").unlink()
+    path.write_bytes(path.read_bytes().replace(b"High", b"\xb5"))
+    same(warned(path, "set.emi: the XML cannot be understood", "without these metadata")[...], first)
     (tmp_path / "alone.emi").write_bytes(path.read_bytes())
     refuses(tmp_path / "alone.emi", "alone_1.ser", kind=vfs.MissingSourceError)
 

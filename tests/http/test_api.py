@@ -264,6 +264,14 @@ def test_where_there_are_no_frames_there_is_no_picture(tmp_path: Path) -> None:
     assert head["error"] == expected
 
 
+def test_thumbnails_of_merlin_are_the_right_side_up(tmp_path: Path) -> None:
+    frames = np.arange(2 * 8 * 16, dtype="u2").reshape(2, 8, 16)
+    application = application_of(contents_of(write_mib(tmp_path, frames)))
+    (_, thumbnail), *_ = records(ask(application, "/api/thumbnails/scan.zarr").body)
+    np.testing.assert_array_equal(thumbnail[""], frames[1, ::-1])
+    np.testing.assert_array_equal(frame(application, "/api/frame/scan.zarr/data?at=1")[0], frames[1])  # as stored
+
+
 def test_parts_of_complex_numbers(pictures: Application) -> None:
     values = PICTURES["complex"]
     for part, function in (("real", np.real), ("imag", np.imag), ("phase", np.angle)):

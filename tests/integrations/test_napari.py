@@ -8,6 +8,7 @@ from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import vfs
@@ -54,3 +55,12 @@ def test_files_that_are_recognised_are_opened(tmp_path: Path) -> None:
     assert path.suffix == ".hdr"
     assert napari.get_reader(str(path)) is napari.read
     assert napari.get_reader([str(path)]) is napari.read
+
+
+def test_the_top_row_comes_first(tmp_path: Path) -> None:
+    frames = np.arange(6 * 16 * 16, dtype="u2").reshape(6, 16, 16)
+    path = write_mib(tmp_path, frames)
+    assert vfs.open(path).attrs["rows"] == "bottom first"
+    ((data, given, _),) = napari.read(str(path))
+    assert (np.asarray(data[2]) == frames[2, ::-1]).all()
+    assert given["metadata"]["vfs"]["rows"] == "top first"

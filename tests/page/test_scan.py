@@ -222,7 +222,7 @@ def test_wheel_drag_and_double_click(page: Browsed) -> None:
     page.page.mouse.move(x, y)
     for _ in range(3):
         page.page.mouse.wheel(0, -200)
-    page.wait("vfs.frame.onPage(5, 5)[0] - vfs.frame.onPage(4, 4)[0] > 30")
+    page.wait("vfs.frame.onPage(5, 5)[1] - vfs.frame.onPage(4, 4)[1] > 30")
     assert page.page.evaluate("() => vfs.frame.onPage(4, 4)") == pytest.approx(before, abs=40)
     page.page.keyboard.down("Shift")
     here = page.page.evaluate("() => vfs.frame.onPage(4, 4)")
@@ -235,6 +235,18 @@ def test_wheel_drag_and_double_click(page: Browsed) -> None:
     page.screenshot("zoomed")
     page.page.mouse.dblclick(x, y)
     page.wait(f"Math.abs(vfs.frame.onPage(4, 4)[0] - {before[0]}) < 0.01")
+
+
+def test_the_bottom_row_of_merlin_comes_first_and_is_below(page: Browsed) -> None:
+    (_, first), (_, last) = page.at("frame", 0, 0), page.at("frame", FRAMES.shape[2] - 1, 0)
+    assert first > last
+    at = page.state("at")
+    shown = FRAMES[tuple(at)].astype(float)
+    bright, dark = (np.unravel_index(pick(shown), shown.shape) for pick in (np.argmax, np.argmin))
+    assert sum(page.colour("frame", *bright)[:3]) > sum(page.colour("frame", *dark)[:3])
+    assert np.array_equal(page.numbers("frame"), FRAMES[tuple(at)])  # and as stored in the numbers
+    (_, above), (_, below) = page.at("scan", 0, 0), page.at("scan", 1, 0)
+    assert above < below
 
 
 def test_value_under_the_pointer(page: Browsed) -> None:
@@ -280,7 +292,7 @@ def test_keys(page: Browsed, header: Path) -> None:
     page.press("ArrowDown", "Shift+ArrowRight")
     page.settled()
     ring = detector(page)
-    assert (ring["cy"], ring["cx"]) == pytest.approx((before["cy"] + 1, before["cx"] + 10))
+    assert (ring["cy"], ring["cx"]) == pytest.approx((before["cy"] - 1, before["cx"] + 10))  # rows go up
     page.wait("vfs.scan.caption.includes(vfs.state.detector.cx) && vfs.scan.status === 'exact'")
     exact = reduced(header, image=vfs.Ring(cy=ring["cy"], cx=ring["cx"], r0=ring["r0"], r1=ring["r1"]))
     assert np.array_equal(page.numbers("scan"), exact)

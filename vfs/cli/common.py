@@ -351,11 +351,8 @@ def open_all(
         groups[argument], files[argument] = group, here | {path}
     for owner, names in shown.items():
         say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
-    if len(groups) > 1 and len({series(name) for name in groups}) == 1:
-        say(
-            f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({series(argument)!r}) opens them"
-            " as one"
-        )
+    if len(groups) > 1 and (pattern := series([*groups])):
+        say(f"{len(groups)} files opened as {len(groups)} data sets; a quoted glob ({pattern!r}) opens them as one")
     return list(groups.values())
 
 

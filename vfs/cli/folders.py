@@ -18,8 +18,9 @@ from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
-from vfs.formats.headers import natural, series
+from vfs.formats.headers import series
 from vfs.hierarchy.opening import open_set, warned
+from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 
 _NAMES = 8  # at most so many subfolders are named
@@ -79,9 +80,9 @@ class FoundSets:
             lines += wrapped(f"{count(len(names), 'folder')}: {said}", columns, "  ", "    ")
         if self.others:
             lines.append(f"  {_others(self.others)}")
-        one = {series(os.path.join(self.path, name)) for name in self.sets}
-        if len(one) == 1 and len(self.sets) > 1:
-            lines += wrapped(f"`vfs info {printable(quote(one.pop()))}` opens these as one data set", columns)
+        one = series([os.path.join(self.path, name) for name in self.sets]) if len(self.sets) > 1 else None
+        if one:
+            lines += wrapped(f"`vfs info {printable(quote(one))}` opens these as one data set", columns)
         hint = "`vfs info FILE` says more of one, " if self.sets else ""
         return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
 
@@ -123,10 +124,10 @@ def look(
         for name, record in records.known.items()
         if record.error and name not in names.owner
     }
-    sets = sorted(names.base, key=natural)
+    sets = in_order([*names.base])
     others = len(folder.files) - len(sets) - len(broken) - len(unknown) - len(names.owner)
     found = FoundSets(
-        path, {name: kept[name] for name in sets}, broken, sorted(folder.folders, key=natural), others, len(unknown)
+        path, {name: kept[name] for name in sets}, broken, in_order([*folder.folders]), others, len(unknown)
     )
     if not (sets or broken or found.folders):
         raise FormatError(

@@ -56,7 +56,7 @@ def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Itera
 def picture(group: OpenedSet, position: tuple[int, ...], screen: Screen) -> str:
     """Draw a frame of a group's main array, without any text."""
     view = FrameView.of(group.main)
-    return _pictured(look(view, position, *screen.room), screen)
+    return _pictured(view, look(view, position, *screen.room), screen)
 
 
 def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
@@ -82,14 +82,15 @@ def _drawn(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
     if seen.picture.ndim == 1:
         yield from _plot(view, seen, screen)
     else:
-        yield _pictured(seen, screen)
+        yield _pictured(view, seen, screen)
 
 
-def _pictured(seen: Look, screen: Screen) -> str:
-    if seen.picture.ndim == 3:
-        white = 255 if seen.full == 255 else contrast(seen.picture)[1]  # colours of 16 bits seldom reach the maximum
-        return screen.shown(shaded(seen.picture, 0.0, white, 1.0))
-    return screen.shown(shaded(seen.picture, *contrast(seen.picture)))
+def _pictured(view: FrameView, seen: Look, screen: Screen) -> str:
+    pixels = seen.picture[::-1] if view.upward else seen.picture
+    if pixels.ndim == 3:
+        white = 255 if seen.full == 255 else contrast(pixels)[1]  # colours of 16 bits seldom reach the maximum
+        return screen.shown(shaded(pixels, 0.0, white, 1.0))
+    return screen.shown(shaded(pixels, *contrast(pixels)))
 
 
 def _plot(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:

@@ -16,6 +16,8 @@ from vfs.errors import VfsError, printable, size
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
+from vfs.model.name_order import in_doubt
+from vfs.model.stored import BOTTOM_FIRST
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
@@ -23,6 +25,7 @@ REASONS = 3  # at most so many reasons why data sets are not shown
 _NO_NUMBERS = "no array of numbers"  # end of the reason for text, compound types and the like
 SEVERAL = 4  # at most so many sets are printed in full, one after the other; if there are more, each gets a row
 SHOWN = 12  # at most so many files, and so many metadata entries, are printed
+ORDERED = 6  # at most so many names are printed where the order of files is in doubt
 WIDE = 110  # at most so many characters of a metadata value are printed
 _LONGEST_UNIT = 40
 _UNIT = ("unit", "units")
@@ -128,6 +131,7 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
         f" {total}{f', {missing} missing' if missing else ''}",
         columns,
     )
+    yield from _file_order(group, columns)
     paths = _ordered(group)
     left = _left_out(group, verbose, columns)
     room = SCREEN - len(left)
@@ -139,6 +143,16 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
     yield from left
     if verbose:
         yield from _more(group, files, columns)
+
+
+def _file_order(group: OpenedSet, columns: int) -> list[str]:
+    """Return lines with the order of several files that were named, if there is more than one way to see it."""
+    files = group.main.files
+    if len(files) < 2 or {*files} != {*group.opening.paths} or not in_doubt(files):
+        return []
+    names = [os.path.basename(path) for path in files]
+    shown = names if len(names) <= ORDERED else [*names[: ORDERED - 1], "…", names[-1]]
+    return _paragraph(f"order of the files: {', '.join(shown)}", columns, 2)
 
 
 def as_rows(groups: Sequence[OpenedSet], columns: int = 80) -> list[str]:
@@ -306,6 +320,10 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
         said = array.attrs.get("scan_order", "each frame is at the position in its header")
         skipped = f"{count(order.line_skip, 'frame')} behind each line left out"
         yield from _paragraph(f"scan: {skipped if order.line_skip else said}", columns)
+    if uncertain := array.attrs.get("uncertain"):
+        yield from _paragraph(f"uncertain: {uncertain}", columns)
+    if array.attrs.get("rows") == BOTTOM_FIRST:
+        yield from _paragraph("rows: bottom first; flip_y=True (-o flip_y=true) shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield (

@@ -17,6 +17,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, size
 from vfs.model.region import Region
+from vfs.model.stored import BOTTOM_FIRST
 
 BAND = 1 << 20  # bytes read at once
 MOST = 128 << 20  # most bytes read of one frame
@@ -61,6 +62,12 @@ class FrameView:
         named = [k for k in frame if array.dims[k] in _PICTURE]
         shown = named if len(named) == 2 else frame[-2:]
         return cls(array, tuple(k for k in rest if k not in shown), tuple(shown), colour)
+
+    @property
+    def upward(self) -> bool:
+        """True if the bottom row of the picture comes first, so that it is drawn upwards."""
+        rows = self.shown and self.array.dims[self.shown[0]] == "y"
+        return bool(rows) and len(self.shown) == 2 and self.array.attrs.get("rows") == BOTTOM_FIRST
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vfs.folder_tree.records import Rules, below
-from vfs.formats.headers import natural
+from vfs.model.name_order import in_order
 
 
 def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str], set[str]]:
@@ -49,7 +49,7 @@ class Candidates:
 
     Attributes:
         order: name -> its place in the order in which candidates are opened: descriptions first, then
-            other files that only name the files of a set, then the rest; each in natural order.
+            other files that only name the files of a set, then the rest; each in the order of their numbers.
         leads: candidates that only name the files of a set, in that order.
         by_label: name of a data set -> the candidates that may be this data set.
     """
@@ -61,8 +61,8 @@ class Candidates:
     @classmethod
     def among(cls, files: Collection[str], rules: Rules) -> Candidates:
         """Find the candidates among some files."""
-        names = [name for name in files if name.lower().endswith(rules.endings)]
-        names.sort(key=lambda name: (rules.rank(name), natural(name)))
+        names = in_order([name for name in files if name.lower().endswith(rules.endings)])
+        names.sort(key=rules.rank)
         by_label: dict[str, list[str]] = {}
         for name in names:
             for label in rules.labels(name):

@@ -26,10 +26,11 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import natural, parse_xml, read_side_file
+from vfs.formats.headers import left_out, parse_xml, read_side_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
+from vfs.model.name_order import natural
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 _SIDE = 128  # pixels
@@ -106,13 +107,27 @@ def _raw_of(xml: str, root: Element) -> str:
     )
 
 
-def _xml_of(raw: str) -> tuple[str, Element] | None:
+def _read_xml(path: str) -> tuple[str, Element, FormatError | None]:
+    """Return (path, root, None) of an XML file; if it is EMPAD's but garbled, an empty root and the error.
+
+    Raises:
+        FormatError: it is a file of another kind.
+    """
+    text = read_side_file(path)
+    try:
+        return path, parse_xml(text, path), None
+    except FormatError as error:
+        if b"<root" not in text:
+            raise
+        return path, Element("root"), error
+
+
+def _xml_of(raw: str) -> tuple[str, Element, FormatError | None] | None:
     """Find the XML file that belongs to a raw file: one of the same name, else one that names it."""
     folder, name = os.path.split(raw)
     own = os.path.splitext(name)[0] + ".xml"
     if os.path.isfile(os.path.join(folder, own)):
-        path = os.path.join(folder, own)
-        return path, parse_xml(read_side_file(path), path)
+        return _read_xml(os.path.join(folder, own))
     try:
         others = [other for other in os.listdir(folder) if other.lower().endswith(".xml")]
     except OSError:
@@ -124,7 +139,7 @@ def _xml_of(raw: str) -> tuple[str, Element] | None:
         except (FormatError, SourceError):
             continue  # the file of another program
         if _filename(root.find("raw_file")) == name:
-            return path, root
+            return path, root, None
     return None
 
 
@@ -193,7 +208,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     end is blank. A file whose size fits no scan in the metadata is shown as one axis.
 
     Raises:
-        FormatError: the XML is garbled.
+        FormatError: the XML has absurd values, or is garbled and only it has the name of the raw file.
         MissingSourceError: the raw file does not exist.
         TruncatedSourceError: the raw file does not hold a record.
     """
@@ -202,14 +217,18 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     if len(xmls) > 1 or len(raws) > 1:
         raise OptionError(f"{paths[1]}: an EMPAD data set is one .raw and one .xml file; open one at a time")
     root, xml = Element("root"), None
+    garbled: FormatError | None = None
     if xmls:
         Files.stat(xmls)
-        xml, root = xmls[0], parse_xml(read_side_file(xmls[0]), xmls[0])
+        xml, root, garbled = _read_xml(xmls[0])
     elif found := _xml_of(Files.stat(raws).paths[0]):
-        xml, root = found
+        xml, root, garbled = found
     if _depth(root) > 50:
         raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
-    raw = raws[0] if raws else _raw_of(xmls[0], root)
+    try:
+        raw = raws[0] if raws else _raw_of(xmls[0], root)
+    except MissingSourceError as error:
+        raise garbled or error from None
     files = Files.stat([raw])
     size = int(files.sizes[0])
     stored, rest = divmod(size, _RECORD)
@@ -220,7 +239,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     scans = list(_scans(root, raw))
     sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
     nav = _choose_scan(scans, stored, rest, sure)
-    absent = _absences(raw, xml, scans, nav, size)
+    absent = (() if garbled is None else (left_out(garbled),)) + _absences(raw, xml, scans, nav, size)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
         "xml": os.path.basename(xml) if xml else None,

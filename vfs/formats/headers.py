@@ -15,7 +15,9 @@ from numpy.lib import format as npy
 
 from vfs.boundary import Boundary, absolute, open_found, read_open, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.model.name_order import in_order, numbers_in
 from vfs.model.options import shown
+from vfs.model.stored import Absence
 
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
@@ -28,12 +30,6 @@ _NPY = re.compile(
 Matching it is faster than numpy's own reader, which uses Python's parser.
 """
 _NPY_MOST = 512  # most bytes of such a header; usual ones have 128
-
-
-def natural(name: str) -> tuple[list[str | int], str]:
-    """Return a sort key that compares runs of digits as numbers: frame_2 comes before frame_10."""
-    parts = re.split(r"([0-9]+)", name)
-    return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
 def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> bytes:
@@ -98,7 +94,8 @@ def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat
 def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
     """Turn names and globs into file names.
 
-    Files that a glob finds are in natural order, named files in the given order.
+    Files that a glob finds are in the order of the numbers in their names (see
+    `vfs.model.name_order`), named files in the given order.
 
     Args:
         follow_outside: a glob may find links that lead out of the folder in which it searches.
@@ -117,7 +114,7 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
         if not glob.has_magic(name) or os.path.exists(name):
             found.append(name)
             continue
-        hits = sorted((hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)), key=natural)
+        hits = in_order([hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)])
         if not hits:
             raise MissingSourceError(f"{name}: no file matches")
         if not follow_outside:  # the user named the glob, not these files
@@ -131,11 +128,18 @@ def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], fol
     return found
 
 
-def series(path: str) -> str:
-    """Return a glob for names that differ from this one only in their numbers."""
-    folder, name = os.path.split(path)
-    stem, ending = os.path.splitext(name)
-    return os.path.join(folder, re.sub(r"\d+", "*", stem) + ending)
+def series(paths: Sequence[str]) -> str | None:
+    """Return a glob for files whose names differ only in numbers and their signs; None if they differ in more."""
+    folders, names = zip(*map(os.path.split, paths), strict=True)
+    stems, endings = zip(*map(os.path.splitext, names), strict=True)
+    found = numbers_in(stems)
+    if found is None or len({*folders}) > 1 or len({*endings}) > 1:
+        return None
+    places, behind = found
+    if not all(place.signed or len({*place.signs}) == 1 for place in places):
+        return None
+    texts = [place.before + ("" if place.signed else place.signs[0]) + "*" for place in places]
+    return os.path.join(str(folders[0]), "".join(texts) + behind + str(endings[0]))
 
 
 def file_name(given: Any) -> str:
@@ -285,6 +289,11 @@ def read_side_file(path: str) -> bytes:
     if size > _MOST_TEXT:
         raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
     return read_at(path, max(size, 1), short_ok=True)
+
+
+def left_out(error: FormatError) -> Absence:
+    """Report metadata beside the pixels that cannot be understood: the pixels are shown without them."""
+    return Absence(f"{error}; the pixels are shown without these metadata")
 
 
 def fields(record: np.void) -> dict[str, Any]:

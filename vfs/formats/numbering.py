@@ -6,7 +6,7 @@ not 1) it is one step to the next file, from all others a multiple of the step. 
 smallest difference. So `img_000, img_010, img_020` has a step of 10 and no hole, and `img_1, img_2,
 img_4` lacks one file. If two or more numbers change, but none of them grows from file to file
 (`z0_t0, z0_t1, z1_t0, …`), the files are a grid, if at least three quarters of its places are
-filled.
+filled. Signs of numbers count (see `vfs.model.name_order`).
 
 Dates and times (8 digits or more, without leading zeros), numbers with a unit (`300K`) and fractions
 (`1.5`) are no counters. A hole of more than ten times as many files as exist does not count as one.
@@ -20,13 +20,14 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
 from vfs.errors import MissingSourceError
 from vfs.formats.series import MOST_NAMED, padded
+from vfs.model.name_order import numbers_in
 from vfs.model.stored import Absence
 
 _MOST_GONE = 10  # most missing files for each existing one
@@ -121,12 +122,14 @@ class _NumberedNames:
     Attributes:
         texts: the texts before, between and behind the numbers.
         digits: for each number, its digits in each name.
-        numbers: int64[numbers, files], values of the digits.
+        numbers: int64[numbers, files], values of the digits, with signs.
+        signs: for each number, how names write a minus and a plus; "" where its sign is no part of it.
     """
 
     texts: tuple[str, ...]
     digits: list[list[str]]
     numbers: np.ndarray
+    signs: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, before: str, between: Sequence[str], behind: str) -> _NumberedNames | None:
@@ -141,24 +144,57 @@ class _NumberedNames:
         else:
             split = [re.split(r"([0-9]+)", text) for text in between]
             texts = split[0][::2]
-            if len(texts) < 2 or any(parts[::2] != texts for parts in split):
+            if any(parts[::2] != texts for parts in split):
+                return cls._with_signs([before + text + behind for text in between])
+            if len(texts) < 2:
                 return None
             digits = [list(column) for column in zip(*[parts[1::2] for parts in split], strict=True)]
+        every = (before + texts[0], *texts[1:-1], texts[-1] + behind)
+        made = cls._made(every, digits, [("", "")] * len(digits))
+        return made and made._varying()
+
+    @classmethod
+    def _with_signs(cls, names: Sequence[str]) -> _NumberedNames | None:
+        """Find the numbers in names that differ in signs, too. Returns None for decimals: they do not count."""
+        found = numbers_in(names)
+        if found is None or not all(place.signed or len({*place.signs}) == 1 for place in found[0]):
+            return None
+        places, behind = found
+        if any(any(place.fractions) for place in places):
+            return None
+        texts = [place.before + ("" if place.signed else place.signs[0]) for place in places]
+        signs = [place.written if place.signed else ("", "") for place in places]
+        made = cls._made((*texts, behind), [list(place.wholes) for place in places], signs)
+        if made is not None:
+            minus = np.array([[place.signed and place.negative(k) for k in range(len(names))] for place in places])
+            made = replace(made, numbers=np.where(minus, -made.numbers, made.numbers))
+        return made and made._varying()
+
+    @classmethod
+    def _made(
+        cls, texts: tuple[str, ...], digits: list[list[str]], signs: Sequence[tuple[str, str]]
+    ) -> _NumberedNames | None:
         if max(len(text) for column in digits for text in column) > 18:
             return None
-        every = (before + texts[0], *texts[1:-1], texts[-1] + behind)
-        return cls(every, digits, np.array([list(map(int, column)) for column in digits], np.int64))._varying()
+        return cls(texts, digits, np.array([list(map(int, column)) for column in digits], np.int64), tuple(signs))
 
     def _varying(self) -> _NumberedNames | None:
         """Return the same names, with numbers that are equal in all of them treated as text."""
         texts, keep = [self.texts[0]], []
         for k, column in enumerate(self.digits):
-            if len(set(column)) > 1:
+            if len(set(column)) > 1 or np.ptp(self.numbers[k]):
                 keep.append(k)
                 texts.append(self.texts[k + 1])
             else:
-                texts[-1] += column[0] + self.texts[k + 1]
-        return _NumberedNames(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep]) if keep else None
+                texts[-1] += self._sign(k, int(self.numbers[k, 0])) + column[0] + self.texts[k + 1]
+        if not keep:
+            return None
+        signs = tuple([self.signs[k] for k in keep])
+        return _NumberedNames(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep], signs)
+
+    def _sign(self, k: int, number: int) -> str:
+        """Return the sign of a number as the names write it."""
+        return self.signs[k][number >= 0]
 
     def counts(self, k: int) -> bool:
         """Return False if a number is a date, has a unit, or is part of a fraction."""
@@ -179,8 +215,8 @@ class _NumberedNames:
     def name(self, numbers: Sequence[int]) -> str:
         """Return the name with other numbers, padded with zeros like the existing names."""
         out = [self.texts[0]]
-        for number, column, text in zip(numbers, self.digits, self.texts[1:], strict=True):
-            out += [str(number).zfill(padded(column)), text]
+        for k, (number, column, text) in enumerate(zip(numbers, self.digits, self.texts[1:], strict=True)):
+            out += [self._sign(k, number), str(abs(number)).zfill(padded(column)), text]
         return "".join(out)
 
 
@@ -213,7 +249,9 @@ def _series(paths: Sequence[str]) -> _Series | None:
     if names is None:
         return None
     if names.numbers[0, 0] > names.numbers[0, -1]:  # named backwards
-        back = _of_names(_NumberedNames(names.texts, [column[::-1] for column in names.digits], names.numbers[:, ::-1]))
+        back = _of_names(
+            replace(names, digits=[column[::-1] for column in names.digits], numbers=names.numbers[:, ::-1])
+        )
         if back is None:
             return None
         last = len(back.places) + len(back.gone) - 1
@@ -261,12 +299,20 @@ def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
 def _listed(names: _NumberedNames, k: int) -> set[int]:
     """Return the values of number `k` in all such names in the folder of the files."""
     folder, start = os.path.split(names.texts[0])
-    pattern = re.compile("([0-9]+)".join(map(re.escape, (start, *names.texts[1:]))))
+    text = re.escape(start)
+    for (minus, plus), behind in zip(names.signs, names.texts[1:], strict=True):
+        sign = f"{re.escape(minus)}|{re.escape(plus)}"
+        text += f"({sign})([0-9]+){re.escape(behind)}"
+    pattern = re.compile(text)
     try:
         hits = [pattern.fullmatch(name) for name in os.listdir(folder or ".")]
     except OSError:
         return set()
-    return {int(hit[k + 1]) for hit in hits if hit and len(hit[k + 1]) <= 18}
+    return {
+        int(hit[2 * k + 2]) * (-1 if names.signs[k][0] and hit[2 * k + 1] == names.signs[k][0] else 1)
+        for hit in hits
+        if hit and len(hit[2 * k + 2]) <= 18
+    }
 
 
 def _of_grid(names: _NumberedNames) -> _Series | None:

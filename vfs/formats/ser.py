@@ -19,7 +19,8 @@ diffraction pattern in 1/m. One is far below 1, the other far above. Along y pos
 downwards from the first row that is shown, as in other programs.
 
 An `.emi` file holds the metadata of `NAME_1.ser`, `NAME_2.ser` …, as XML between binary parts, and
-names the set. Each .ser file is a signal of its own: a missing one between them gives a warning.
+names the set. XML that cannot be understood is left out, with a warning. Each .ser file is a signal
+of its own: a missing one between them gives a warning.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ import numpy as np
 from vfs.boundary import open_stream, read_open
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import fields, numbered, parse_xml, read_at, read_side_file
+from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file
 from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims
 
 HEADER = np.dtype(
     [
@@ -222,6 +223,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
+        **({"rows": TOP_FIRST} if len(sig) == 2 else {}),
         "scan_axes": series.axes,
         "calibration": known,
         **extra,
@@ -260,12 +262,20 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     return found
 
 
-def _metadata(path: str) -> dict[str, Any]:
-    """Return the entries about the microscope in the XML of an .emi file."""
-    text = read_side_file(path)
+def _metadata(path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
+    """Return the entries about the microscope in the XML of an .emi file, and what of it cannot be understood."""
     found: dict[str, Any] = {}
+    absent: tuple[Absence, ...] = ()
+    try:
+        text = read_side_file(path)
+    except FormatError as error:
+        return {}, (left_out(error),)
     for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
-        root = parse_xml(part, path)
+        try:
+            root = parse_xml(part, path)
+        except FormatError as error:
+            absent = (left_out(error),)
+            continue
         entries = {}
         for item in root.iter("Data"):
             label, value, unit = (item.findtext(tag, "").strip() for tag in ("Label", "Value", "Unit"))
@@ -278,7 +288,7 @@ def _metadata(path: str) -> dict[str, Any]:
             }
         )
         found[f"object_{n + 1}"] = entries
-    return found
+    return found, absent
 
 
 def open(paths: Sequence[str]) -> list[StoredArray]:
@@ -291,6 +301,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         MissingSourceError: an .emi file has no .ser beside it.
     """
     lost = Lost()
+    absent: tuple[Absence, ...] = ()
     if len(paths) > 1:
         members = [(n + 1, path) for n, path in enumerate(paths)]
         extra: dict[str, Any] = {}
@@ -304,14 +315,14 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
                 f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser"
                 " files"
             )
-        extra = {"emi": _metadata(paths[0])}
+        emi, absent = _metadata(paths[0])
+        extra = {"emi": emi}
         lost = sum((between(a, b) for (_, a), (_, b) in pairwise(members)), in_front(members[0][1]))
     datasets = [
         dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)
     ]
-    if not lost.count:
-        return datasets
-    absent = (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)
+    if lost.count:
+        absent += (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 

@@ -438,7 +438,10 @@ class Api:
 def _thumbnail(path: str, array: ArrayReader, size: int) -> np.ndarray:
     """Make the record of an array's thumbnail: its picture in the middle."""
     try:
-        numbers, _ = picture(array, FrameView.of(array).middle, size)
+        view = FrameView.of(array)
+        numbers, _ = picture(array, view.middle, size)
+        if view.upward:
+            numbers = np.ascontiguousarray(numbers[::-1])
     except VfsError as error:
         return record({"path": path, "error": printable(str(error))})
     head = numbers_described(path, numbers)

@@ -46,6 +46,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "where": list(view.where),
         "picture": list(view.shown),
         "colour": view.colour,
+        "upward": view.upward,
         "nbytes": array.nbytes,
         "units": str(array.dataset.conventions.get("units", "")),
         "main": main,

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from vfs import api
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast
 from vfs.errors import OptionError, SourceError, UnknownFormatError
 from vfs.formats import detect
+from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
 
 Layer = tuple[Any, dict[str, Any], str]
@@ -105,7 +105,7 @@ def read(paths: Paths) -> list[Layer]:
         OptionError: the main array has less than two axes, or no elements.
         Exception: what `vfs.open` raises.
     """
-    main = api.open(paths)
+    main = open_upright(paths)
     path = main._reader.dataset.path
     if main.ndim < 2 or not main.size:
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(main.dims, main.shape, strict=True))

@@ -13,6 +13,7 @@ import numpy as np
 
 from vfs import api
 from vfs.hierarchy.documents import plain_json
+from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Path
 
 __all__ = ["file_reader"]
@@ -25,7 +26,8 @@ def file_reader(
 
     The main array is the first one. The others are the further arrays of the set; of HDF5, which
     holds settings and masks too, those that have as many axes. Time stamps and the like are no
-    signals. Scan axes of length 1 are left out.
+    signals. Scan axes of length 1 are left out. The top row of an image comes first; `flip_y=False`
+    keeps the order of files that store the bottom one first (Merlin).
 
     Args:
         filename: a file that names its set.
@@ -41,7 +43,7 @@ def file_reader(
         DependencyError: dask is needed and not there.
         Exception: what `vfs.open` and, where all is read, `VirtualArray.read` raise.
     """
-    main = api.open(filename, **options)
+    main = open_upright(filename, **options)
     asked = options.get("array") is not None
     signals = []
     for array in [main] if asked else [main, *_beside(main)]:

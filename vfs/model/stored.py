@@ -28,6 +28,9 @@ from vfs.model.region import Region
 
 T = TypeVar("T")
 
+BOTTOM_FIRST, TOP_FIRST = "bottom first", "top first"
+"""What the attribute `rows` says of frames whose format defines which way is up: which row comes first."""
+
 TRIES = range(5)
 """Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
 

@@ -22,10 +22,10 @@ from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
 from vfs.formats import detect
-from vfs.formats.headers import natural
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.documents import plain_json
 from vfs.kernels.columns import FILE
+from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.units import spelled
 from vfs.testing.arranged import check_arranged, same

@@ -85,6 +85,8 @@ def write_mrc(
     extended: int = 0,
     fei: bool = False,
     mark: bool = True,
+    imod: int | None = None,
+    limits: tuple[float, float] = (0, 1),
     name: str = "set.mrc",
 ) -> Path:
     """Write sections [z, y, x] (mode 3: [z, y, x, 2]) as an MRC file, packed if NAME ends so.
@@ -93,8 +95,11 @@ def write_mrc(
         extended: bytes of an extended header.
         fei: True writes a record of FEI1 for every section instead.
         mark: True writes `MAP ` and the machine stamp.
+        imod: flags of IMOD, which are written with its stamp; with 16, mode 0 has pixels of 4 bits.
+        limits: minimum and maximum.
     """
     nz, ny, nx = sections.shape[:3]
+    columns = nx // 2 if (imod or 0) & 16 else nx
     record = 768
     extra = bytes(extended)
     if fei:
@@ -105,17 +110,17 @@ def write_mrc(
         extra = b"".join(row.ljust(record, b"\0") for row in rows)
     head = struct.pack(
         f"{order}10i6f3i3f2i",
-        nx,
+        columns,
         ny,
         nz,
         mode,
         0,
         0,
         0,
-        nx,
+        columns,
         ny,
         nz,
-        2.0 * nx,
+        2.0 * columns,
         3.0 * ny,
         4.0 * nz,
         90,
@@ -124,18 +129,19 @@ def write_mrc(
         1,
         2,
         3,
-        0,
-        1,
+        *limits,
         0.5,
         ispg,
         len(extra),
     )
     head = head.ljust(104, b"\0") + (b"FEI1" if fei else bytes(4))
+    if imod is not None:
+        head = head.ljust(152, b"\0") + struct.pack(f"{order}2i", 1146047817, imod)
     head = head.ljust(208, b"\0") + (
         b"MAP " + (b"\x44\x44\0\0" if order == "<" else b"\x11\x11\0\0") if mark else bytes(8)
     )
     head = (head.ljust(220, b"\0") + struct.pack(f"{order}i", 1) + b"a label").ljust(1024, b"\0")
-    if mode == 101:
+    if mode == 101 or (imod or 0) & 16:
         wide = np.zeros((nz, ny, nx + nx % 2), np.uint8)
         wide[..., :nx] = sections
         pixels = (wide[..., ::2] | wide[..., 1::2] << 4).tobytes()

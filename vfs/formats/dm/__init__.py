@@ -13,12 +13,13 @@ the first image if it is coloured and others follow) are left out. One image is 
 all of one shape and type, are a stack in the given order; a gap in the numbers of their names means
 a missing file, which is an error (see `vfs.formats.numbering`).
 
-The last two axes are `y, x`; the axis of spectra is `energy`. Spectrum images keep the order of the
-file, which stores a map of the scan for each energy (`energy, scan_y, scan_x`); `signal_first=True`
-shows them as `scan_y, scan_x, energy`. 4D-STEM is always shown as `scan_y, scan_x, y, x`. Newer
-software stores it in this order and sets `Data Order Swapped` = 1. Older files store a map of the
-scan for each detector pixel, and reading one frame takes a pixel from each map, so chunks hold whole
-maps.
+The last two axes are `y, x`; the axis of spectra is `energy` or `wavelength`, as its unit and the tags
+say (see `vfs.formats.dm.axes`). Spectrum images are shown as `scan_y, scan_x, energy`, 4D-STEM as
+`scan_y, scan_x, y, x`. Files of spectrum images store a map of the scan for each energy. Newer
+software stores 4D-STEM in the order shown and sets `Data Order Swapped` = 1; older files store a map
+of the scan for each detector pixel. Without that tag the units say which axes are the detector
+(`1/nm`, `mrad`). Of maps, reading one frame or spectrum takes a pixel from each, so chunks hold whole
+maps; `signal_first=False` shows the axes as they are stored.
 
 Colours are stored as B, G, R, alpha and shown as a last axis `s` of R, G, B, alpha. Of the
 Fourier transform of a real image (y, x) only the columns 0 to x / 2 are stored, backwards, since
@@ -38,6 +39,7 @@ import numpy as np
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.dm.alike import Marks
+from vfs.formats.dm.axes import axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
@@ -51,26 +53,6 @@ _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block th
 
 def sniff(path: str, head: bytes) -> bool:
     return is_tag_file(head) and not path.lower().endswith(".gtg")
-
-
-def _axes(image: DmImage, signal_first: bool | None) -> tuple[tuple[str, ...], int, bool]:
-    """Name the stored axes.
-
-    Returns: (a name per stored axis, number of signal axes, True if signal axes are stored first and
-        shown last).
-    """
-    nd, energy = len(image.shape), image.energy
-    swapped = find(image.tags, "ImageTags/Meta Data/Data Order Swapped")
-    if energy == nd - 1:
-        return (*nav_dims(nd - 1), "energy"), 1, False
-    if energy == 0:
-        return ("energy", *nav_dims(nd - 1)), 1 if signal_first else nd - 1, bool(signal_first)
-    if nd == 1:
-        return ("x",), 1, False
-    first = nd == 4 and not swapped if signal_first is None else signal_first
-    if first and nd > 2 and not image.coloured:
-        return ("y", "x", *nav_dims(nd - 2)), 2, True
-    return (*nav_dims(nd - 2), "y", "x"), 2, False
 
 
 def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
@@ -94,7 +76,10 @@ def _dataset(
     attrs: dict[str, Any],
 ) -> StoredArray:
     """Make the array of an image, or of a stack of equal images in several files."""
-    names, sig_ndim, first = _axes(image, signal_first)
+    axes = axes_of(image, signal_first)
+    if axes.maps and len(files) > 1 and signal_first is None and axes.sig_ndim == 1:
+        axes = axes_of(image, False)  # maps of several files do not follow on each other as spectra do
+    names, sig_ndim = axes.names, axes.sig_ndim
     calibration = dict(zip(names, image.calibrations, strict=True))
     said = {
         "name": image.tags.get("Name", ""),
@@ -104,7 +89,7 @@ def _dataset(
         **attrs,
     }
     decoder = PlainDecoder(image.dtype)
-    if first:
+    if axes.maps:
         if len(files) > 1:
             raise FormatError(
                 f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open"
@@ -112,7 +97,6 @@ def _dataset(
             )
         sig, nav = image.shape[:sig_ndim], image.shape[sig_ndim:]
         layout: FrameLayout = MapLayout.at(nav, sig, offsets[0], image.dtype.itemsize)
-        dims = names[sig_ndim:] + names[:sig_ndim]
         lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * image.dtype.itemsize)))
         block = (lines, *nav[1:]) + (1,) * sig_ndim
         return StoredArray(
@@ -121,7 +105,7 @@ def _dataset(
             layout,
             decoder,
             nav + sig,
-            dims,
+            axes.shown,
             len(nav),
             block=block,
             attrs={**said, "stored_order": list(names)},
@@ -213,8 +197,8 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
 
     Args:
         signal_first: true if the file stores a map of the scan for each energy or detector pixel;
-            scan axes are then shown first. By default this is true for 4D-STEM data unless their
-            tags say otherwise; spectra are shown as they are stored.
+            scan axes are then shown first. By default units and tags say it; else it is true for
+            4D-STEM data
         same_offset: assume that all files of a stack hold their pixels at the same place as the
             first one; their tags are not read.
 

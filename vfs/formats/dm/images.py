@@ -11,7 +11,6 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.gatan_tags import StoredTag, Tags, find
-from vfs.model.units import spelled
 
 _DTYPES = {
     1: "i2",
@@ -33,7 +32,6 @@ _DTYPES = {
 _COLOURS = (8, 23)  # four bytes a pixel
 _HALVES = (27, 28)  # complex, half of the columns
 _PACKED = 5  # complex, half of the pixels, some of them in places that are otherwise unused
-_ENERGY = ("eV", "keV", "meV")
 _MOST_AXES = 8
 
 
@@ -62,18 +60,6 @@ class DmImage:
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize * (4 if self.coloured else 1)
-
-    @property
-    def energy(self) -> int | None:
-        """The axis of energies, found by its unit or else by the format in the tags; None if there is none."""
-        units = [spelled(c["unit"]) for c in self.calibrations]
-        found = [k for k, unit in enumerate(units) if unit in _ENERGY]
-        says = str(find(self.tags, "ImageTags/Meta Data/Format", "")).lower()
-        if len(found) == 1:
-            return found[0]
-        if not says.startswith("spectrum"):
-            return None
-        return 0 if says.startswith("spectrum image") or len(self.shape) == 1 else len(self.shape) - 1
 
 
 def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", ">"]) -> DmImage | None:

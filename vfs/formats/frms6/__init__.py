@@ -123,7 +123,7 @@ def open(
         OptionError: an option does not fit.
     """
     chosen = find_members(paths)
-    hdr = information(chosen.hdr)
+    hdr, garbled = information(chosen.hdr)
     mode = re.match(r"bin:\s*(\d{1,3})", hdr.get("readoutmode", ""))
     binning = max(1, int(mode[1])) if mode else 1
     repeat = binning if repeat_rows else 1
@@ -146,7 +146,7 @@ def open(
     stored = layout.stored
     if stored < 1 or not any(one.stored for one in counts):
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
-    absent = absences(chosen, counts, first)
+    absent = garbled + absences(chosen, counts, first)
     said = int(hdr["signalframes"]) if chosen.numbers and re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
     scan = _scan_shape(hdr.get("stemimagesize", ""))
     nav: tuple[int, ...] = scan if scan and scan[0] * scan[1] <= max(stored, said) else (stored,)

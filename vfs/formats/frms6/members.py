@@ -13,7 +13,8 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError
 from vfs.formats import series
-from vfs.formats.headers import numbered, read_at, read_side_file
+from vfs.formats.headers import left_out, numbered, read_at, read_side_file
+from vfs.model.stored import Absence
 
 HEADER = np.dtype(
     [
@@ -92,19 +93,27 @@ def find_members(paths: Sequence[str]) -> Frms6Set:
     return Frms6Set(signal, darks, hdr, list(found), lost)
 
 
-def information(path: str | None) -> dict[str, str]:
-    """Read the entries of the .hdr: names in lower case -> text."""
+def information(path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
+    """Read the .hdr.
+
+    Returns: ({name of an entry in lower case: text}, what cannot be understood).
+
+    Raises:
+        FormatError: it is a file of another kind.
+    """
     if path is None:
-        return {}
+        return {}, ()
+    text = read_side_file(path).decode("latin1")
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     try:
-        parser.read_string(read_side_file(path).decode("latin1"))
+        parser.read_string(text)
         section = dict(parser["measurementInfo"])
     except (configparser.Error, KeyError) as error:
-        raise FormatError(
-            f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}"
-        ) from None
-    return {name: (value or "").strip().strip('"') for name, value in section.items()}
+        said = f"{path}: expected an INI file with the section measurementInfo: {str(error).splitlines()[0]}"
+        if "measurementInfo" not in text:
+            raise FormatError(said) from None
+        return {}, (left_out(FormatError(said)),)
+    return {name: (value or "").strip().strip('"') for name, value in section.items()}, ()
 
 
 def read_header(path: str) -> np.void:

@@ -39,11 +39,12 @@ from vfs import kernels
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
-from vfs.formats.headers import natural, numbered
+from vfs.formats.headers import numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.kernels import k2is_blocks as k2is
 from vfs.kernels.columns import NO_LIMIT
 from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 

@@ -29,8 +29,8 @@ R64 of four chips (2x2) stores every row of the sectors side by side, `[bottom r
 top right | top left]`, where the lower sectors are turned by 180 degrees: x = 4w and y = h in the
 header are an image of 2h rows of 2w pixels.
 
-Rows are shown as they are stored. RosettaSciIO turns images upside down; `flip_y=True` does the
-same.
+Rows are shown as they are stored, which is bottom first: the vendor's viewer, RosettaSciIO and
+HyperSpy turn images over. `flip_y=True` does the same; the attribute `rows` says which row comes first.
 
 The facts come from real files, and from the code of LiberTEM 0.16 and RosettaSciIO 0.15. R64 of 24
 bits with four chips is assumed to follow the same rule: no such file was at hand. R64 of other
@@ -49,13 +49,13 @@ import numpy as np
 from vfs.boundary import current
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
-from vfs.formats.headers import read_at
+from vfs.formats.headers import left_out, read_at
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
 from vfs.formats.mib.lost import in_runs
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, Files, StoredArray, nav_dims
 
 _MOST_HDR = 1 << 16  # most bytes of a .hdr file
 _MOST_SCAN = 1 << 32  # most positions of a scan
@@ -72,7 +72,8 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     Args:
         series: if a single .mib file is named, open all files of its series and their .hdr; if
             false, only that file
-        flip_y: show the last row first, as RosettaSciIO and HyperSpy do
+        flip_y: show the top row first, which is the last one of the file, as the vendor's viewer, RosettaSciIO
+            and HyperSpy do
 
     Raises:
         FormatError: a file is not a MIB file, a header is garbled, files do not belong together, or
@@ -81,7 +82,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         MissingSourceError, SourceError: a file cannot be opened.
     """
     hdr_path, mib_paths, whole_series = _members(paths, series)
-    hdr, whole_hdr = _read_hdr(hdr_path) if hdr_path else ({}, True)
+    hdr, whole_hdr, garbled = _read_hdr(hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
     geometry, found = read_heads(mib_paths, hdr)
     decoder, sig, payload, pieces = pixels(found.paths[0], geometry)
     if flip_y:
@@ -113,7 +114,9 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     )
 
     nav, skip = said.shown(layout.stored), said.line_skip
-    absent = absences(hdr_path or found.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
+    absent = garbled + absences(
+        hdr_path or found.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan
+    )
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
@@ -121,7 +124,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
-        "rows": "last stored row first (flip_y)" if flip_y else "as stored",
+        "rows": TOP_FIRST if flip_y else BOTTOM_FIRST,
     }
     names = nav_dims(len(nav))
     datasets = [
@@ -209,19 +212,24 @@ def _belongs(name: str, prefix: str, between: str) -> bool:
     return not digits or (digits.isascii() and digits.isdigit())
 
 
-def _read_hdr(path: str) -> tuple[dict[str, str], bool]:
+def _read_hdr(path: str, named: bool) -> tuple[dict[str, str], bool, tuple[Absence, ...]]:
     """Read a .hdr file: lines `key:<TAB>value` between `HDR,` and `End`.
 
-    Returns: ({key: value}, True if the line `End` exists).
+    Args:
+        named: True if the user named it, and not one of the .mib files.
+
+    Returns: ({key: value}, True if the line `End` exists, what cannot be understood).
     """
     text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
     if not text.startswith("HDR,"):
-        raise FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
+        error = FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
+        if named:
+            raise error
+        return {}, True, (left_out(error),)
     lines = text.splitlines()[1:]
     pairs = (line.split(":\t", 1) for line in lines)
-    return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}, any(
-        line.rstrip() == "End" for line in lines
-    )
+    found = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+    return found, any(line.rstrip() == "End" for line in lines), ()
 
 
 class _Said(NamedTuple):

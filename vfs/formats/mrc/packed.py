@@ -17,6 +17,7 @@ import numpy as np
 from vfs.boundary import open_stream
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats.headers import read_at
+from vfs.formats.mrc.pixels import Pixels, row_bytes
 from vfs.model.layout import BlockLayout
 from vfs.model.stored import Files
 
@@ -55,9 +56,12 @@ def read_unpacked(path: str, size: int, at: int, opener: Any) -> bytes:
 
 @dataclass(frozen=True)
 class UnpackedFile:
-    """Decodes a packed file as one block: `skip` bytes of headers, then the pixels."""
+    """Decodes a packed file as one block: `skip` bytes of headers, then the pixels.
 
-    stored: np.dtype
+    `stored` is their dtype in the file; None for two pixels of 4 bits per byte.
+    """
+
+    stored: np.dtype | None
     packing: str
     skip: int
     word_bytes: int = 0
@@ -65,13 +69,15 @@ class UnpackedFile:
 
     @property
     def dtype(self) -> np.dtype:
-        return self.stored.newbyteorder("=")
+        return np.dtype(np.uint8) if self.stored is None else self.stored.newbyteorder("=")
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        lies = shape if self.stored is not None else (*shape[:-1], row_bytes(shape[-1]))
+        dtype = self.dtype if self.stored is None else self.stored
         try:
-            made = np.empty(shape, self.stored)
+            made = np.empty(lies, dtype)
         except MemoryError:
-            nbytes = math.prod(shape) * self.stored.itemsize
+            nbytes = math.prod(lies) * dtype.itemsize
             raise DecodeError(
                 f"its header says {nbytes:,} bytes after unpacking, which memory does not hold; unpack the file first",
                 errno.ENOMEM,
@@ -90,23 +96,32 @@ class UnpackedFile:
             raise DecodeError(
                 f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated"
             )
-        return made.astype(self.dtype, copy=False)
+        return _unpaired(made, shape) if self.stored is None else made.astype(self.dtype, copy=False)
+
+
+def _unpaired(pairs: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Turn bytes [..., y, pairs of pixels] into pixels [..., y, x] of 4 bits; the low half comes first."""
+    pixels = np.empty(shape, np.uint8)
+    np.bitwise_and(pairs, 15, out=pixels[..., ::2])
+    np.right_shift(pairs[..., : shape[-1] // 2], 4, out=pixels[..., 1::2])
+    return pixels
 
 
 def unpacked_block(
-    files: Files, opener: Callable[..., Any], stored: np.dtype, shape: tuple[int, ...], start: int
+    files: Files, opener: Callable[..., Any], pixels: Pixels, nav: tuple[int, ...], start: int
 ) -> tuple[BlockLayout, UnpackedFile]:
     """Lay out a packed file as one block of pixels.
 
     Args:
-        stored: dtype of the pixels.
-        shape: of all pixels.
+        pixels: how the pixels of a section are stored.
+        nav: shape of the axes of sections.
         start: byte of the first pixel after unpacking.
 
     Raises:
         FormatError: the file is too short to hold so many pixels.
     """
-    nbytes, size = math.prod(shape) * stored.itemsize, int(files.sizes[0])
+    shape = nav + pixels.sig
+    nbytes, size = math.prod(nav) * pixels.nbytes, int(files.sizes[0])
     if nbytes > _MOST_RATIO * size:
         raise FormatError(
             f"{files.paths[0]}: the header says {nbytes:,} bytes of pixels, which {size:,} packed bytes cannot hold; it"
@@ -115,4 +130,4 @@ def unpacked_block(
     mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
     one = np.zeros(1, int)
     layout = BlockLayout.of(shape, np.zeros((1, len(shape)), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return layout, UnpackedFile(stored, mark, start)
+    return layout, UnpackedFile(pixels.stored, mark, start)

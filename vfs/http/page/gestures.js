@@ -54,6 +54,6 @@ function moving(picture, first) {
   const [sy, sx] = picture.scale();
   return {
     move: (_, event) =>
-      picture.moveTo(cy - (event.clientY - first.clientY) / sy, cx - (event.clientX - first.clientX) / sx),
+      picture.moveTo(cy - ((event.clientY - first.clientY) / sy) * picture.down, cx - (event.clientX - first.clientX) / sx),
   };
 }

@@ -127,6 +127,12 @@ export function cursorLayer(get) {
   };
 }
 
+/** @returns {[number, number]} where in the stage the upper and the lower edge of a picture are. */
+function edges(picture) {
+  const both = [-0.5, picture.size[0] - 0.5].map((y) => picture.toStage(y, 0)[0]);
+  return [Math.min(...both), Math.max(...both)];
+}
+
 /** @param {function(): ?{scale?: number, unit?: string}} get calibration along x, {}: pixels; null: no bar. */
 export function scaleBarLayer(get) {
   return (context, picture) => {
@@ -142,7 +148,7 @@ export function scaleBarLayer(get) {
     if (!(length > 0) || wide < 80 || (unit === "px" && length < 1)) return;
     const pixels = (length / Math.abs(scale)) * sx;
     const right = (picture.box[1] + wide) / 2 - 14;
-    const bottom = Math.min(picture.box[0], picture.toStage(picture.size[0] - 0.5, 0)[0]) - 14;
+    const bottom = Math.min(picture.box[0], edges(picture)[1]) - 14;
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "center";
     const text = `${short(length)} ${unit}`;
@@ -190,7 +196,7 @@ export function wheelLayer(get) {
     if (most === null || most === undefined) return;
     wheel ??= legend(96);
     const size = Math.max(36, Math.min(64, picture.box[0] / 7));
-    const [top, left] = picture.toStage(-0.5, -0.5).map((n) => Math.max(0, n) + 10);
+    const [top, left] = [edges(picture)[0], picture.toStage(0, -0.5)[1]].map((n) => Math.max(0, n) + 10);
     context.drawImage(wheel, left, top, size, size);
     context.font = "600 11px system-ui, sans-serif";
     context.textAlign = "left";

@@ -250,7 +250,7 @@ function actions() {
   const { contrast } = panel;
   const preset = (name) => () => viewer.detects && viewer.detecting.preset(name);
   const able = {
-    arrow: (dy, dx) => (framed && viewer.detects ? viewer.detecting.nudge(dy, dx) : viewer.step(dy, dx)),
+    arrow: (dy, dx) => (framed && viewer.detects ? viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx) : viewer.step(dy, dx)),
     "?": keys.help,
     " ": () => (viewer.axes.playing >= 0 ? viewer.axes.stop() : viewer.axes.play()),
     l: () => panel.change({ curve: contrast.curve === "log" ? "linear" : "log" }),

@@ -2,7 +2,8 @@
  * One picture: numbers in a canvas, coloured through a table, that can be zoomed and moved.
  *
  * Places are (y, x) in pixels of the whole picture; the pixel (0, 0) has its centre at (0, 0). A
- * picture that the server has binned still counts in pixels of the whole one. What lies above the
+ * picture that the server has binned still counts in pixels of the whole one. A picture whose bottom row
+ * comes first is drawn upwards; places count its rows as they are stored. What lies above the
  * picture (cursor, detector, scale bar) is drawn on a second canvas by functions in `layers`.
  */
 
@@ -25,6 +26,7 @@ export class Picture {
     this.layers = [];
     this.size = [0, 0]; // height and width of the whole picture, pixels
     this.zoom = 1;
+    this.down = 1; // -1 if rows are drawn upwards
     this.middle = null; // (y, x) in the middle of the stage; null: the picture's
     this.numbers = null;
     this.moved = () => {}; // called when zoom or place change
@@ -134,14 +136,14 @@ export class Picture {
   toStage(y, x) {
     const [sy, sx] = this.scale();
     const [cy, cx] = this.centre();
-    return [(y - cy) * sy + this.box[0] / 2, (x - cx) * sx + this.box[1] / 2];
+    return [(y - cy) * sy * this.down + this.box[0] / 2, (x - cx) * sx + this.box[1] / 2];
   }
 
   /** @returns {[number, number]} the place of the picture at a place of the stage. */
   toPlace(top, left) {
     const [sy, sx] = this.scale();
     const [cy, cx] = this.centre();
-    return [(top - this.box[0] / 2) / sy + cy, (left - this.box[1] / 2) / sx + cx];
+    return [((top - this.box[0] / 2) / sy) * this.down + cy, (left - this.box[1] / 2) / sx + cx];
   }
 
   /** @returns {[number, number]} the place of the picture under a pointer. */
@@ -229,8 +231,9 @@ export class Picture {
       const { shape, bin } = this.numbers;
       const [sy, sx] = this.scale();
       const [top, left] = this.toStage(-0.5, -0.5);
-      const at = [left, top, shape[1] * bin * sx, shape[0] * bin * sy].map((n) => n * this.ratio);
+      const at = [left, top * this.down, shape[1] * bin * sx, shape[0] * bin * sy].map((n) => n * this.ratio);
       context.save();
+      context.scale(1, this.down);
       context.beginPath();
       context.rect(at[0], at[1], this.size[1] * sx * this.ratio, this.size[0] * sy * this.ratio);
       context.clip(); // the last bins may reach beyond the edge

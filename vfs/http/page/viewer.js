@@ -188,6 +188,7 @@ export class Viewer {
     panel.rename(panel === this.frame ? this._frameName(kind) : this._scanName());
     panel.axis = this._axisOf[panel.id]();
     this.profiles[panel.id].leave();
+    if (panel.view) panel.view.down = panel === this.frame && this.array.upward ? -1 : 1;
     if (!panel.view || panel.view.listens) return;
     panel.view.listens = true;
     const tools =

@@ -1,0 +1,117 @@
+"""Names the axes of an image in a DM file: by their units, by its tags, and only then by their position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vfs.formats.dm.images import DmImage
+from vfs.formats.gatan_tags import find
+from vfs.model.stored import nav_dims
+from vfs.model.units import spelled
+
+_ENERGY = frozenset({"eV", "keV", "meV", "MeV"})
+_LENGTH = frozenset({"pm", "angstrom", "nm", "um", "mm", "m"})
+_DETECTOR = frozenset({f"1/{unit}" for unit in _LENGTH} | {"rad", "mrad", "urad", "deg"})
+
+
+class Axes(NamedTuple):
+    """Names and roles of the stored axes, slowest first.
+
+    Attributes:
+        names: a name per stored axis.
+        sig_ndim: number of signal axes.
+        maps: True if the signal axes are stored first, a map of the scan for each of their pixels.
+    """
+
+    names: tuple[str, ...]
+    sig_ndim: int
+    maps: bool
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names in the order in which axes are shown."""
+        return self.names[self.sig_ndim :] + self.names[: self.sig_ndim] if self.maps else self.names
+
+
+def axes_of(image: DmImage, signal_first: bool | None) -> Axes:
+    """Name the stored axes of an image.
+
+    Args:
+        signal_first: True if the signal axes are stored first; None to find it out.
+    """
+    nd, units = len(image.shape), [spelled(one["unit"]) for one in image.calibrations]
+    found = _spectra(image, units)
+    if found is not None:
+        return _of_spectra(*found, units, _says(image, "Format").startswith(("image", "diffraction")), signal_first)
+    if nd == 1:
+        return Axes(("x",), 1, False)
+    maps = _stores_maps(image, units) if signal_first is None else signal_first
+    if maps and nd > 2 and not image.coloured:
+        return Axes(("y", "x", *_scan(units[2:])), 2, True)
+    scanned = {*units[-2:]} <= _DETECTOR
+    return Axes((*(_scan(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
+
+
+def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal_first: bool | None) -> Axes:
+    """Name the axes of spectra along a stored axis.
+
+    Args:
+        images: True if the tags say that these are images, one for each energy.
+    """
+    nd = len(units)
+    if axis == nd - 1:
+        return Axes((*_scan(units[:-1]), name), 1, False)
+    if axis:
+        scan = nav_dims(nd - 1)
+        return Axes((*scan[:axis], name, *scan[axis:]), nd - axis, False)
+    if nd == 3 and images and signal_first is None:
+        return Axes((name, "y", "x"), 2, False)
+    if signal_first is False:
+        return Axes((name, *_scan(units[1:])), nd - 1, False)
+    return Axes((name, *_scan(units[1:])), 1, True)
+
+
+def _scan(units: Sequence[str]) -> tuple[str, ...]:
+    """Name navigation axes; a single one is a line of a scan if its unit is a length."""
+    return ("scan_x",) if len(units) == 1 and units[0] in _LENGTH else nav_dims(len(units))
+
+
+def _says(image: DmImage, tag: str) -> str:
+    return str(find(image.tags, f"ImageTags/Meta Data/{tag}", "")).lower()
+
+
+def _spectra(image: DmImage, units: Sequence[str]) -> tuple[int, str] | None:
+    """Return the axis of spectra and its name: energy or wavelength; None if there is none.
+
+    An energy is told by its unit. A wavelength has a unit of length like the scan, so tags must say
+    that there are spectra; software stores those of spectrum images first.
+    """
+    energies = [k for k, unit in enumerate(units) if unit in _ENERGY]
+    if len(energies) == 1:
+        return energies[0], "energy"
+    says = _says(image, "Format")
+    nanometres = [k for k, unit in enumerate(units) if unit == "nm"]
+    if _says(image, "Signal") == "cl" and len(nanometres) == 1 and not says.startswith("image"):
+        return nanometres[0], "wavelength"
+    if not says.startswith("spectrum"):
+        return None
+    axis = 0 if says.startswith("spectrum image") and len(units) > 2 else len(units) - 1
+    return axis, "wavelength" if units[axis] in _LENGTH else "energy"
+
+
+def _stores_maps(image: DmImage, units: Sequence[str]) -> bool:
+    """Return True if the detector's axes are stored first.
+
+    A tag or the units say it; of four axes without either, it is so.
+    """
+    nd = len(units)
+    if nd < 3 or find(image.tags, "ImageTags/Meta Data/Data Order Swapped"):
+        return False
+    first, last = ([unit in _DETECTOR for unit in part] for part in (units[:2], units[-2:]))
+    if all(first) != all(last):
+        return all(first)
+    if nd != 4:
+        return False
+    first, last = ([unit in _LENGTH for unit in part] for part in (units[:2], units[2:]))
+    return not (all(first) and not any(last))
