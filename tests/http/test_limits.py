@@ -112,7 +112,6 @@ def test_pictures_that_are_not_taken_count(shown: Application, monkeypatch: pyte
 @pytest.fixture
 def no_cycles() -> Iterator[None]:
     """Only what nothing refers to any more is freed."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()
