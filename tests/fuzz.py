@@ -3,7 +3,8 @@
 The sets are those that tests/formats/test_mutations.py changes a few dozen times, and the small
 real files where they are at hand (see tests/conftest.py). Each runs in a process of its own, so
 that a crash has a name; one that takes longer than a minute for a single file is ended with the
-stack it hung in. Prints what came of every set, and ends with status 1 if any was not only arrays
+stack it hung in. Twice as many odd requests for the page's `api/` go to a server of arrays of every
+kind. Prints what came of every set, and ends with status 1 if any was not only arrays
 and one-line errors.
 """
 
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -29,6 +31,7 @@ from tests.formats import hdf5_sets, seq_sets, sets
 from tests.formats.damage import fuzz
 from tests.formats.frame_checks import frames_of
 from tests.formats.sets import Opened
+from tests.http import requests
 from vfs.formats import detect
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
@@ -60,6 +63,8 @@ LARGEST = 300_000  # bytes of a real set: every mutation writes a file anew
 HEADS = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
 """First bytes of the files of a format that are changed rather than those behind them; of others 640."""
 PATIENCE = 60  # seconds for one file
+REQUESTS = "requests"
+"""What is fuzzed beside the sets."""
 
 
 def writers() -> dict[str, Callable[[Path], Opened]]:
@@ -149,6 +154,15 @@ def _real(folder: Path, entry: Mapping[str, Any]) -> Opened:
     raise failed
 
 
+def ask(count: int, seed: int) -> None:
+    """Ask a server odd things; prints how often there was which status as JSON."""
+    faulthandler.dump_traceback_later(PATIENCE + count, exit=True)
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore", vfs.IncompleteWarning)
+        seen = requests.fuzz(requests.served(Path(place)), 2 * count, seed)
+    print(json.dumps({"longest": 0, "memory": 0, **seen}), flush=True)
+
+
 def one(name: str, count: int, seed: int) -> None:
     """Mutate one set; prints what came of it as JSON."""
     with tempfile.TemporaryDirectory() as place:
@@ -177,7 +191,7 @@ def one(name: str, count: int, seed: int) -> None:
 def main(count: int, seed: int) -> int:
     """All sets, two at a time. Returns the exit status."""
     total, failed, worst = 0, [], Counter[str]()
-    names = list(writers())
+    names = [REQUESTS, *writers()]
     random.Random(seed).shuffle(names)
     running: dict[str, subprocess.Popen[str]] = {}
     started = time.perf_counter()
@@ -217,6 +231,9 @@ def main(count: int, seed: int) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        if sys.argv[2] == REQUESTS:
+            ask(int(sys.argv[3]), int(sys.argv[4]))
+        else:
+            one(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
         sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2500, int(sys.argv[2]) if len(sys.argv) > 2 else 0))

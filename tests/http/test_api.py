@@ -22,7 +22,7 @@ from tests.http.support import Asgi, application_of, eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy.contents import Contents
-from vfs.http import api, computing, views
+from vfs.http import api, computing, requests, views
 from vfs.http.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
@@ -564,7 +564,7 @@ HUGE = "[" * 30_000
         ("compute/scan.zarr/data", '{"results": {"a": "binned(\\u0663)"}}', 400),
         ("compute/scan.zarr/data", MANY, 400),
         ("compute/scan.zarr/none", '{"results": {"a": "sum()"}}', 404),
-        ("compute/scan.zarr/data", "x" * (api.LONGEST + 1), 413),
+        ("compute/scan.zarr/data", "x" * (requests.LONGEST + 1), 413),
     ],
 )
 def test_what_is_refused(shown: Application, path: str, body: str | None, status: int) -> None:

@@ -17,12 +17,13 @@ from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
 from vfs.http.answers import METHODS, STEP, USUAL, Answer, Headers, Reply, Usual
-from vfs.http.api import Api, Request, query_of
+from vfs.http.api import Api
 from vfs.http.guard import Guard, Place, RefusedError
 from vfs.http.index import index, links
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import POLICY, assets, etag_of, page
 from vfs.http.reads import GoneError, Reads
+from vfs.http.requests import Request, query_of
 from vfs.model.stored import TRIES
 from vfs.serving.failures import Failures
 from vfs.serving.gate import Gate
@@ -406,6 +407,7 @@ class Application:
         finally:
             watch.end()
             reads.leave(key, waiting)
+            del waiting  # of an error that came with it, the traceback has this frame: a cycle
 
     def metrics(self) -> bytes:
         """Return the counts as text that Prometheus reads."""
@@ -495,7 +497,7 @@ class _Watch:
     def __init__(self, receive: Receive, waiting: asyncio.Future[Any]) -> None:
         self.gone = False
         self._receive = receive
-        self._waiting = waiting
+        self._waiting: asyncio.Future[Any] | None = waiting
         self._looking: asyncio.Task[None] | None = None
         self._later = waiting.get_loop().call_later(MOMENT, self._begin)
 
@@ -505,10 +507,13 @@ class _Watch:
     async def _look(self) -> None:
         await _left(self._receive)
         self.gone = True
-        self._waiting.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     def end(self) -> None:
-        """Look no longer."""
+        """Look no longer. A task that was cancelled refers to itself, and must not keep what was read."""
         self._later.cancel()
+        self._waiting = None
         if self._looking is not None:
             self._looking.cancel()
+            self._looking = None

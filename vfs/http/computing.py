@@ -23,14 +23,14 @@ import numpy as np
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, threads_asked
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError
+from vfs.errors import OptionError, size
 from vfs.http.records import described, head_of, record, sendable
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
 from vfs.reduce.magnitudes import MagnitudeSum
 from vfs.reduce.masks import between
-from vfs.reduce.passes import Pass, reduce, reduce_partial
+from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 
@@ -53,6 +53,12 @@ FEW = 16
 PARTS = 32
 """Most times that a result for each pixel is sent, and of how many bytes of frames it is one more at least."""
 MORE = 256 << 20
+COST = 1 << 30
+"""Bytes that the results of a computation may need while they are made, on all threads. A single one may need four
+times as many: it is what the page asks for of large cameras, 720 MiB of float64 for 94 million pixels."""
+
+TABLES = 8
+"""Bytes for each pixel of a frame that a result may need to know which pixels count."""
 
 _BINNED = re.compile(r"\s*binned\(\s*([0-9]{1,4})\s*\)\s*")
 _numbers = count()
@@ -137,6 +143,7 @@ class Computation:
 
     Attributes:
         kind: of all its results, "nav" or "sig"; shape: of the picture of the scan.
+        cost: bytes that it needs at most; workers: threads with which it needs no more.
         step: bytes of frames of the next exact step; quick: the one before was.
 
     Raises:
@@ -151,28 +158,74 @@ class Computation:
             raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there are no frames to reduce")
         self.shape = nav[-2:]
         self.first = picture_of(nav, asked.within) * math.prod(self.shape)
+        pixels = math.prod(array.shape[len(nav) :])
+        self.frame = pixels * array.dtype.itemsize
+        self.count = math.prod(self.shape)
+        self.kind = self._kind(asked)
+        self._bound(pixels * TABLES * len(self.reductions))
+        needed = needs(array, self.reductions)
+        self._bound_entry(sum(one.frame for one in needed.values()))
+        self.workers = threads_asked(None)
+        self._bound(self._needed(needed, pixels))
         tried = Pass(array, self.reductions, [0], 0).results()
         if any(one.dtype.kind == "c" for one in tried.values()):
             raise OptionError(f"results: expected real ones, {array.dataset.path} is {array.dtype}")
-        kinds = {one.kind for one in tried.values()}
-        if len(kinds) > 1 or not kinds <= {"nav", "sig"}:
-            raise OptionError("results: expected all of kind nav, or all of kind sig")
-        self.kind = kinds.pop()
-        self.entry = sum(one.selected[:1].size for one in tried.values()) * 8  # bytes sent for a position, at most
-        if self.kind == "nav" and self.entry > 4 * SENT:
-            raise OptionError(
-                f"results: these have {self.entry >> 20:,} MiB for each position, expected at most {4 * SENT >> 20}"
-            )
-        self.frame = math.prod(array.shape[len(nav) :]) * array.dtype.itemsize
-        self.count = math.prod(self.shape)
+        nav_sent = [one.selected[:1].size for one in tried.values() if one.kind == "nav"]
+        self.entry = sum(nav_sent) * 8  # bytes sent for a position, at most
+        self._bound_entry(self.entry)
         self.chosen = _positions(asked.region, self.shape)
-        if self.kind == "nav" and asked.region is not None:
-            raise OptionError("region: goes with results of kind sig")
         self.coarse = asked.coarse
         self.step, self.quick = STEP, True
         token, self.moves = state_of(array)
         said = tuple(asked.results.items()), repr(asked.region), asked.within
         self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
+
+    def _kind(self, asked: Asked) -> str:
+        """Return the kind of all results, as their words say, before anything is made for them.
+
+        Raises:
+            OptionError: they are of several kinds, or of another one, or of one that does not fit the request.
+        """
+        kinds = {one.kind for one in self.reductions.values()}
+        if len(kinds) > 1 or not kinds <= {"nav", "sig"}:
+            raise OptionError("results: expected all of kind nav, or all of kind sig")
+        kind = kinds.pop()
+        if kind == "nav" and asked.region is not None:
+            raise OptionError("region: goes with results of kind sig")
+        return kind
+
+    def _needed(self, needed: Mapping[str, Needs], pixels: int) -> int:
+        """Return the bytes that results need while they are made and sent, with as many threads as these allow."""
+        tables = pixels * TABLES * len(needed)
+        if self.kind == "nav":  # what a step is made in, what it has, its record, and the record before
+            return tables + 4 * min(4 * SENT, self.count * sum(one.frame for one in needed.values()))
+        thread, sent = sum(one.thread for one in needed.values()), pixels * 8 * len(needed)
+        self.workers = max(1, min(self.workers, (COST - 3 * sent) // max(1, thread) - 1))
+        return (self.workers + 1) * thread + 3 * sent + 16 * self.count
+
+    def _bound(self, cost: int) -> None:
+        """Note what is known to be needed.
+
+        Raises:
+            OptionError: it is too much.
+        """
+        most = COST if len(self.reductions) > 1 else 4 * COST
+        if cost > most:
+            raise OptionError(
+                f"results: they need {size(cost)} of memory, expected at most {size(most)}; ask for fewer"
+            )
+        self.cost = cost
+
+    def _bound_entry(self, nbytes: int) -> None:
+        """Check what results of kind nav have for each position.
+
+        Raises:
+            OptionError: it is too much.
+        """
+        if self.kind == "nav" and nbytes > 4 * SENT:
+            raise OptionError(
+                f"results: these have {nbytes >> 20:,} MiB for each position, expected at most {4 * SENT >> 20}"
+            )
 
     def steps(self) -> Steps:
         """Go through the steps, in their order, with `following`."""
@@ -209,7 +262,7 @@ class Computation:
         axes = [np.arange(0, n, step) for n in self.shape]
         chosen = np.ravel_multi_index(np.meshgrid(*axes, indexing="ij"), self.shape).reshape(-1)
         head = {"step": step, "done": 0, "of": self.count, "exact": False}
-        return self._record(head, self._reduced(chosen), tuple(map(len, axes)))
+        return self._record(head, self._reduced(chosen, self.workers), tuple(map(len, axes)))
 
     def _rows(self, first: int) -> np.ndarray:
         """Make the record of some positions that follow each other: of whole rows, where these are not too long."""
@@ -218,14 +271,14 @@ class Computation:
         few = max(1, few // row) * row if few >= row or self.entry * row <= 4 * SENT else few
         few = min(few, self.count - first)
         began = time.monotonic()
-        results = self._reduced(np.arange(first, first + few), 0 if self.quick else None)
+        results = self._reduced(np.arange(first, first + few), 0 if self.quick else self.workers)
         self.quick = time.monotonic() - began < QUICK
         if self.quick:
             self.step = max(self.step, 2 * few * self.frame)
         head = {"first": first, "count": few, "done": first + few, "of": self.count, "exact": True}
         return self._record(head, results, (few,))
 
-    def _reduced(self, chosen: np.ndarray, workers: int | None = None) -> Mapping[str, Result]:
+    def _reduced(self, chosen: np.ndarray, workers: int) -> Mapping[str, Result]:
         self._same()
         return reduce(self.array, self.reductions, roi=chosen + self.first, workers=workers, progress=check)
 
@@ -262,7 +315,8 @@ class Computation:
             passes.append(Pass(*given))
             return passes[0]
 
-        whole = reduce_partial(self.array, self.reductions, parts=parts, roi=self._all(), progress=check, make=make)
+        how: dict[str, Any] = {"roi": self._all(), "workers": self.workers, "progress": check, "make": make}
+        whole = reduce_partial(self.array, self.reductions, parts=parts, **how)
         parts = max(1, min(parts, passes[0].source.units))  # there are no more, and the last one must be known
         for k in range(parts):
             yield Step(("once", next(_numbers)), partial(self._more, whole, k + 1, parts, total, final))
@@ -277,7 +331,7 @@ class Computation:
 
     def _sample(self, chosen: np.ndarray, total: int) -> np.ndarray:
         """Make the record of some frames, from all over."""
-        results = self._reduced(chosen)
+        results = self._reduced(chosen, self.workers)
         head = {"done": len(chosen), "of": total, "exact": False}
         return _packed("sig", head, {name: one.selected.astype(np.float32) for name, one in results.items()})
 
@@ -290,13 +344,12 @@ class Computation:
         share, last = k / parts, k == parts
         head = {"done": round(total * share), "of": total, "exact": last}
         if last:  # with equal numbers of both, sums of floats have equal bits
-            head |= {"parts": parts, "workers": threads_asked(None)}
+            head |= {"parts": parts, "workers": self.workers}
         kind = np.float64 if last else np.float32
         sums = {}
         for name, one in results.items():
-            sums[name] = one.selected.astype(kind)
-            if not one.filled:
-                sums[name][...] = np.nan
+            filled = bool(one.filled)
+            sums[name] = one.selected.astype(kind, copy=False) if filled else np.full(one.selected.shape, np.nan, kind)
         made = _packed("sig", head, sums)
         return self.cache.get(final, lambda: made) if last else made
 

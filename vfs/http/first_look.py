@@ -79,5 +79,5 @@ class FirstLook:
         if only is None or not scanned(only[1]):
             return None
         array, within = only[1], middle(only[1])
-        text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache))  # as the page writes it
+        text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache)[:3])  # as the page writes it
         return Computation(array, Asked({"image": text}, None, within), self._cache)

@@ -103,11 +103,13 @@ class Reads:
         asked.gone = None
         with suppress(RuntimeError):  # the event loop has ended
             flight.loop.call_soon_threadsafe(self._end, flight, made, error)
+        del error  # its traceback has this frame, and those that hold what was read so far
 
     def _end(self, flight: _SharedRead, made: Any, error: BaseException | None) -> None:
         if self._flights.get(flight.key) is flight:
             del self._flights[flight.key]
-        for waiting in flight.waiting:
+        every, flight.waiting = flight.waiting, []  # of an error, the traceback has a frame that has the flight
+        for waiting in every:
             if waiting.done():
                 continue
             if error is None:

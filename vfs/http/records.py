@@ -30,7 +30,7 @@ def sendable(numbers: np.ndarray) -> np.ndarray:
         numbers = np.where(np.isnat(numbers), np.nan, numbers.astype(np.int64).astype(np.float64))
     elif (kind in "iu" and size > 4) or (kind == "f" and size > 8):
         numbers = numbers.astype(np.float64)
-    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<"))
+    return np.asarray(numbers, numbers.dtype.newbyteorder("<"), order="C")
 
 
 def record(head: Mapping[str, Any], parts: Sequence[np.ndarray] = ()) -> np.ndarray:

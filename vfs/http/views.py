@@ -22,8 +22,6 @@ PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "imag": np.imag,
 }
 """What can be shown of complex numbers."""
-LINE = 1 << 16
-"""Most numbers of a line that are sent as they are."""
 LARGEST = 8192
 """Most rows and columns of a picture that are sent."""
 FEW = 3
@@ -71,6 +69,43 @@ def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
         OptionError: there is no such picture.
         SourceError: it cannot be read.
     """
+    view = _view(array, at)
+    factor = _factor(view, most)
+    frame = _frame_bytes(view)
+    if frame > MOST:
+        return _sampled(view, at, most)
+    lines = view.sizes[0] if view.sizes else 1
+    if not frame:
+        return sendable(np.zeros(_shape(view, 1), np.uint8)), 1
+    step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
+    sides = _sides(view, factor)
+    bands = [
+        _binned(_read(view, at, range(first, min(first + step, lines)), part), sides) for first in range(0, lines, step)
+    ]
+    return sendable(bands[0] if len(bands) == 1 else np.concatenate(bands)), factor
+
+
+def bytes_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> int:
+    """Return the bytes of a picture, or a little more, before it is read. Arguments and errors are those of `picture`.
+
+    Raises:
+        OptionError: there is no such picture.
+    """
+    view = _view(array, at)
+    factor = _factor(view, most)
+    if _frame_bytes(view) > MOST:
+        return math.prod(min(n, most) for n in view.sizes) * 8
+    pixel = np.zeros(1, array.dtype)
+    sent = sendable(PARTS[part](pixel) if pixel.dtype.kind == "c" else pixel)
+    return math.prod(_shape(view, factor)) * (sent.itemsize if factor == 1 else 4)
+
+
+def _view(array: ArrayReader, at: Sequence[int]) -> FrameView:
+    """Check that there is a picture.
+
+    Raises:
+        OptionError: there is none.
+    """
     view = FrameView.of(array)
     if array.dtype.kind not in "biufcmM":
         raise OptionError(f"{array.dataset.path} is {array.dtype}: expected numbers")
@@ -79,20 +114,31 @@ def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     if len(at) != len(view.where) or not all(0 <= k < n for k, n in zip(at, view.counts, strict=True)):
         each = ", ".join(f"{array.dims[k]} 0 to {array.shape[k] - 1}" for k in view.where)
         raise OptionError(f"at={','.join(map(str, at))}: expected {each or 'no index'}")
-    factor = max(1, *(-(-n // most) for n in view.sizes)) if view.sizes else 1
-    samples = 1 if view.colour is None else array.shape[view.colour]
-    frame = math.prod(view.sizes) * samples * array.dtype.itemsize
-    if frame > MOST:
-        return _sampled(view, at, most)
-    lines = view.sizes[0] if view.sizes else 1
-    if not frame:
-        return sendable(np.zeros([*view.sizes, *([samples] * (view.colour is not None))], np.uint8)), 1
-    step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
-    sides = [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
-    bands = [
-        _binned(_read(view, at, range(first, min(first + step, lines)), part), sides) for first in range(0, lines, step)
-    ]
-    return sendable(bands[0] if len(bands) == 1 else np.concatenate(bands)), factor
+    return view
+
+
+def _factor(view: FrameView, most: int) -> int:
+    """Return the side of the squares of which a picture has means."""
+    return max(1, *(-(-n // most) for n in view.sizes)) if view.sizes else 1
+
+
+def _sides(view: FrameView, factor: int) -> list[int]:
+    """Return how many pixels become one, along each axis."""
+    return [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
+
+
+def _samples(view: FrameView) -> int:
+    return 1 if view.colour is None else view.array.shape[view.colour]
+
+
+def _shape(view: FrameView, factor: int) -> list[int]:
+    """Return the shape of a picture."""
+    sizes = [-(-n // side) for n, side in zip(view.sizes, _sides(view, factor), strict=True)]
+    return [*sizes, *([] if view.colour is None else [_samples(view)])]
+
+
+def _frame_bytes(view: FrameView) -> int:
+    return math.prod(view.sizes) * _samples(view) * view.array.dtype.itemsize
 
 
 def _read(view: FrameView, at: Sequence[int], rows: range, part: str) -> np.ndarray:

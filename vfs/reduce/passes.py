@@ -14,6 +14,7 @@ pass, by Ctrl-C too, waits until all threads have stopped.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -22,7 +23,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import pairwise
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -104,6 +105,39 @@ def _in_one_state(array: ArrayReader, given: Iterator[Results]) -> Iterator[Resu
         yield results
 
 
+class Needs(NamedTuple):
+    """The memory that buffers of a reduction need, bytes: for each frame that is selected, and for each thread."""
+
+    frame: int
+    thread: int
+
+
+def needs(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Needs]:
+    """Say how much memory the buffers of reductions need, before any is made.
+
+    Raises:
+        OptionError: a reduction does not fit.
+    """
+    frames = _frame_type(array, 1)
+    return {name: _needs(_bound(name, reduction, frames), frames) for name, reduction in reductions.items()}
+
+
+def _needs(reduction: Reduction, frames: FrameType) -> Needs:
+    nbytes = dict.fromkeys(KINDS, 0)
+    for kind, dtype, extra in reduction.buffers(frames).values():
+        nbytes[kind] += np.dtype(dtype).itemsize * math.prod(map(index, extra))
+    return Needs(nbytes["nav"], nbytes["sig"] * frames.size + nbytes["single"])
+
+
+def _frame_type(array: ArrayReader, count: int) -> FrameType:
+    """Describe so many frames of an array."""
+    dataset = array.dataset
+    dims, known = array.dims[dataset.nav_ndim :], array.calibration
+    units = str(dataset.conventions.get("units", ""))
+    calibration = {dim: known[dim] for dim in dims if dim in known}
+    return FrameType(array.shape[dataset.nav_ndim :], array.dtype, count, dims, units, calibration)
+
+
 class Pass:
     """Makes results of the frames of an array, once.
 
@@ -136,16 +170,11 @@ class Pass:
         dataset = array.dataset
         chosen = chosen_positions(array, roi)
         self.stored = stored_positions(array, chosen)
-        n = dataset.nav_ndim
-        sig, dims = array.shape[n:], array.dims[n:]
-        units, known = str(dataset.conventions.get("units", "")), array.calibration
-        self.frames = FrameType(
-            sig, array.dtype, len(self.stored), dims, units, {dim: known[dim] for dim in dims if dim in known}
-        )
+        self.frames = _frame_type(array, len(self.stored))
         if not reductions:
             raise OptionError("expected at least one reduction: a.reduce(total=vfs.Sum())")
         if not self.frames.size:
-            raise OptionError(f"{dataset.path} has frames of shape {list(sig)}: there is nothing in them")
+            raise OptionError(f"{dataset.path} has frames of shape {list(self.frames.shape)}: there is nothing in them")
         self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in reductions.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
         self.source = self._source(chosen)

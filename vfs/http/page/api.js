@@ -4,6 +4,8 @@
  * What fails becomes an `ApiError` with the server's line of text; what was aborted, an `AbortError`.
  */
 
+import { quoted } from "./names.js";
+
 /** Arrays of JS by the name of their dtype. Numbers are little-endian, as all machines with a browser are. */
 const ARRAYS = {
   uint8: Uint8Array,
@@ -43,9 +45,12 @@ export function aborted(error) {
  *
  * @param {string} key names with / between.
  * @returns {string}
+ * @throws {ApiError} it has a name that leads out of its folder: a browser would ask for another path.
  */
 export function encoded(key) {
-  return key.split("/").map(encodeURIComponent).join("/");
+  const names = key.split("/");
+  if (names.some((name) => name === "." || name === "..")) throw new ApiError(`Nothing is called ${key}.`, 404);
+  return names.map(quoted).join("/");
 }
 
 /**
@@ -114,7 +119,7 @@ export function array(key, path, signal) {
   return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
-/** @returns {Promise<{cy: number, cx: number, r: number}>} the bright-field disk of a part of a scan, pixels. */
+/** @returns {Promise<{cy: number, cx: number, r: number, found: boolean}>} the bright-field disk of a part of a scan, pixels. */
 export async function centre(key, path, within, signal) {
   const same = ({ of, within: there }) => of === `${key}/${path}` && String(there) === String(within);
   const known = taken("centre", same);

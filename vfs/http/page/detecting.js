@@ -24,11 +24,19 @@ export class Detecting {
     this._dragged = null;
   }
 
-  /** Take the bright-field disk that was found: presets are made of it, and it is the first detector. */
+  /**
+   * Take the bright-field disk that was found: presets are made of it, and it is the first detector.
+   *
+   * @param {Object} disk its `found` is false where there is none, and it is in the middle.
+   */
   found(disk) {
     this.presets = presets(disk, this.viewer.images.size);
-    if (this.shape) this.viewer.update();
-    else this.set(this.presets.BF);
+    if (this.shape) {
+      this.viewer.update();
+      return;
+    }
+    if (disk.found === false) this.viewer.told("No bright-field disk was found: the detector is in the middle of the frame.");
+    this.set(this.presets.BF);
   }
 
   /**

@@ -24,6 +24,7 @@ const TAKES = {
   com: ["cy", "cx", "r"],
   magnitude: [],
 };
+const FAR = 1e9; // pixels: nothing is so large
 const LEAST = 0.8; // pixels: a smaller disk may hold no pixel's centre
 
 /** @returns {string} a shape as the API's reduction: "ring(64, 64, 10, 30)". */
@@ -68,6 +69,10 @@ export function fromText(text, kinds = Object.keys(WORDS)) {
   if (given.length !== expected.length || !expected.every((name) => Number.isFinite(shape[name]))) {
     throw new Error(`“${text.trim()}”: expected ${WORDS[kind]}(${expected.join(", ")}), all numbers`);
   }
+  if (["r", "r0", "r1"].some((name) => shape[name] < 0))
+    throw new Error(`“${text.trim()}”: expected radii of 0 or more`);
+  if (!Object.values(shape).every((value) => value === kind || Math.abs(value) < FAR))
+    throw new Error(`“${text.trim()}”: expected numbers of pixels`);
   return shape;
 }
 

@@ -24,7 +24,7 @@ const page = {
   again: 0, // timer
 };
 
-const viewer = new Viewer(written, failed);
+const viewer = new Viewer(written, failed, (text) => banner(text, "notice"));
 const folders = new FolderList(
   (entry) => (entry.kind === "folder" ? openFolder(entry.key) : go({ set: entry.key, folder: folders.path })),
   failed,

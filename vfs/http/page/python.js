@@ -2,6 +2,7 @@
  * Python that makes what is on the screen, to the bit, or serves it.
  */
 
+import { quoted } from "./names.js";
 import { toPython } from "./detectors.js";
 
 const WIDE = 100; // letters of a line, where it can be cut
@@ -36,7 +37,7 @@ export function serving(recipe, array, detector) {
   const paths = pathsOf(recipe.paths);
   return written(recipe, absent, [
     `with ${call("vfs.serve", recipe.paths.length > 1 ? list([paths]) : paths, Object.entries(own))} as server:`,
-    `    print(server.url + ${text(`${encodeURIComponent(`${recipe.name}.zarr`)}/derived/image`)})`,
+    `    print(server.url + ${text(`${quoted(`${recipe.name}.zarr`)}/derived/image`)})`,
     '    input("It is served until you press Enter.")',
   ]);
 }

@@ -4,8 +4,10 @@
  * The token is in the path of the address, not here.
  */
 
+import { MAPS } from "./colours.js";
+import { CURVES, MODES, usual } from "./contrast.js";
 import { fromText, toText } from "./detectors.js";
-import { usual } from "./contrast.js";
+import { quoted, unquoted } from "./names.js";
 
 /**
  * A view: which array, where in it, how it is looked at.
@@ -26,6 +28,7 @@ import { usual } from "./contrast.js";
 const HOW = ["mean", "sum", "max"];
 const SIDES = ["wheel", "x", "y", "magnitude"];
 const PARTS = ["abs", "phase", "real", "imag"];
+const [LEAST, MOST] = [0.1, 3]; // exponents of contrast
 
 /** @returns {View} a view of nothing yet. */
 export function empty() {
@@ -53,7 +56,7 @@ export function empty() {
 export function write(view) {
   const pairs = [];
   const add = (name, value) =>
-    value && pairs.push(`${name}=${encodeURIComponent(value).replace(/%(2F|2C|28|29|20|3A)/g, plain)}`);
+    value && pairs.push(`${name}=${quoted(value).replace(/%(2F|2C|28|29|20|3A)/g, plain)}`);
   if (!view.set) add("folder", view.folder);
   add("set", view.set);
   add("array", view.array);
@@ -67,6 +70,15 @@ export function write(view) {
   return pairs.join("&");
 }
 
+/** @returns {Map<string, string>} the fields of a text: of those with one name the first. */
+function fields(text) {
+  const pairs = text.split("&").map((piece) => {
+    const [name, ...rest] = piece.split("=");
+    return [name, unquoted(rest.join("=").replaceAll("+", " "))];
+  });
+  return new Map(pairs.reverse());
+}
+
 function plain(code) {
   return code === "%20" ? "+" : decodeURIComponent(code);
 }
@@ -78,7 +90,7 @@ function plain(code) {
  * @returns {View}
  */
 export function read(text) {
-  const given = new URLSearchParams(text.replace(/^#/, ""));
+  const given = fields(text.replace(/^#/, ""));
   const view = empty();
   for (const name of ["folder", "set", "array"]) view[name] = given.get(name) || "";
   const at = (given.get("at") || "").split(",").filter(Boolean).map(Number);
@@ -112,12 +124,16 @@ function contrastText({ map, invert, curve, gamma, mode, low, high, lo, hi }) {
 
 function contrastOf(text) {
   if (!text) return null;
-  const [map, curve, gamma, mode, low, high, lo, hi] = text.split(",");
-  const numbers = { gamma, low, high, lo, hi };
-  const made = usual({ map: map.replace("~", ""), invert: map.endsWith("~") });
-  if (["linear", "log", "sqrt", "gamma"].includes(curve)) made.curve = curve;
-  if (["always", "once", "never"].includes(mode)) made.mode = mode;
-  for (const [name, value] of Object.entries(numbers))
-    if (value !== undefined && Number.isFinite(Number(value))) made[name] = Number(value);
+  const [map, curve, ...rest] = text.split(",");
+  const made = usual({ invert: map.endsWith("~") });
+  const name = map.replace("~", "");
+  if (MAPS.includes(name)) made.map = name;
+  if (Object.hasOwn(CURVES, curve)) made.curve = curve;
+  const [gamma, low, high, lo, hi] = [0, 2, 3, 4, 5].map((at) => (rest[at] ? Number(rest[at]) : NaN));
+  if (gamma >= LEAST && gamma <= MOST) made.gamma = gamma;
+  if (low >= 0 && low < high && high <= 100) Object.assign(made, { low, high });
+  const ordered = Number.isFinite(hi - lo) && lo < hi;
+  if (ordered) Object.assign(made, { lo, hi });
+  if (Object.hasOwn(MODES, rest[1]) && (ordered || rest[1] !== "never")) [, made.mode] = rest;
   return made;
 }

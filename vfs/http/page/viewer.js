@@ -44,9 +44,10 @@ export class Viewer {
   /**
    * @param {function()} changed called when the view was changed.
    * @param {function(Error)} failed shows what went wrong.
+   * @param {function(string)} told shows what one should know.
    */
-  constructor(changed, failed) {
-    Object.assign(this, { changed, failed, set: null, array: null, view: null });
+  constructor(changed, failed, told) {
+    Object.assign(this, { changed, failed, told, set: null, array: null, view: null });
     this.scan = new Panel("scan", "Scan", () => this._changed());
     this.frame = new Panel("frame", "Frame", () => this._changed());
     this.axes = new Axes((axis, index) => this._slid(axis, index));

@@ -1,0 +1,111 @@
+"""The search of the bright-field disk: in disks, in noise, and in frames that have nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import vfs
+from vfs.engine.cache import ChunkCache
+from vfs.http.centre import centre, find_disk
+
+NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "uniform": lambda rng, size: rng.random(size),
+    "negative": lambda rng, size: -rng.exponential(size=size),
+    "few counts": lambda rng, size: rng.poisson(0.01, size).astype(float),
+    "counts": lambda rng, size: rng.poisson(3, size).astype(float),
+    "hot pixels": lambda rng, size: rng.poisson(5, size) + 1e3 * (rng.random(size) < 0.002),
+    "wild": lambda rng, size: rng.standard_cauchy(size).clip(-1e300, 1e300),
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("size", [(8, 8), (12, 20), (64, 64), (256, 256), (1, 64)])
+def test_noise_has_no_disk(kind: str, size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    found = [find_disk(NOISE[kind](rng, size), 1) for _ in range(5)]
+    assert not any(one.found for one in found)
+    assert found[0][:2] == ((size[0] - 1) / 2, (size[1] - 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("r", "counts", "ground"), [(2, 1000, 10), (6, 5, 0.2), (15, 0.3, 0.01), (40, 0.05, 0.001), (50, 1.2, 1)]
+)
+@pytest.mark.parametrize("offset", [0.0, -1e4])
+def test_disks_are_found_in_noise(r: float, counts: float, ground: float, offset: float) -> None:
+    y, x = np.mgrid[:128, :128]
+    shape = ground + (counts - ground) / (1 + np.exp((np.hypot(y - 60.3, x - 66.8) - r).clip(-50, 50) * 4))
+    cy, cx, radius, found = find_disk(np.random.default_rng(0).poisson(5 * shape) + offset, 2)
+    assert found
+    assert (cy, cx) == pytest.approx((121.1, 134.1), abs=max(1.5, r / 4))
+    assert radius == pytest.approx(2 * r, rel=0.3, abs=1)
+
+
+@given(
+    pattern=hnp.arrays(
+        np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20), elements=st.floats(-1e301, 1e301)
+    ),
+    side=st.integers(1, 99),
+)
+def test_any_pattern_has_an_answer_inside(pattern: np.ndarray, side: int) -> None:
+    cy, cx, r, _ = find_disk(pattern, side)
+    assert -0.5 <= cy <= pattern.shape[0] * side - 0.5
+    assert -0.5 <= cx <= pattern.shape[1] * side - 0.5
+    assert r >= 1
+
+
+def searched(folder: Path, frames: np.ndarray) -> Any:
+    np.save(folder / "a.npy", frames)
+    (array,) = vfs.open_group(folder / "a.npy").values()
+    return centre(array._reader, (), ChunkCache())
+
+
+NEGATIVE = np.full((2, 3, 32, 32), -1.0)
+NEGATIVE[..., 3:5, 3:5] = NEGATIVE[..., 20:22, 20:22] = -0.4
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        NEGATIVE,
+        np.zeros((2, 3, 16, 16), "u2"),
+        np.full((2, 3, 16, 16), np.nan),
+        np.full((2, 3, 16, 16), -np.inf),
+        np.full((2, 3, 16, 16), 1e308),
+        np.full((2, 3, 16, 16), -7, "i8"),
+        np.ones((2, 3, 1, 1)),
+        np.ones((2, 3, 1, 9), "f2"),
+        np.arange(54.0).reshape(2, 3, 9, 1) % 2,
+        np.zeros((1, 1, 4, 4), bool),
+    ],
+)
+def test_frames_without_a_disk(tmp_path: Path, frames: np.ndarray) -> None:
+    found = searched(tmp_path, frames)
+    assert not found.found
+    assert found[:2] == ((frames.shape[2] - 1) / 2, (frames.shape[3] - 1) / 2)
+
+
+def test_frames_that_are_no_number_do_not_hide_the_others(tmp_path: Path) -> None:
+    frames = np.zeros((3, 3, 32, 32))
+    y, x = np.mgrid[:32, :32]
+    frames[:, :, np.hypot(y - 14, x - 17) < 6] = 50
+    frames[0], frames[2, :, 5] = np.nan, np.inf
+    found = searched(tmp_path, frames)
+    assert found.found
+    assert found[:3] == pytest.approx((14, 17, 6), abs=0.7)
+
+
+@pytest.mark.parametrize("frames", [np.ones((3, 4, 5)), np.ones((2, 3, 4, 5), "c8"), np.ones((2, 3, 0, 5))])
+def test_what_has_no_patterns_is_refused(tmp_path: Path, frames: np.ndarray) -> None:
+    if frames.ndim == 3:
+        frames = frames[0]
+    with pytest.raises(vfs.errors.OptionError, match="expected a scan of frames"):
+        searched(tmp_path, frames)

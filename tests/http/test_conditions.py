@@ -1,0 +1,130 @@
+"""Headers, queries and regions, as they are read: without a server and without files."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vfs.errors import OptionError
+from vfs.http import computing, conditions
+from vfs.http.conditions import Span, etag_of, matched, names, wanted
+from vfs.http.guard import RefusedError
+from vfs.http.requests import query_of
+
+ETAGS = st.binary(max_size=8).map(lambda some: b'"%s"' % some.hex().encode())
+
+
+@given(size=st.integers(1, 99), first=st.integers(0, 120), last=st.none() | st.integers(0, 120))
+def test_ranges_are_those_of_slices(size: int, first: int, last: int | None) -> None:
+    header = b"bytes=%d-%s" % (first, b"" if last is None else b"%d" % last)
+    if last is not None and last < first:
+        assert wanted(header, size) is None
+    elif first >= size:
+        with pytest.raises(ValueError, match=r"^$"):
+            wanted(header, size)
+    else:
+        expected = range(size)[first : None if last is None else last + 1]
+        assert wanted(header, size) == Span(expected.start, expected.stop)
+    if first:
+        assert wanted(b"bytes=-%d" % first, size) == Span(max(0, size - first), size)
+
+
+@pytest.mark.parametrize("header", [None, b"", b"bytes=", b"bytes=-", b"lines=0-1", b"bytes=0-1,3-4", b"bytes=a-b"])
+def test_what_is_no_range_is_all(header: bytes | None) -> None:
+    assert wanted(header, 10) is None
+
+
+@given(etags=st.lists(ETAGS, min_size=1, max_size=4), other=ETAGS)
+def test_lists_of_etags(etags: list[bytes], other: bytes) -> None:
+    listed = b" , ".join(etags)
+    weak = b",".join(b"W/" + one for one in etags)
+    assert names(listed, etags[-1])
+    assert names(weak, etags[0], weak=True)
+    assert not names(weak, etags[0])
+    assert names(listed, other) == (other in etags)
+    assert names(b" * ", other)
+    assert matched({b"if-none-match": listed}, other) == (other in etags)
+
+
+def test_other_bytes_than_those_that_are_wanted_are_refused() -> None:
+    with pytest.raises(RefusedError) as refused:
+        matched({b"if-match": b'"a"'}, b'"b"')
+    assert refused.value.status == 412
+    assert not matched({b"if-match": b'"b"'}, b'"b"')
+
+
+@given(key=st.text("ab/0123456789c", max_size=20))
+def test_keys_of_one_state_have_etags_of_their_own(key: str) -> None:
+    above, coordinates = conditions.split(key)
+    assert above + coordinates == key
+    assert etag_of(b"1", key) == etag_of(b"1", key)
+    assert len({etag_of(b"1", key), etag_of(b"2", key), etag_of(b"1", f"{key}/x"), etag_of(b"", key)}) == 4
+    assert etag_of(b"", key) != etag_of(b"", key)
+
+
+@pytest.mark.parametrize(
+    ("raw", "query"),
+    [(b"", {}), (b"at=3,4&max=5", {"at": "3,4", "max": "5"}), (b"at=", {"at": ""}), (b"a=%26+b", {"a": "& b"})],
+)
+def test_queries(raw: bytes, query: dict[str, str]) -> None:
+    assert query_of(raw) == query
+
+
+@pytest.mark.parametrize("raw", [b"at", b"=&=", b"a=1&a=1", b"a=\xff", b"&".join(b"a%d=1" % k for k in range(25))])
+def test_garbled_queries_are_refused(raw: bytes) -> None:
+    with pytest.raises(RefusedError) as refused:
+        query_of(raw)
+    assert refused.value.status == 400
+
+
+NUMBERS = st.floats(-20, 20) | st.integers(-20, 20)
+
+
+@given(shape=st.tuples(st.integers(1, 9), st.integers(1, 9)), given=st.lists(NUMBERS, min_size=4, max_size=4))
+def test_positions_of_regions(shape: tuple[int, int], given: list[float]) -> None:
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    y0, x0, y1, x1 = given
+    masks = {
+        "rectangle": (y >= y0) & (y < y1) & (x >= x0) & (x < x1),
+        "disk": (y - y0) ** 2 + (x - x0) ** 2 < max(0, y1) ** 2,
+    }
+    for kind, inside in masks.items():
+        region = {kind: given[: 4 if kind == "rectangle" else 3]}
+        if inside.any():
+            np.testing.assert_array_equal(computing._positions(region, shape), np.flatnonzero(inside))
+        else:
+            with pytest.raises(OptionError, match="no position"):
+                computing._positions(region, shape)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [None, [], {}, {"results": []}, {"results": {"a": 1}}, {"results": {}, "x": 1}]
+    + [{"results": {"a": "sum()"}, name: value} for name, value in (("within", [True]), ("within", 3), ("coarse", 1))]
+    + [{"results": {f"a{k}": "sum()" for k in range(17)}}, {"results": {"a": "x" * 1001}}],
+)
+def test_what_is_no_computation(asked: Any) -> None:
+    with pytest.raises(OptionError, match="expected"):
+        computing.Asked.of(asked)
+
+
+def test_pictures_of_a_scan_are_numbered() -> None:
+    assert [computing.picture_of((2, 3, 4, 5), (i, j)) for i in range(2) for j in range(3)] == list(range(6))
+    for within in ((), (2, 0), (-1, 0), (0, 0, 0), (0, 10**30)):
+        with pytest.raises(OptionError, match="expected an index"):
+            computing.picture_of((2, 3, 4, 5), within)
+
+
+def test_threads_are_as_many_as_memory_allows() -> None:
+    made: Any = SimpleNamespace(kind="sig", workers=4, count=1)
+    assert computing.Computation._needed(made, {"a": computing.Needs(0, 100 << 20)}, 1) < computing.COST
+    assert made.workers == 4
+    computing.Computation._needed(made, {"a": computing.Needs(0, 300 << 20)}, 1)
+    assert made.workers == 2
+    computing.Computation._needed(made, {"a": computing.Needs(0, 900 << 20)}, 1)
+    assert made.workers == 1

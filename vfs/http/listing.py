@@ -1,0 +1,139 @@
+"""Says what is there: folders, sets and arrays, and how a set was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import VfsError, printable
+from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.documents import plain_json
+from vfs.hierarchy.faces import ZarrFace
+from vfs.http.guard import RefusedError
+from vfs.http.views import described
+
+WARNINGS = 100  # most warnings that are said of a set
+
+
+class Listing:
+    """Describes what is served. Its methods may look at files: they are called in threads.
+
+    Args:
+        contents: what is served.
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+
+    def folder(self, path: str, first: int, count: int) -> dict[str, Any]:
+        """List a folder.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        contents = self.contents
+        node = contents.node(path)
+        if node is None or not node.listed:
+            raise RefusedError(404, f"no folder is called {printable(path[:200])}")
+        found = list(islice(self._entries(path), first, first + count + 1))
+        return {
+            "path": path,
+            "entries": found[:count],
+            "more": len(found) > count,
+            "tree": not contents.faces,
+        }
+
+    def _entries(self, path: str) -> Iterator[dict[str, str]]:
+        """Give the folders and data sets of a folder."""
+        names = [name for name in self.contents.children(path) if name != "/"]
+        known = set(names)
+        for name in names:
+            key = f"{path}/{name}" if path else name
+            if name.endswith(".zarr"):
+                second = name.endswith(".v2.zarr")
+                stem = name.removesuffix(".zarr").removesuffix(".v2" if second else "")
+                if not second or f"{stem}.zarr" not in known:  # a set is listed once
+                    yield {"name": printable(stem), "kind": "set", "key": key}
+            elif not name.endswith(".npy"):
+                try:
+                    node = self.contents.node(key)
+                except VfsError:
+                    continue
+                if node is not None and node.folder:
+                    yield {"name": printable(name), "kind": "folder", "key": key}
+
+    def dataset(self, key: str, first: int, count: int) -> dict[str, Any]:
+        """Describe a set and some of its arrays.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        face = self.face(key)
+        self.contents.version(key)
+        stem = key.removesuffix(".zarr").removesuffix(".v2")
+        npy = f"{stem}.npy"
+        return {
+            "key": key,
+            "name": printable(stem.rpartition("/")[2]),
+            "sources": [printable(path) for path in islice(self.contents.sources(key, False), 1)],
+            "warnings": [printable(text) for text in islice(self.contents.warnings, WARNINGS)],
+            "npy": npy if self.contents.node(npy) is not None else None,
+            "count": len(face.arrays),
+            "arrays": [
+                described(path, array, path == face.main)
+                for path, array in islice(face.arrays.items(), first, first + count)
+            ],
+        }
+
+    def array(self, key: str) -> dict[str, Any]:
+        """Describe an array, with the format's metadata.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        face, path, array = self.found(key)
+        self.contents.version(key)
+        return described(path, array, path == face.main) | {
+            "attrs": plain_json(dict(array.attrs)),
+            "files": len(array.files),
+        }
+
+    def opened(self, key: str) -> dict[str, Any]:
+        """Say how the set behind a key was opened, for people who open it themselves.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        recipe = self.contents.recipe(key)
+        if recipe is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        self.contents.version(key)
+        return asdict(recipe)
+
+    def face(self, key: str) -> ZarrFace:
+        """Return the zarr face that a key is the path of.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        resolved = self.contents.resolve(key, opening=True)
+        if resolved is None or resolved.key or not isinstance(resolved.face, ZarrFace):
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        return resolved.face
+
+    def found(self, key: str) -> tuple[ZarrFace, str, ArrayReader]:
+        """Return the array that a key is the path of, with its set and its path there.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        resolved = self.contents.resolve(key, opening=True)
+        if resolved is None or not isinstance(resolved.face, ZarrFace) or resolved.key not in resolved.face.arrays:
+            raise RefusedError(404, f"no array is called {printable(key[:200])}")
+        return resolved.face, resolved.key, resolved.face.arrays[resolved.key]

@@ -1,0 +1,161 @@
+"""Answers requests for pictures: one as numbers, or a stream of small ones."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.frames import FrameView
+from vfs.errors import SourceChangedError, VfsError, printable
+from vfs.hierarchy.contents import Contents
+from vfs.http.answers import Answer
+from vfs.http.guard import RefusedError
+from vfs.http.limits import Held
+from vfs.http.listing import Listing
+from vfs.http.records import described as numbers_described
+from vfs.http.records import record
+from vfs.http.requests import Request, has, indices, number, page_of
+from vfs.http.views import LARGEST, PARTS, bytes_of, picture
+
+SIDE = 256  # most rows and columns of a thumbnail
+HELD = 256 << 20
+"""Most bytes of pictures that are read for a client, or that it was sent and has not taken. The largest one has as
+many: 128 MiB of float16, which become float32."""
+ALL = 1 << 30
+"""Most of them for all clients together."""
+
+_NUMBERS = b"application/octet-stream"
+
+
+class Working(Protocol):
+    """Runs work in a thread, for as long as a client waits for it. Equal keys at the same time share a run."""
+
+    async def __call__(self, key: Any, work: Any, receive: Any) -> Any: ...
+
+
+class Wanted(NamedTuple):
+    """A picture that is asked for: two that are equal are read once.
+
+    Attributes:
+        key: path of the array; at, most, part: see `vfs.http.views.picture`.
+    """
+
+    key: str
+    at: tuple[int, ...]
+    most: int
+    part: str
+
+    @classmethod
+    def of(cls, key: str, request: Request) -> Wanted:
+        """Read a request.
+
+        Raises:
+            RefusedError: it asks for none.
+        """
+        part = request.query.get("part", "abs")
+        if part not in PARTS:
+            raise RefusedError(400, f"part={printable(part[:40])}: expected {', '.join(PARTS)}")
+        return cls(key, indices(request, "at"), number(request, "max", LARGEST, 1, LARGEST), part)
+
+    def etag(self, version: bytes) -> bytes:
+        """Return the ETag of the picture in one state of its sources; empty if they may change at any time."""
+        if not version:
+            return b""
+        digest = blake2b(version, digest_size=16)
+        digest.update(f"{self.key} {self.at} {self.most} {self.part}".encode("utf-8", "surrogateescape"))
+        return b'"%s"' % digest.hexdigest().encode()
+
+
+class Pictures:
+    """Answers requests for pictures, in the thread of the event loop.
+
+    Args:
+        contents, listing: what is served.
+        work: runs what looks at files.
+    """
+
+    def __init__(self, contents: Contents, listing: Listing, work: Working) -> None:
+        self._contents, self._listing, self._work = contents, listing, work
+        self._held = Held(HELD, ALL)
+
+    async def frame(self, key: str, request: Request, answer: Answer) -> None:
+        """Answer with a picture as numbers."""
+        wanted = Wanted.of(key, request)
+        etag, nbytes = await self._work(("look", wanted), partial(self._look, wanted), request.receive)
+        if etag and has(request, etag):
+            await answer.headers(304, [(b"etag", etag)])
+            return
+        free = self._held.take(request.client, nbytes)
+        try:
+            etag, numbers, factor = await self._work(("frame", wanted), partial(self._read, wanted), request.receive)
+            body = numbers.reshape(-1).view(np.uint8)
+            weakref.finalize(body, free).atexit = False
+        except BaseException:
+            free()
+            raise
+        about = [
+            (b"x-vfs-shape", ",".join(map(str, numbers.shape)).encode()),
+            (b"x-vfs-dtype", numbers.dtype.name.encode()),
+            (b"x-vfs-bin", b"%d" % factor),
+            (b"content-type", _NUMBERS),
+            (b"content-length", b"%d" % numbers.nbytes),
+            *([(b"etag", etag)] if etag else []),
+        ]
+        if request.method == "HEAD":
+            await answer.headers(200, about)
+            return
+        await answer.begin(200, about)
+        await answer.send(memoryview(body), last=True)
+
+    def _look(self, wanted: Wanted) -> tuple[bytes, int]:
+        """Return what is known of a picture before it is read: its ETag, and its bytes."""
+        _, _, array = self._listing.found(wanted.key)
+        nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part)
+        return wanted.etag(self._contents.version(wanted.key)), nbytes
+
+    def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int]:
+        """Read a picture. Returns: its ETag, the numbers, the side of its squares."""
+        _, _, array = self._listing.found(wanted.key)
+        numbers, factor, version = self._unchanged(wanted.key, array, wanted.at, wanted.most, wanted.part)
+        return wanted.etag(version), numbers, factor
+
+    def _unchanged(
+        self, key: str, array: ArrayReader, at: tuple[int, ...], most: int, part: str = "abs"
+    ) -> tuple[np.ndarray, int, bytes]:
+        """Read a picture from one state of the sources. Returns: numbers, the side of its squares, that state."""
+        version = self._contents.version(key)
+        numbers, factor = picture(array, at, most, part)
+        if self._contents.version(key) != version:
+            raise SourceChangedError(f"{key}: its files changed while they were read; ask again")
+        return numbers, factor, version
+
+    async def thumbnails(self, key: str, request: Request, answer: Answer) -> None:
+        """Answer with small pictures of arrays, a record each as soon as it is read."""
+        first, count = page_of(request)
+        size = number(request, "size", 64, 1, SIDE)
+        face = await self._work(("face", key), partial(self._listing.face, key), request.receive)
+        await answer.begin(200, [(b"content-type", _NUMBERS)])
+        wanted = {face.main: face.arrays[face.main]} if request.query.get("main") == "1" else face.arrays
+        for path, array in list(islice(wanted.items(), first, first + count)):
+            make = partial(self._thumbnail, key, path, array, size)
+            made = await self._work(("thumbnail", key, path, size), make, request.receive)
+            await answer.send(made.data, last=False)
+        await answer.send(record({"end": True}).data, last=True)
+
+    def _thumbnail(self, key: str, path: str, array: ArrayReader, size: int) -> np.ndarray:
+        """Make the record of an array's thumbnail: its picture in the middle."""
+        try:
+            view = FrameView.of(array)
+            numbers, _, _ = self._unchanged(f"{key}/{path}", array, view.middle, size)
+            if view.upward:
+                numbers = np.ascontiguousarray(numbers[::-1])
+        except VfsError as error:
+            return record({"path": path, "error": printable(str(error))})
+        head = numbers_described(path, numbers)
+        return record({"path": path, "dtype": head["dtype"], "shape": head["shape"]}, [numbers])
