@@ -87,9 +87,9 @@ def serve(
     encryption = _encryption(tls_cert, tls_key)
     with _listening(host, port) as listener:
         address = _address(listener, host, encryption is not None)
-        guard = Guard(secret, host, names)
+        guard = Guard(secret, host, names, origins)
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, origins, debug))
+        return asyncio.run(status.run(web, listener, encryption, debug))
 
 
 def _web_server() -> Any:
@@ -197,7 +197,6 @@ class _Run:
         web: Any,
         listener: socket.socket,
         encryption: ssl.SSLContext | None,
-        origins: Sequence[str],
         debug: bool,
     ) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
@@ -209,7 +208,7 @@ class _Run:
             return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
 
         reads = Reads(self.workers)
-        application = Application(self.contents, self.guard, reads, origins=origins, debug=debug)
+        application = Application(self.contents, self.guard, reads, debug=debug)
         shared = Shared(application, common)
         config = web.Config(
             application,
