@@ -18,6 +18,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from vfs.http.accepting import Rest
 from vfs.http.answers import Reply
 from vfs.http.application import Application
 from vfs.http.native import NativeAnswers
@@ -135,6 +136,7 @@ class Connection(HttpToolsProtocol):
         if transport.get_extra_info("sslcontext") is None:
             transport = SendingTransport(transport, self, self._shared.sender)
         super().connection_made(transport)
+        self._rests_since = self.loop.time()
         self._late = self.loop.call_later(SECONDS, self._close_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -317,13 +319,21 @@ class Connection(HttpToolsProtocol):
         if self._resting is None:
             self._resting = self.loop.call_later(KEPT, self._close_resting)
 
+    @property
+    def rests(self) -> Rest | None:
+        """Since when it has no request under way; None: it has one. A first one that has only begun does not count."""
+        asked = self._requests > 0
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self.transport.is_closing() or self.flow.write_paused or answering or (asked and self._in_head):
+            return None
+        if self._loan is None:
+            return Rest(asked, self._rests_since)
+        return None if self._loan.busy else Rest(True, max(self._rests_since, self._loan.since))
+
     def _close_resting(self) -> None:
         """Close the connection if it has had no request for `KEPT` seconds."""
-        busy = self._in_head or (self.cycle is not None and not self.cycle.response_complete)
-        since = self._rests_since
-        if self._loan is not None:
-            busy, since = self._loan.busy, max(since, self._loan.since)
-        left = KEPT if busy else since + KEPT - self.loop.time()
+        rest = self.rests
+        left = KEPT if rest is None else rest.since + KEPT - self.loop.time()
         self._resting = None
         if left > 0:
             self._resting = self.loop.call_later(left, self._close_resting)

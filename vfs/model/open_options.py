@@ -295,8 +295,8 @@ class ServeOptions(ShowOptions):
         None,
         "Let pages of this origin read, and of no other, such as https://example.org. May be repeated.",
         "ORIGIN",
-        more="By default pages of all origins may, since the token is the secret; with no token, none but the server's own"
-        " page.",
+        more="By default pages of all origins may, since the token is the secret; with no token, none but the"
+        " server's own page.",
         several=True,
     )
     allow_host: Sequence[str] | None = option(
