@@ -28,6 +28,7 @@ import vfs
 import vfs.fuse
 from tests.http.support import Asgi, Client, application_of, connected, eventually
 from vfs.cli.app import main
+from vfs.cli.browser import open_page
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
@@ -467,3 +468,50 @@ def test_contents_go_to_another_process(scan: Path) -> None:
     opening = set_of(vfs.open_group(scan)).opening
     assert len(pickle.dumps(opening)) < 2000
     assert opening.version == pickle.loads(pickle.dumps(opening)).version
+
+
+@pytest.mark.parametrize("snaps", [False, True])
+@pytest.mark.parametrize("background", [False, True])
+def test_a_browser_is_not_told_the_token(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, background: bool, snaps: bool
+) -> None:
+    """Other users can read its command line."""
+    home, told = tmp_path / "home", tmp_path / "told"
+    (home / "snap" if snaps else home).mkdir(parents=True)
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.new; mv {told}.new {told}\n')
+    browser.chmod(0o700)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("BROWSER", str(browser))
+    if background:
+        url = cli("serve", scan, "--open", "--background", "--port", "0").stdout.strip()
+        check_what_is_opened(url, told, home if snaps else None)
+        assert cli("unmount", url).returncode == 0
+    else:
+        with foreground(scan, "--open") as (running, url):
+            check_what_is_opened(url, told, home if snaps else None)
+            running.terminate()
+            running.communicate(timeout=60)
+    assert not Path(told.read_text().strip().removeprefix("file://")).exists()
+    assert [each.name for each in home.iterdir()] == ["snap"] * snaps
+
+
+def check_what_is_opened(url: str, told: Path, home: Path | None) -> None:
+    assert eventually(told.exists)
+    opened = told.read_text().strip()
+    assert opened.startswith("file:///")
+    assert urlsplit(url).path.split("/")[2] not in opened
+    path = Path(opened.removeprefix("file://"))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert f'content="0; url={url}"' in path.read_text()
+    assert home is None or path.parent.parent == home
+
+
+def test_what_needs_no_token_is_opened_itself(scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: told.append(url) or True)
+    assert open_page("http://127.0.0.1:1/#set=x", "http://127.0.0.1:1/") == ""
+    assert told == ["http://127.0.0.1:1/#set=x"]
+    assert "no folder for a file" in open_page("http://127.0.0.1:1/t/secret/", "http://127.0.0.1:1/")
+    assert len(told) == 1

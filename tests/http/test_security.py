@@ -438,3 +438,77 @@ def test_certificates_that_will_not_do(
     }[wrong]
     with pytest.raises(vfs.ServeError, match=r"expected a certificate|go together"):
         vfs.serve(folder / "a.npy", port=0, **given)
+
+
+# pages of other sites
+
+
+def refused(guard: Guard, method: str = "GET", **headers: str) -> bool:
+    """True if a request with these headers is refused, as one of another site."""
+    named = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+    found = None
+    try:
+        guard.check(method, {b"host": b"localhost:8765"} | named)
+    except RefusedError as error:
+        found = error
+    assert found is None or (found.status == 403 and "--cors" in found.reason)
+    return found is not None
+
+
+FOLLOWED = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+SITES: dict[str, tuple[dict[str, str], bool]] = {
+    "a program": ({}, False),
+    "the page": ({"origin": "http://localhost:8765", "sec_fetch_site": "same-origin"}, False),
+    "the page, in an old browser": ({"origin": "http://localhost:8765"}, False),
+    "the page, behind a proxy": ({"origin": "https://hub.example.org", "sec_fetch_site": "same-origin"}, False),
+    "typed": ({"sec_fetch_site": "none", **FOLLOWED}, False),
+    "a link": ({"sec_fetch_site": "cross-site", **FOLLOWED}, False),
+    "a frame": ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"}, True),
+    "an image": ({"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"}, True),
+    "another site": ({"origin": "https://evil.example", "sec_fetch_site": "cross-site"}, True),
+    "another site, in an old browser": ({"origin": "https://evil.example"}, True),
+    "another port of this machine": ({"origin": "http://localhost:1", "sec_fetch_site": "same-site"}, True),
+    "another port, in an old browser": ({"origin": "http://localhost:1"}, True),
+    "a sandbox": ({"origin": "null", "sec_fetch_site": "cross-site", **FOLLOWED}, True),
+    "a name that begins alike": ({"origin": "http://localhost:8765.evil.example"}, True),
+}
+
+
+@pytest.mark.parametrize("who", SITES)
+def test_without_a_token_other_sites_are_refused(who: str) -> None:
+    headers, wrong = SITES[who]
+    assert refused(Guard(""), **headers) == wrong
+    assert not refused(Guard("a token of many letters"), **headers)
+    assert not refused(Guard("", origins=[headers.get("origin", "")]), **headers) or "origin" not in headers
+
+
+def test_a_form_of_another_site_is_refused() -> None:
+    followed = {"sec_fetch_site": "cross-site", **FOLLOWED}
+    assert refused(Guard(""), "POST", **followed)
+    assert refused(Guard(""), "POST", origin="https://evil.example", **followed)
+
+
+def test_the_usual_port_need_not_be_named() -> None:
+    for origin, host in (("http://localhost", "localhost:80"), ("https://localhost", "localhost:443")):
+        assert not refused(Guard(""), origin=origin, host=host)
+        assert refused(Guard(""), origin=origin, host="localhost:8765")
+
+
+def test_pages_of_other_sites_read_nothing_without_a_token(folder: Path) -> None:
+    with (
+        vfs.serve(folder / "a.npy", port=0, token="none", cors=["https://a.org"]) as one,
+        vfs.serve(folder / "a.npy", port=0, token="none") as other,
+    ):
+        for server, named in ((one, True), (other, False)):
+            with Client(server.url) as client:
+                for key in ("a.npy", "a.zarr/data/c/0", "a.zarr/zarr.json", "none", "", "api/list", "metrics"):
+                    for method in ("GET", "OPTIONS"):
+                        reply = client.ask(key, method, origin="https://evil.example")
+                        assert reply.status == 403
+                        assert not any("allow-origin" in name or "private" in name for name in reply.headers)
+                    assert CORS not in client.ask(key).headers
+                reply = client.ask("a.npy", origin="https://a.org", sec_fetch_site="cross-site")
+                assert (reply.status, reply.headers.get(CORS)) == ((200, "https://a.org") if named else (403, None))
+            assert b"access-control" not in said(server, b"\0\1\r\n\r\n") or named
+            assert CORS.encode() not in said(server, b"\0\1\r\n\r\n")
+            assert lives(server)

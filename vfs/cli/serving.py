@@ -54,9 +54,10 @@ def serve(
             for note in notes:
                 say(note)
             if open_:
-                import webbrowser
+                from vfs.cli.browser import open_page
 
-                webbrowser.open(url)
+                if fault := open_page(url, address):
+                    say(fault)
 
         if background:
             from vfs.http import start_in_background

@@ -13,12 +13,15 @@ Usual = tuple[tuple[bytes, bytes], ...]
 STEP = 1 << 20
 """Bytes that are handed on at once where they are encrypted, which copies them."""
 METHODS = "GET, HEAD, OPTIONS"
-USUAL: Usual = (
+SHARED: Usual = (
     (
         b"access-control-expose-headers",
         b"Content-Range, Content-Length, Content-Encoding, ETag, Accept-Ranges, X-Vfs-Shape, X-Vfs-Dtype, X-Vfs-Bin",
     ),
     (b"cross-origin-resource-policy", b"cross-origin"),
+)
+"""Headers of responses that pages of other origins may read."""
+USUAL: Usual = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"private, no-cache"),
@@ -100,7 +103,7 @@ class Answer:
 
     async def refuse(self, refused: RefusedError) -> None:
         """Say why there is no data, in one line of text."""
-        close = [(b"connection", b"close")] if refused.status in (400, 401, 405) else []
+        close = [(b"connection", b"close")] if refused.status in (400, 401, 403, 405) else []
         allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
         size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
         text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
@@ -111,14 +114,11 @@ class Answer:
         wanted = request.get(
             b"access-control-request-headers", b"Range, If-Match, If-None-Match, If-Range, Cache-Control, Content-Type"
         )
-        await self.headers(
-            200,
-            [
-                (b"allow", METHODS.encode()),
-                (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
-                (b"access-control-allow-headers", wanted),
-                (b"access-control-allow-private-network", b"true"),
-                (b"access-control-max-age", b"7200"),
-                (b"content-length", b"0"),
-            ],
-        )
+        allowed = [
+            (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
+            (b"access-control-allow-headers", wanted),
+            (b"access-control-allow-private-network", b"true"),
+            (b"access-control-max-age", b"7200"),
+        ]
+        may = any(name == b"access-control-allow-origin" for name, _ in self._usual)
+        await self.headers(200, [(b"allow", METHODS.encode()), *(allowed if may else []), (b"content-length", b"0")])

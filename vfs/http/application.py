@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from vfs.errors import SourceChangedError, SourceError, VfsError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
-from vfs.http.answers import METHODS, STEP, USUAL, Answer, Headers, Reply, Usual
+from vfs.http.answers import METHODS, SHARED, STEP, USUAL, Answer, Headers, Reply, Usual
 from vfs.http.api import Api
 from vfs.http.guard import Guard, Place, RefusedError
 from vfs.http.index import index, links
@@ -78,7 +78,6 @@ class Application:
         contents: what is served. Its arrays should use the buffered backend, as those of a mount.
         guard: checks requests.
         reads: threads that read.
-        origins: the origins whose pages may read; empty: all, since the token is the secret.
         debug: put tracebacks into the log.
 
     Attributes:
@@ -87,16 +86,14 @@ class Application:
         failures: log of requests that failed.
     """
 
-    def __init__(
-        self, contents: Contents, guard: Guard, reads: Reads, *, origins: Sequence[str] = (), debug: bool = False
-    ) -> None:
+    def __init__(self, contents: Contents, guard: Guard, reads: Reads, *, debug: bool = False) -> None:
         self.contents = contents
         self.guard = guard
         self.reads = reads
         self.tally = Tally()
         self.failures = Failures(log)
         self.native: NativeAnswers | None = None
-        self._origins = tuple(origin.encode() for origin in origins)
+        self._same_usual = None if guard.names_origins else _FOR_ALL if guard.allows(None) else _FOR_OWN
         self._debug = debug
         self._gate = Gate()
         self.api = Api(contents, self._read, self._failed)
@@ -114,14 +111,14 @@ class Application:
         if not chunk or self._debug or self.native is None or not _CONDITIONS.isdisjoint(headers):
             return None
         try:
-            self.guard.check_host(headers.get(b"host"))
+            self.guard.check("GET", headers)
             key, slash = self.guard.place(path)
             found = None if slash or key.startswith(_OWN) else self.contents.at_hand(key)
             if found is None or not self.native.learn(path, key, found):
                 return None
         except Exception:  # `__call__` meets it again, and says what it is
             return None
-        return self._usual(headers.get(b"origin"))
+        return self.usual(headers.get(b"origin"))
 
     @property
     def done(self) -> Tally:
@@ -142,7 +139,7 @@ class Application:
         if method not in ("GET", "HEAD"):
             return None
         try:
-            self.guard.check_host(headers.get(b"host"))
+            self.guard.check(method, headers)
             key, slash = self.guard.place(path)
             found = None if slash or key.startswith(_OWN) else self.contents.at_hand(key)
             node = found and found.face.node(found.key)
@@ -164,7 +161,7 @@ class Application:
         self.tally.requests += 1
         if self._debug:
             log.debug("%s", printable(f"{method} {key} {status}"))
-        return Reply(status, self._usual(headers.get(b"origin")), about, body)
+        return Reply(status, self.usual(headers.get(b"origin")), about, body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI says."""
@@ -173,10 +170,10 @@ class Application:
         self.tally.requests += 1
         headers: dict[bytes, bytes] = dict(scope["headers"])
         step = STEP if scope.get("scheme") == "https" else None
-        answer = Answer(scope["method"], self._usual(headers.get(b"origin")), send, step)
+        answer = Answer(scope["method"], self.usual(headers.get(b"origin")), send, step)
         key = ""
         try:
-            self.guard.check_host(headers.get(b"host"))
+            self.guard.check(scope["method"], headers)
             place = self.guard.place(scope["raw_path"])
             key = place.key
             if scope["method"] == "OPTIONS":
@@ -215,12 +212,16 @@ class Application:
         self.failures.add(printable(what), printable(f"{key}: {what}"), trace=self._debug)
         return what
 
-    def _usual(self, origin: bytes | None) -> Usual:
-        """Return the headers of every response."""
-        if not self._origins:
-            return _FOR_ALL
-        allowed = ((b"access-control-allow-origin", origin),) if origin and origin in self._origins else ()
-        return (*allowed, (b"vary", b"origin"), *USUAL)
+    def usual(self, origin: bytes | None) -> Usual:
+        """Return the headers of every response.
+
+        Args:
+            origin: the origin of the page that asks; None: no page does, or it is not known.
+        """
+        if self._same_usual is not None:
+            return self._same_usual
+        allowed = self.guard.allows(origin)
+        return _FOR_OTHERS if allowed is None else ((b"access-control-allow-origin", allowed), *_FOR_OTHERS)
 
     async def _get(self, place: Place, headers: Mapping[bytes, bytes], receive: Receive, answer: Answer) -> None:
         for _ in TRIES:
@@ -429,7 +430,9 @@ class Application:
 
 
 _NOTHING = memoryview(b"")
-_FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *USUAL)
+_FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *SHARED, *USUAL)
+_FOR_OTHERS: Usual = ((b"vary", b"origin"), *SHARED, *USUAL)
+_FOR_OWN: Usual = ((b"cross-origin-resource-policy", b"same-origin"), *USUAL)
 _METRICS = Place("metrics", False)
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with

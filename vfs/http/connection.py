@@ -1,6 +1,7 @@
 """One connection of a client.
 
-It limits what the connection may cost: the length of a request's head, and the time it takes to come.
+It limits what the connection may cost: the length of a request's head, and the time that the head and the body take to
+come. A request that it refuses has one answer: nothing is written into another one, or behind its own.
 It lends itself to threads that answer one request for a chunk after the other (`vfs.http.native`), and sends what else
 is at hand at once. All else goes the way of ASGI, through uvicorn.
 """
@@ -17,7 +18,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vfs.http.answers import USUAL, Reply
+from vfs.http.accepting import Rest
+from vfs.http.answers import Reply
 from vfs.http.application import Application
 from vfs.http.native import NativeAnswers
 from vfs.http.native_tables import Loan
@@ -26,7 +28,9 @@ from vfs.http.sending import Sender, SendingTransport
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
 SECONDS = 20.0
-"""Time that a request line and headers may take from their first byte on; then the connection is closed."""
+"""Time that a request line and headers may take from their first byte on, and then the body; after that the connection
+is closed. The bodies that are read have at most 64 KiB (`vfs.http.api.LONGEST`): 3 KiB/s are enough.
+"""
 KEPT = 75  # seconds that a connection without requests is kept
 
 KNOWN = 256
@@ -37,6 +41,7 @@ PAUSE = 0.05
 
 _LONG_LINE = b"HTTP/1.1 414 URI Too Long\r\n"
 _LONG_HEAD = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+_LATE = b"HTTP/1.1 408 Request Timeout\r\n"
 _BAD = b"HTTP/1.1 400 Bad Request\r\n"
 _TOO_LONG = "The head of the request is too long."
 
@@ -131,6 +136,7 @@ class Connection(HttpToolsProtocol):
         if transport.get_extra_info("sslcontext") is None:
             transport = SendingTransport(transport, self, self._shared.sender)
         super().connection_made(transport)
+        self._rests_since = self.loop.time()
         self._late = self.loop.call_later(SECONDS, self._close_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -142,8 +148,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)  # tells the last request only
         self.pipeline.clear()
         for cycle in self._unanswered:
-            cycle.disconnected = True
-            cycle.message_event.set()
+            _leave(cycle)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing() or self._repeats(data):
@@ -152,9 +157,9 @@ class Connection(HttpToolsProtocol):
         self._data = b"" if self._in_message else data
         super().data_received(data)
         self._data = b""
+        if self._in_message and self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(SECONDS, self._close_late)
         if self._in_head and not self.transport.is_closing():
-            if self._late is None:
-                self._late = self.loop.call_later(SECONDS, self._close_late)
             # Of data that also held the end of another request, nobody says how much belongs to this one
             self._head = self._head + len(data) if self._requests == before else 0
             if self._head > MOST:
@@ -199,6 +204,7 @@ class Connection(HttpToolsProtocol):
             self._send(reply)
 
     def on_message_complete(self) -> None:
+        self._on_time()
         self._in_message = False
         if self._replied:
             self._replied = False
@@ -313,13 +319,21 @@ class Connection(HttpToolsProtocol):
         if self._resting is None:
             self._resting = self.loop.call_later(KEPT, self._close_resting)
 
+    @property
+    def rests(self) -> Rest | None:
+        """Since when it has no request under way; None: it has one. A first one that has only begun does not count."""
+        asked = self._requests > 0
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if self.transport.is_closing() or self.flow.write_paused or answering or (asked and self._in_head):
+            return None
+        if self._loan is None:
+            return Rest(asked, self._rests_since)
+        return None if self._loan.busy else Rest(True, max(self._rests_since, self._loan.since))
+
     def _close_resting(self) -> None:
         """Close the connection if it has had no request for `KEPT` seconds."""
-        busy = self._in_head or (self.cycle is not None and not self.cycle.response_complete)
-        since = self._rests_since
-        if self._loan is not None:
-            busy, since = self._loan.busy, max(since, self._loan.since)
-        left = KEPT if busy else since + KEPT - self.loop.time()
+        rest = self.rests
+        left = KEPT if rest is None else rest.since + KEPT - self.loop.time()
         self._resting = None
         if left > 0:
             self._resting = self.loop.call_later(left, self._close_resting)
@@ -328,11 +342,23 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be parsed, and close the connection."""
-        text = (self._refusal or msg).encode("ascii")
+        own = self.cycle if self._in_message and not self._in_head else None  # else nobody answers it yet
+        if not self._unanswered:
+            if own is None:
+                self._write_refusal(self._refusal or msg)
+            self.transport.close()
+        elif own is not None and own is self._unanswered[0] and not own.response_started:
+            _leave(own)
+            self._write_refusal(self._refusal or msg)
+            self.transport.close()
+        else:  # what is written now would be a part of another answer, or be taken for it
+            self.transport.abort()
+
+    def _write_refusal(self, reason: str) -> None:
+        text = reason.encode("ascii")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(text)
-        last = b"access-control-allow-origin: *\r\nconnection: close\r\n\r\n"
-        self.transport.write(self._status + _lines(USUAL) + head + last + text)
-        self.transport.close()
+        usual = _lines(self._shared.application.usual(None))
+        self.transport.write(self._status + usual + head + b"connection: close\r\n\r\n" + text)
 
     def _on_time(self) -> None:
         if self._late is not None:
@@ -340,10 +366,22 @@ class Connection(HttpToolsProtocol):
             self._late = None
 
     def _close_late(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:  # it waits for an answer to an earlier request
+        """Close the connection, whose client is late with what it sends, unless the client waits for an answer."""
+        own: Any = self.cycle if self._in_message and not self._in_head else None
+        first: Any = self._unanswered[0] if self._unanswered else None
+        if self.flow.read_paused or (first is not None and (first is not own or first.response_started)):
             self._late = self.loop.call_later(SECONDS, self._close_late)
-        else:
+        elif own is None:
             self.transport.abort()
+        else:
+            self._status = _LATE
+            self.send_400_response(f"expected the whole body within {SECONDS:g} seconds")
+
+
+def _leave(cycle: Any) -> None:
+    """Tell who answers a request that nobody waits for the answer, of which no more is written."""
+    cycle.disconnected = True
+    cycle.message_event.set()
 
 
 @lru_cache(64)

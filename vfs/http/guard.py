@@ -1,4 +1,4 @@
-"""Decides who may ask: checks the `Host` header and the token, and turns paths of URLs into keys."""
+"""Decides who may ask: checks the `Host` header, the site of a page and the token; turns paths of URLs into keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 import secrets
 import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -62,19 +62,75 @@ class Guard:
         token: the token that paths begin with, as `/t/TOKEN/`; "" for none.
         host: the host that the server listens on.
         names: more names that clients may use for the server, such as that of a proxy.
+        origins: the origins whose pages may read. Empty: with a token all, since the token is the secret; without one
+            only the server's own.
 
     Attributes:
         base: what every path begins with.
     """
 
-    def __init__(self, token: str, host: str = "127.0.0.1", names: Iterable[str] = ()) -> None:
+    def __init__(
+        self, token: str, host: str = "127.0.0.1", names: Iterable[str] = (), origins: Sequence[str] = ()
+    ) -> None:
         self.base = f"/t/{token}/" if token else "/"
         self._token = token
         self._base = self.base.encode()
         own = socket.gethostname().lower()
         self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
+        self._origins = frozenset(origin.encode() for origin in origins)
         self._addresses = not is_loopback(host)
         self._known: set[bytes | None] = set()  # headers that were let in
+
+    def check(self, method: str, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse a request under a foreign name; without a token, also one that a page of another site sends.
+
+        Args:
+            method: as it came.
+            headers: names in lower case.
+
+        Raises:
+            RefusedError: see `check_host`, `check_site`.
+        """
+        host = headers.get(b"host")
+        if host not in self._known:  # asked of every request: a call takes longer
+            self.check_host(host)
+        if not self._token and (b"sec-fetch-site" in headers or b"origin" in headers):
+            self.check_site(method, headers)
+
+    def allows(self, origin: bytes | None) -> bytes | None:
+        """Return the value of `Access-Control-Allow-Origin` for pages of an origin; None: they may not read."""
+        if self._token and not self._origins:
+            return b"*"
+        return origin if origin in self._origins else None
+
+    @property
+    def names_origins(self) -> bool:
+        """True if answers differ by the origin of the page that asks."""
+        return bool(self._origins)
+
+    def check_site(self, method: str, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse a request that a page of another site makes a browser send.
+
+        Browsers say whose page asks (Fetch Metadata: `Sec-Fetch-Site`; older ones only `Origin`, and not always), and
+        no page can change that. Programs say nothing. That somebody follows a link to here is no request of a page:
+        the other page sees nothing of what comes.
+
+        Raises:
+            RefusedError: it is of another site, and of no origin that may read.
+        """
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin in self._origins or site in (b"same-origin", b"none"):
+            return
+        if site is None and origin is not None and _is_own(origin, headers.get(b"host", b"")):
+            return
+        if origin is None and method in ("GET", "HEAD") and headers.items() >= _IS_FOLLOWED:
+            return
+        named = printable((origin or b"its name was not sent").decode("latin-1")[:100])
+        raise RefusedError(
+            403,
+            f"a page of another site ({named}) may not read this server, which has no token: serve with one, or"
+            " `vfs serve --cors ORIGIN` lets that page in",
+        )
 
     def check_host(self, host: bytes | None) -> None:
         """Refuse a `Host` that is not a name of this server.
@@ -85,8 +141,6 @@ class Guard:
         Raises:
             RefusedError: it is not.
         """
-        if host in self._known:
-            return
         name = _without_port(host.decode("latin-1").lower()) if host is not None else ""
         if name in self._names or (self._addresses and _is_address(name)):
             if len(self._known) < KNOWN:
@@ -124,6 +178,15 @@ class Guard:
 
 
 _NOTHING = frozenset(("", ".", ".."))
+_IS_FOLLOWED = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}.items()
+"""Headers of a request by which a browser goes to a page, in a window of its own."""
+_USUAL_PORTS = {b"http": b":80", b"https": b":443"}
+
+
+def _is_own(origin: bytes, host: bytes) -> bool:
+    """Return True if an origin is that of the server, which a client called by the `Host` header."""
+    scheme, _, place = origin.lower().partition(b"://")
+    return bool(place) and place == host.lower().removesuffix(_USUAL_PORTS.get(scheme, b""))
 
 
 def is_loopback(host: str) -> bool:

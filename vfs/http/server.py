@@ -19,9 +19,11 @@ from typing import Any
 
 from vfs.errors import DependencyError, OptionError, ServeError, printable
 from vfs.hierarchy.contents import Contents
+from vfs.http.accepting import Acceptor, more_descriptors
 from vfs.http.guard import Guard, choose_token, name_of, origin_of
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
+from vfs.serving.failures import Failures
 from vfs.serving.status import ENDING, Reporter, ServerStatus
 
 log = logging.getLogger("vfs.http")
@@ -81,15 +83,16 @@ def serve(
     workers = WORKERS if workers is None else workers
     if workers < 1:
         raise OptionError(f"workers={workers!r}: expected a number, at least 1")
+    more_descriptors()
     secret = choose_token(token, host)
     origins, names = tuple(map(origin_of, cors)), tuple(map(name_of, allow_host))
     web = _web_server()
     encryption = _encryption(tls_cert, tls_key)
     with _listening(host, port) as listener:
         address = _address(listener, host, encryption is not None)
-        guard = Guard(secret, host, names)
+        guard = Guard(secret, host, names, origins)
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, origins, debug))
+        return asyncio.run(status.run(web, listener, encryption, debug))
 
 
 def _web_server() -> Any:
@@ -197,7 +200,6 @@ class _Run:
         web: Any,
         listener: socket.socket,
         encryption: ssl.SSLContext | None,
-        origins: Sequence[str],
         debug: bool,
     ) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
@@ -209,7 +211,7 @@ class _Run:
             return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
 
         reads = Reads(self.workers)
-        application = Application(self.contents, self.guard, reads, origins=origins, debug=debug)
+        application = Application(self.contents, self.guard, reads, debug=debug)
         shared = Shared(application, common)
         config = web.Config(
             application,
@@ -220,22 +222,21 @@ class _Run:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=BACKLOG,
             timeout_keep_alive=KEPT,
             timeout_graceful_shutdown=PATIENCE,
         )
         config.load()
-        config.ssl = encryption
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs what clients do wrong; we log what we do
         server = web.Server(config)
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(partial(_unexpected, application.failures, debug))
         entry = self._entry()
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
 
         def end() -> None:
             if server.should_exit:  # a second signal does not wait
                 server.force_exit = True
-                for connection in list(server.server_state.connections):  # for which Python waits from 3.12 on
+                for connection in list(server.server_state.connections):
                     connection.transport.abort()
             server.should_exit = True
             reads.end_early()
@@ -245,10 +246,19 @@ class _Run:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, end)
         try:
-            running = asyncio.ensure_future(server._serve([listener]))
+            running = asyncio.ensure_future(server._serve([]))  # it accepts nothing itself
             while not server.started and not running.done():
                 await asyncio.sleep(0.001)
             if server.started:
+                made = partial(
+                    config.http_protocol_class,
+                    config=config,
+                    server_state=server.server_state,
+                    app_state=server.lifespan.state,
+                )
+                connections = server.server_state.connections
+                accepting = Acceptor(listener, BACKLOG, made, encryption, connections, application.failures)
+                server.servers.append(accepting)  # so that it is closed first
                 self._begin(entry, reporter)
                 application.api.load()
                 shared.sender.begin()
@@ -305,6 +315,15 @@ class _Run:
 
 def _writer(entry: Entry) -> Callable[[ServerStatus], None]:
     return lambda status: entry.write(status.document())
+
+
+def _unexpected(failures: Failures, debug: bool, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what asyncio reports, as often as other failures: a client may cause it again and again."""
+    error = context.get("exception")
+    text = f"{context['message']}: {type(error).__name__}: {error}" if error is not None else context["message"]
+    failures.add(text, printable(text))
+    if debug:
+        loop.default_exception_handler(context)
 
 
 def main() -> None:

@@ -297,15 +297,16 @@ class ServeOptions(ShowOptions):
     )
     token: str | None = option(
         None,
-        "A file that holds the token which all URLs begin with, or none for no token, which only this machine's"
-        " programs may do without. Otherwise each start makes a new one.",
+        "A file that holds the token which all URLs begin with, or none for no token: then all users and programs of"
+        " this machine may read, and in browsers no page but the server's own. Otherwise each start makes a new one.",
         "FILE|none",
     )
     cors: Sequence[str] | None = option(
         None,
         "Let pages of this origin read, and of no other, such as https://example.org. May be repeated.",
         "ORIGIN",
-        more="By default pages of all origins may, since the token is the secret.",
+        more="By default pages of all origins may, since the token is the secret; with no token, none but the"
+        " server's own page.",
         several=True,
     )
     allow_host: Sequence[str] | None = option(

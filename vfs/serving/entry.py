@@ -5,6 +5,7 @@
         pid                         process id of the server, which locks this file (flock) as long as it lives
         status.json                 see `vfs.serving.status`; rewritten about once a second if something changed
         readers                     of a mount, see `vfs.fuse.readers`
+        open.html                   of a server: leads a browser to its URL, see `vfs.cli.browser`; or a link to that
         log                         of a server in the background; stays until the next one there, at most a week
 
 Only the user may read it (0700, 0600), and a folder that others could write to is not used. The
@@ -31,7 +32,7 @@ from vfs.boundary import not_ours
 from vfs.errors import ServeError, printable
 
 KEPT = 7 * 86400  # seconds that a log stays after its server has ended
-PID, STATUS, LOG, READERS = "pid", "status.json", "log", "readers"
+PID, STATUS, LOG, READERS, PAGE = "pid", "status.json", "log", "readers", "open.html"
 PLACES = "mountpoint", "address"
 """Fields of a status that say where a server is: the first of a mount, the second of an HTTP server."""
 
@@ -121,7 +122,11 @@ def alive(folder: str) -> bool:
 
 def _clear(folder: str, fd: int) -> None:
     """Remove an entry, but not its log. The caller holds its lock."""
-    for name in (STATUS, STATUS + ".new", READERS, PID):
+    with suppress(OSError):  # it may be elsewhere, in a folder of its own
+        page = os.readlink(os.path.join(folder, PAGE))
+        os.unlink(page)
+        os.rmdir(os.path.dirname(page))
+    for name in (STATUS, STATUS + ".new", READERS, PAGE, PID):
         with suppress(OSError):
             os.unlink(os.path.join(folder, name))
     with suppress(OSError):
