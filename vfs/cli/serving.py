@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote as quoted
 from urllib.parse import urlsplit
 
 import typer
@@ -49,7 +50,7 @@ def serve(
             first = next((name for name in faces if name.endswith(".zarr")), None)
             notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
             if first is not None:
-                notes.append(f'in Python: zarr.open("{url}{first}")')
+                notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')
             notes += _from_elsewhere(address, options)
             for note in notes:
                 say(note)

@@ -10,9 +10,11 @@ from itertools import chain, islice
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
+from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath
-from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node
 from vfs.hierarchy.recipe import Recipe
+from vfs.model.naming import first_free
 from vfs.model.pickles import digest
 
 LOOK = 1.0  # seconds for which the files of a set are not looked at again
@@ -135,6 +137,8 @@ class FaceFolder:
         if not path:
             return GROUP
         face, key = self.split(path)
+        if face is None:
+            check_no_chunk(path)
         return face.node(key) if face else None
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:

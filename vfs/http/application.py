@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError
 from vfs.errors import SourceChangedError, SourceError, VfsError, printable
+from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
@@ -244,9 +245,11 @@ class Application:
         else:
             looked = await self._read(("look", key), partial(self._look, key), receive)
         if looked is None or looked.node.folder != place.slash:
+            check_no_chunk(key)
             raise RefusedError(404, f"nothing is called {printable(key[:200])}")
         if looked.node.folder:
             if not looked.node.listed:
+                check_no_chunk(key)
                 raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
             listed = await self._read(("index", key), partial(self._index, key), receive)
             etag = etag_of(listed)

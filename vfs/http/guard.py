@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
+from vfs.hierarchy.absence import looks_like_chunk
 from vfs.model.options import shown
 
 LEAST = 16
@@ -105,7 +106,7 @@ class Guard:
             raw: path of the URL, with its %-escapes.
 
         Raises:
-            RefusedError: the token is wrong (401), or nothing has such a path (404).
+            RefusedError: the token is wrong (401), or nothing has such a path (404; 422 if it looks like a chunk).
         """
         if hmac.compare_digest(raw[: len(self._base)], self._base):
             raw = raw[len(self._base) :]
@@ -116,10 +117,11 @@ class Guard:
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash = key.endswith("/") or not key
         key = key.removesuffix("/")
+        status = 422 if looks_like_chunk(key) else 404  # zarr's clients take 404 for a chunk of fill values
         if self._token and self._token in key:  # no error and no log may show it
-            raise RefusedError(404, "the token stands twice in the path")
+            raise RefusedError(status, "the token stands twice in the path")
         if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
-            raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+            raise RefusedError(status, f"nothing is called {printable(key[:200])}")
         return Place(key, slash)
 
 
