@@ -26,7 +26,7 @@ from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
 from vfs.hierarchy.absence import check_no_chunk
-from vfs.hierarchy.contents import PathAtHand, ResolvedPath
+from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.stored import Files
@@ -204,6 +204,18 @@ class FolderTree:
         if not place.name:
             return self._names(place.listing, after)
         return self._face(path, place)[1].children(place.key, after)
+
+    def sets(self, path: str) -> Iterator[ShownEntry]:
+        place = self._place(path)
+        if place is None or place.name:
+            return
+        listing = place.listing
+        for name in self._names(listing, 0):
+            below = f"{path}/{name}" if path else name
+            if name in listing.folder.folders:
+                yield ShownEntry(name, below, False)
+            elif (base := listing.names.set_of(name)) is not None:
+                yield ShownEntry(base, below, True)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         found = self._used_before(path)

@@ -113,10 +113,8 @@ def folder(
         [one.opening.paths for one in sets],
         [one.opening.version for one in sets],
         [partial(_recipe, one.opening) for one in sets],
+        zarr_format,
     )
-    if zarr_format is not None:
-        faces = shown.faces.items()
-        shown.faces = {name: face for name, face in faces if getattr(face, "zarr_format", zarr_format) == zarr_format}
     shown.warnings = [absence.said for one in sets for absence in one.absent]
     return shown
 

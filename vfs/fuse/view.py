@@ -32,7 +32,7 @@ from vfs.fuse.readers import Readers
 from vfs.fuse.remembered import Remembered
 from vfs.hierarchy.absence import looks_like_chunk, may_lead_to_chunks
 from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.faces import Node, ZarrFace
+from vfs.hierarchy.faces import Node
 from vfs.kernels.fuse.paths import path_inode
 from vfs.serving.failures import Failures
 from vfs.serving.gate import Gate
@@ -153,7 +153,7 @@ class FuseView:
         self._context = module._libfuse.fuse_get_context
         self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
-        self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}
+        self.tops = {name: None for name, face in folder.faces.items() if (root := face.node("")) and root.folder}
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())

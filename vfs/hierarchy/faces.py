@@ -24,7 +24,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
@@ -33,7 +33,7 @@ from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, OptionError
-from vfs.hierarchy.absence import SHOWN, looks_like_chunk, may_be_absent
+from vfs.hierarchy.absence import FOLDER_ENDING, SHOWN, looks_like_chunk, may_be_absent
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
@@ -460,6 +460,22 @@ class NpyFace:
         return memoryview(head + body.data) if head else body.data
 
 
+class FaceKind(NamedTuple):
+    """A face that a data set has.
+
+    Attributes:
+        ending: ending of its name.
+        zarr_format: 3 or 2; None for a file.
+        root: its root node.
+        make: makes it.
+    """
+
+    ending: str
+    zarr_format: int | None
+    root: Node
+    make: Callable[[], Face]
+
+
 class Hierarchy:
     """A data set as it is shown: its name, its arrays, and its faces.
 
@@ -523,24 +539,28 @@ class Hierarchy:
         """
         return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
 
-    def faces(self) -> dict[str, Face]:
-        """Return all faces, by the endings of their names.
-
-        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
-        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
-        """
-        return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
-
-    def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
-        """Return the root node of each face, by the endings of their names. This is faster than `faces`.
+    def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
+        """Return the faces that the set has, the main one first.
 
         Args:
             zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         """
-        folders = {
-            ending: GROUP for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
-        }
-        return folders | {ending: face.root for ending, face in self._files().items()}
+        zarr = [
+            FaceKind(ending, version, GROUP, partial(self.zarr, version))
+            for ending, version in ((FOLDER_ENDING, 3), (f".v2{FOLDER_ENDING}", 2))
+            if zarr_format in (None, version)
+        ]
+        return zarr + [
+            FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
+        ]
+
+    def faces(self, zarr_format: int | None = None) -> dict[str, Face]:
+        """Return the faces of `face_kinds`, by the endings of their names.
+
+        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
+        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
+        """
+        return {kind.ending: kind.make() for kind in self.face_kinds(zarr_format)}
 
     def _files(self) -> dict[str, NpyFace]:
         found: dict[str, NpyFace] = {}
@@ -551,3 +571,7 @@ class Hierarchy:
                 name = f".{path.replace('/', '.')}"
                 found[f"{first_free(name, lambda name: f'{name}.npy' in found)}.npy"] = NpyFace(array)
         return found
+
+
+def _same(face: Face) -> Face:
+    return face
