@@ -433,7 +433,7 @@ def test_every_write_is_refused_as_read_only(shown: Shown) -> None:
         "open O_TRUNC": lambda: os.open(file, os.O_WRONLY | os.O_TRUNC),
         "open O_APPEND": lambda: os.open(file, os.O_WRONLY | os.O_APPEND),
         "create": lambda: os.open(new, os.O_CREAT | os.O_WRONLY, 0o644),
-        "create chunk": lambda: (point / "part0.zarr/data/c/9").write_bytes(b"x"),
+        "create chunk": lambda: (point / "part0.zarr/data/c/9/0/0/0").write_bytes(b"x"),
         "mkdir": lambda: os.mkdir(new),
         "mkfifo": lambda: os.mkfifo(new),
         "rmdir": lambda: os.rmdir(folder),
