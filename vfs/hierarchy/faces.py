@@ -249,12 +249,15 @@ class ZarrFace:
         """Return the number of bytes that `get` returns; None if there is no such key.
 
         Raises:
-            NoChunkError: the key looks like a chunk, and is none.
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
         """
-        node = self.node(key)
-        if node is not None and not node.folder:
-            return node.size
-        self._check_absent(key)
+        document, found = self.documents.get(key), self.part(key)
+        if document is not None:
+            return len(document)
+        if found is not None and found.file:
+            return found.array.chunk_bytes
+        if self._array_above(key) is not None:
+            self._check_absent(key)
         return None
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:

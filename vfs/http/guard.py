@@ -117,15 +117,19 @@ class Guard:
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash = key.endswith("/") or not key
         key = key.removesuffix("/")
-        status = 422 if looks_like_chunk(key) else 404  # zarr's clients take 404 for a chunk of fill values
         if self._token and self._token in key:  # no error and no log may show it
-            raise RefusedError(status, "the token stands twice in the path")
+            raise RefusedError(_absent(key), "the token stands twice in the path")
         if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
-            raise RefusedError(status, f"nothing is called {printable(key[:200])}")
+            raise RefusedError(_absent(key), f"nothing is called {printable(key[:200])}")
         return Place(key, slash)
 
 
 _NOTHING = frozenset(("", ".", ".."))
+
+
+def _absent(key: str) -> int:
+    """Return the status for a key that nothing has: zarr's clients take 404 for a chunk of fill values."""
+    return 422 if looks_like_chunk(key) else 404
 
 
 def is_loopback(host: str) -> bool:

@@ -308,6 +308,7 @@ def _read(path: Any, face: ZarrFace, key: str, start: int | None, end: int | Non
     """Return bytes `start` to `end` of a key, as Python slices count."""
     size = face.size(key)
     if size is None:
+        face.get(key)  # says if it may be absent
         raise _absent(path)
     first, last, _ = slice(start, end).indices(size)
     try:

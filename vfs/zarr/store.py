@@ -147,7 +147,7 @@ class Store(zarr.abc.store.Store):
             data = self.face.get(key, byte_range.offset)
         elif isinstance(byte_range, SuffixByteRequest):
             size = self.face.size(key)
-            data = None if size is None else self.face.get(key, max(0, size - byte_range.suffix))
+            data = self.face.get(key, max(0, (size or 0) - byte_range.suffix))
         else:
             raise OptionError(f"Unexpected byte_range, got {byte_range}.")
         if data is None:
@@ -172,7 +172,7 @@ class Store(zarr.abc.store.Store):
         """Return True if there are bytes for a key.
 
         Raises:
-            NoChunkError: the key looks like a chunk, and is none.
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
         """
         return self.face.size(key) is not None
 
@@ -181,7 +181,7 @@ class Store(zarr.abc.store.Store):
 
         Raises:
             FileNotFoundError: there is no such key.
-            NoChunkError: the key looks like a chunk, and is none.
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
         """
         size = self.face.size(key)
         if size is None:
