@@ -212,7 +212,7 @@ class Application:
         """Count and log that something could not be answered. Returns what is wrong."""
         self.tally.errors += 1
         what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-        self.failures.add(printable(what), printable(f"{key}: {what}"), trace=self._debug)
+        self.failures.add(printable(what), printable(f"{key[:200]}: {what}"), trace=self._debug)
         return what
 
     def _usual(self, origin: bytes | None) -> Usual:
