@@ -9,6 +9,7 @@ import subprocess
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import zarr
 
 import vfs
 from vfs.folder_tree import plans
-from vfs.formats import Format
+from vfs.formats import Format, by_name
 from vfs.hierarchy import opening
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import PlainDecoder
@@ -377,3 +378,26 @@ def test_arrays_are_made_when_they_are_asked_for_and_once(many: Path) -> None:
     assert found == {reader_of(group["stamp"]).token}
     assert group["stamp"].group is group
     assert reader_of(group["stamp"]).cache is reader_of(group.main).cache
+
+
+def test_options_name_the_format_of_a_file_that_none_recognises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.arange(4 * 8 * 8, dtype="u2").reshape(4, 8, 8)
+    for name in ("x.raw", "x.anything"):
+        values.tofile(tmp_path / name)
+        group = vfs.open_group(tmp_path / name, stored_dtype="u2", sig_shape=(8, 8))
+        np.testing.assert_array_equal(group.main[:], values)
+        again = pickle.loads(pickle.dumps(group.main))
+        np.testing.assert_array_equal(again[1], values[1])
+    with pytest.raises(vfs.OptionError, match="needs the dtype of its pixels, such as stored_dtype='u2'"):
+        vfs.open(tmp_path / "x.raw", sig_shape=(8, 8))
+    with pytest.raises(vfs.UnknownFormatError, match=r"stored_dtype='u2', sig_shape=\(256, 256\)"):
+        vfs.open(tmp_path / "x.raw", nothing=1)
+    np.save(tmp_path / "x.npy", values)
+    with pytest.raises(vfs.OptionError, match="format npy has no option 'stored_dtype', raw has"):
+        vfs.open(tmp_path / "x.npy", stored_dtype="u2")
+    raw = by_name("raw")
+    monkeypatch.setattr("vfs.formats.formats", lambda: {"raw": raw, "other": replace(raw, name="other")})
+    with pytest.raises(vfs.UnknownFormatError, match="sig_shape may be of raw or other; choose one with --format"):
+        vfs.open(tmp_path / "x.raw", sig_shape=(8, 8))

@@ -26,6 +26,7 @@ BUILT_IN = {
     errors.OutsideError: PermissionError,
     errors.TruncatedSourceError: OSError,
     errors.SourceChangedError: OSError,
+    errors.NoChunkError: OSError,
     errors.DecodeError: OSError,
     errors.ExecutorError: RuntimeError,
     errors.ServeError: OSError,

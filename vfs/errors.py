@@ -14,6 +14,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of its set's folder: `vfs.boundary`
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
     │   ├── SourceChangedError                  the file was changed after it was opened
+    │   ├── NoChunkError                        a key that looks like a chunk, and no array has this chunk
     │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
     ├── ExecutorError      (RuntimeError)       whoever was to do the work cannot: a pool of processes that broke
     └── ServeError         (OSError)            serving cannot work; the message says why and what to do
@@ -110,6 +111,23 @@ class TruncatedSourceError(SourceError):
 
 class SourceChangedError(SourceError):
     """A source file was changed or replaced after it was opened."""
+
+
+class NoChunkError(SourceError):
+    """A key looks like a chunk, and no array that is shown has this chunk.
+
+    Whoever asks for it knows the arrays from before, as they were shown at this place by another
+    mount or server. Zarr's clients turn an absent chunk into fill values, so it is not absent but an
+    error.
+
+    Args:
+        stands_in: (True for a folder, bytes of a file) of what the key would be if its array were
+            larger; None if the array has no key of this kind.
+    """
+
+    def __init__(self, message: str, code: int = errno.EIO, stands_in: tuple[bool, int] | None = None) -> None:
+        super().__init__(message, code)
+        self.stands_in = stands_in
 
 
 class DecodeError(SourceError):

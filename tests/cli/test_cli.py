@@ -605,6 +605,16 @@ def test_export_takes_several_files_as_one_set(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["out.h5", "OUT.TIF", "out.ome.tiff", "scan.mib", "out.npy", "out.json", "out.zip"])
+def test_export_refuses_the_ending_of_another_format(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    said = refused(capsys, "export", scan, tmp_path / name)
+    assert "zarr folder" in said
+    assert f"{name.partition('.')[0]}.zarr" in said
+    assert not (tmp_path / name).exists()
+
+
 def test_export_leaves_what_is_there_alone(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "there"
     target.mkdir()

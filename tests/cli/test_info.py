@@ -320,7 +320,8 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
         (["FOLDER/no/image.npy"], "there is no folder"),
         (
             ["FOLDER/notes.txt"],
-            "pixels without headers open with, for example, --format raw -o dtype=u2 -o sig_shape=256,256",
+            "pixels without headers open with, for example, stored_dtype='u2', sig_shape=(256, 256)"
+            " (-o stored_dtype=u2 -o sig_shape=256,256)",
         ),
     ],
 )

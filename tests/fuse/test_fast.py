@@ -452,7 +452,6 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
         "part0.zarr/data/c/0/0/0/0/0",
         "part0.npy/0",
         "part0.zarr/data/c/0x",
-        "part0.v2.zarr/data/0/99",
         "part0.v2.zarr/data/0/0/0/0/0",
         "0",
         "0/0",
@@ -493,8 +492,8 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
                 with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
                     direct.open(path, os.O_RDWR)
         for path in wrong:
-            for call in (direct.stat, direct.open):
-                with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
+            for call in (direct.stat, direct.open):  # what may be a chunk is not absent
+                with pytest.raises(OSError, match=os.strerror(errno.EIO if "/data/" in path else errno.ENOENT)):
                     call(path)
     chunks = math.prod(direct.folder.split("part0.npy")[0].array.grid.counts)  # type: ignore[union-attr]
     assert len(paths) > 2 * chunks > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.model.strategies import DTYPES, some
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, SourceError
+from vfs.errors import NoChunkError, OptionError, SourceError
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import FOLDER, GROUP, Face, Hierarchy, Node, NpyFace, ZarrFace, number
 from vfs.model.decode import PlainDecoder
@@ -160,7 +161,8 @@ def test_a_folder_of_a_million_chunks_is_not_made_to_look_into_it() -> None:
         skip = 0 if zarr_format == 3 else 2
         assert list(islice(face.children(folder, skip + 10**11), 2)) == [str(10**11), str(10**11 + 1)]
         assert face.node(f"{folder}/{10**12 - 1}/0") == Node(False, 1)
-        assert face.node(f"{folder}/{10**12}/0") is None
+        with pytest.raises(NoChunkError):
+            face.node(f"{folder}/{10**12}/0")
         assert next(face.keys(f"{folder}/{10**12 - 5}/")) == f"{folder}/{10**12 - 5}/0"
         assert face.total("data") > 10**12
 
@@ -235,14 +237,21 @@ HOSTILE = [
 ]
 
 
+def missing(ask: Callable[[], Any]) -> Any:
+    """What a key gives; `NoChunkError` if it raises that."""
+    try:
+        return ask()
+    except NoChunkError:
+        return NoChunkError
+
+
 @pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("key", HOSTILE, ids=lambda key: ascii(key[:30]))
 def test_what_is_no_key_has_no_answer(key: str, zarr_format: int) -> None:
     face = tree_of(array_of(np.zeros((6, 4), "u1"), chunks=(2, 2))).zarr(zarr_format)
     for made in (key, key.replace("data/c/", "data/") if zarr_format == 2 else key):
-        assert face.get(made) is None
-        assert face.get(made, 0, 1) is None
-        assert face.node(made) is None
+        assert missing(lambda made=made: face.get(made)) in {None, NoChunkError}
+        assert missing(lambda made=made: face.get(made, 0, 1)) == missing(lambda made=made: face.node(made))
         assert list(face.children(made)) == []
         assert face.total(made) == 0
         assert [k for k in face.keys(made) if not k.startswith(made)] == []
@@ -254,9 +263,9 @@ def test_no_made_up_key_is_one_by_accident(key: str) -> None:
         face = tree_of(array_of(np.zeros((6, 4), "u1"), chunks=(2, 2)), array_of(np.array(1), "x")).zarr(zarr_format)
         keys = set(face.keys())
         folders = {"", *(k.rsplit("/", n)[0] for k in keys for n in range(1, k.count("/") + 1))}
-        node = face.node(key)
-        assert (node is not None) == (key in keys or key in folders)
-        assert (face.get(key) is not None) == (key in keys)
+        nothing = None, NoChunkError
+        assert (missing(lambda face=face: face.node(key)) not in nothing) == (key in keys or key in folders)
+        assert (missing(lambda face=face: face.get(key)) not in nothing) == (key in keys)
 
 
 @given(st.text(max_size=25))

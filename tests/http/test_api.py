@@ -738,3 +738,22 @@ def test_the_page_and_its_parts(shown: Application) -> None:
     assert whole.status == 200
     assert ask(shown, "/assets/style.css", if_none_match=headers_of(whole)["etag"]).status == 304
     assert ask(shown, "/assets/style.css", "POST").status == 405
+
+
+def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: Path) -> None:
+    """A store beside its source took the name of the source's face; the page went by endings of names."""
+    for name in ("a.npy", "x.npy/b.npy", "y.zarr/c.npy"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        np.save(tmp_path / name, np.ones((2, 8, 8), "u2"))
+    for document in ("a.zarr/zarr.json", "a.v2.zarr/.zgroup"):
+        (tmp_path / document).parent.mkdir()
+        (tmp_path / document).write_text("{}")
+    contents = folder_tree(tmp_path)
+    assert {(entry.name, entry.path, entry.is_set) for entry in contents.sets("")} == {
+        ("a", "a.zarr", True),
+        ("x.npy", "x.npy", False),
+        ("y.zarr", "y.zarr", False),
+    }
+    assert [entry.path for entry in contents.sets("x.npy")] == ["x.npy/b.zarr"]
+    assert [entry.path for entry in folder_tree(tmp_path, zarr_format=2).sets("y.zarr")] == ["y.zarr/c.v2.zarr"]
+    assert "a.zarr" in set(folder_tree(tmp_path, show_files=True).children(""))

@@ -219,9 +219,14 @@ def test_many_keys_at_once(scan: Path, fs: VfsFileSystem) -> None:
     np.testing.assert_array_equal(found, SCAN)
 
 
-@pytest.mark.parametrize(
-    "key", ["none", "data/c/1/0/0/0", "data/c/0/0/0", "data/c/00/0/0/0", "data/c/0/0/0/0/0", ".zgroup", "data"]
-)
+@pytest.mark.parametrize("key", ["data/c/1/0/0/0", "data/c/0/0/0", "data/c/00/0/0/0", "data/c/0/0/0/0/0", "data/0.0"])
+def test_what_may_be_a_chunk_is_an_error(scan: Path, fs: VfsFileSystem, key: str) -> None:
+    with pytest.raises(vfs.SourceError) as caught:
+        fs.cat_file(f"{scan}/{key}")
+    assert not isinstance(caught.value, FileNotFoundError)
+
+
+@pytest.mark.parametrize("key", ["none", ".zgroup", "data"])
 def test_an_absent_key_is_not_found(scan: Path, fs: VfsFileSystem, key: str) -> None:
     with pytest.raises(FileNotFoundError, match=key):
         fs.cat_file(f"{scan}/{key}")

@@ -178,7 +178,8 @@ async def test_a_billion_chunks(
     assert await store.getsize_prefix(f"{root}/999999/7/") == chunk
     assert await store.getsize_prefix(f"{root}/1000000") == 0
     assert await store.getsize(f"{root}/999999/999/0/0") == chunk
-    assert not await store.exists(f"{root}/999999/1000/0/0")
+    with pytest.raises(vfs.SourceError, match="not this one"):
+        await store.exists(f"{root}/999999/1000/0/0")
     names = store.list_dir(f"{root}/5")
     assert [await anext(names) for _ in range(2)] == ["0", "1"]
     assert [await anext(store.list_prefix(f"{root}/12345/")) for _ in range(2)] == [f"{root}/12345/0/0/0"] * 2

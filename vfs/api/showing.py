@@ -97,11 +97,13 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
         raise OptionError(f"nothing to {verb}: expected at least one data set")
     if options.show_files and not options.tree:
         raise OptionError("show_files goes with tree=True")
+    for_urls = isinstance(options, ServeOptions)
     limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()
     if options.tree:
-        shown = {"cache_size": limit, "show_files": options.show_files}
+        shown = {"cache_size": limit, "show_files": options.show_files, "for_urls": for_urls}
         return plan_tree(items, common, format_options, **shown)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)
-    return plan_sets([warned(open_set(item, common, format_options, cache)) for item in items], cache)
+    sets = [warned(open_set(item, common, format_options, cache)) for item in items]
+    return plan_sets(sets, cache, for_urls=for_urls)

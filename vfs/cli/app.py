@@ -98,7 +98,7 @@ def _root(
     "Describe data sets, or list those in a folder.",
     "vfs info scan.hdr",
     "vfs info ~/data",
-    "vfs info 'part*.raw' --format raw -o dtype=u2 -o sig_shape=256,256",
+    "vfs info 'part*.raw' --format raw -o stored_dtype=u2 -o sig_shape=256,256",
 )
 @opens()
 def info(

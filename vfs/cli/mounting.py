@@ -29,7 +29,7 @@ from vfs.cli.common import (
 )
 from vfs.cli.tables import width
 from vfs.errors import MountError, OptionError, ServeError, VfsError
-from vfs.model.open_options import MountOptions, ShowOptions
+from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions
 
 if TYPE_CHECKING:
     from vfs.folder_tree.plans import MountPlan
@@ -138,18 +138,20 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
 
     options = settings.options
     assert isinstance(options, ShowOptions)
+    for_urls = isinstance(options, ServeOptions)
     limit = as_bytes(options.cache_size, "--cache-size")
     if options.show_files and not options.tree:
         raise OptionError("--show-files goes with --tree")
     if options.tree:
         shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
+        shown["for_urls"] = for_urls
         plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
         return plan, f"the data sets in {datasets[0]}"
     cache = ChunkCache(limit)
     backend, _ = choice(options.backend, serves=True)
     groups = open_all(datasets, replace(settings, options=replace(options, backend=backend)), cache=cache)
     warn_of_chunks(groups)
-    return plan_sets(groups, cache, settings.zarr_format), count(len(groups), "data set")
+    return plan_sets(groups, cache, settings.zarr_format, for_urls), count(len(groups), "data set")
 
 
 def mounts(json_: Json = False) -> None:

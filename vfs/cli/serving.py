@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterable
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote as quoted
 from urllib.parse import urlsplit
 
 import typer
@@ -16,6 +16,7 @@ from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, plann
 from vfs.model.open_options import ServeOptions
 
 if TYPE_CHECKING:
+    from vfs.hierarchy.contents import Contents
     from vfs.serving.status import Status
 
 
@@ -44,12 +45,13 @@ def serve(
         plan, what = planned(datasets, settings)
         how: dict[str, Any] = {"sources": plan.sources, **how_to_serve(options)}
 
-        def shown(address: str, url: str, faces: Iterable[str], hint: str) -> None:
+        def shown(address: str, url: str, contents: Contents, hint: str) -> None:
             put(url)
-            first = next((name for name in faces if name.endswith(".zarr")), None)
+            # Of folders that may hold many sets, nothing is looked at before somebody asks
+            first = next((entry.path for entry in contents.sets("")), None) if contents.faces else None
             notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
             if first is not None:
-                notes.append(f'in Python: zarr.open("{url}{first}")')
+                notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')
             notes += _from_elsewhere(address, options)
             for note in notes:
                 say(note)
@@ -62,10 +64,10 @@ def serve(
         if background:
             from vfs.http import start_in_background
 
-            faces = list(plan.here().faces)
+            contents = plan.here()
             start_in_background(
                 plan.make,
-                say=lambda address, url: shown(address, url, faces, "`vfs mounts` shows what it has served,"),
+                say=lambda address, url: shown(address, url, contents, "`vfs mounts` shows what it has served,"),
                 log_level=level,
                 **how,
             )
@@ -76,7 +78,7 @@ def serve(
         with terminal(level) as console:
 
             def ready(address: str, url: str) -> None:
-                shown(address, url, contents.faces, "Ctrl-C or")
+                shown(address, url, contents, "Ctrl-C or")
                 tell_manager("READY=1")
 
             def watch(status: Status) -> None:

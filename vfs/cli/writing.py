@@ -34,9 +34,10 @@ def export(
     """
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.zarr.export import check_target
+    from vfs.zarr.export import check_store_name, check_target
     from vfs.zarr.export import export as write
 
+    check_store_name(target)
     check_target(target)
     group = open_set(datasets, settings)
     warn_of_chunks([group])

@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vfs.folder_tree.records import Rules, below
+from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.model.name_order import in_order
+from vfs.model.naming import DOCUMENTS
 
 
 def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str], set[str]]:
@@ -40,7 +42,17 @@ def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str],
                 folders.add(entry.name)
             elif entry.is_file(follow_symlinks=False):
                 files.add(entry.name)
+    if not rules.show_files:
+        folders = {name for name in folders if not _is_store(os.path.join(path, name))}
     return folders, files
+
+
+def _is_store(path: str) -> bool:
+    """Return True for a folder that is a zarr store, such as an exported one.
+
+    It holds no data sets, and its name may be that of a face of the set that it was exported from.
+    """
+    return path.endswith(FOLDER_ENDING) and any(os.path.lexists(os.path.join(path, name)) for name in DOCUMENTS)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of,
 from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
-from vfs.hierarchy.contents import PathAtHand, ResolvedPath
+from vfs.hierarchy.absence import check_no_chunk
+from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.stored import Files
@@ -170,7 +171,7 @@ class FolderTree:
     def node(self, path: str) -> Node | None:
         found = self._used_before(path)
         if found is not None and found[2]:
-            return self._node(path, found[1], found[2])
+            return found[1].node(found[2])
         place = self._place(path)
         if place is None:
             if self._seen.knows(path):
@@ -178,6 +179,7 @@ class FolderTree:
                     f"{path}: was shown before and its files are gone; put them back, or mount or serve the folder"
                     " anew to see what is left"
                 )
+            check_no_chunk(path)
             return None
         if not place.name:
             return GROUP
@@ -189,18 +191,7 @@ class FolderTree:
             if node is None:  # it was there a moment ago
                 raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was looked at")
             return node
-        return self._node(path, self._face(path, place)[1], place.key)
-
-    def _node(self, path: str, face: Face, key: str) -> Node | None:
-        """Return the node of a key of a face, None if there is none.
-
-        Raises:
-            SourceError: the key was a chunk before the files changed.
-        """
-        node = face.node(key)
-        if node is None and self._seen.had(path[: -len(key) - 1], key):
-            raise SourceError(f"{path}: was shown before its files changed; open it again")
-        return node
+        return self._face(path, place)[1].node(place.key)
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
         """Return the names in a folder, without the first `after`.
@@ -213,6 +204,18 @@ class FolderTree:
         if not place.name:
             return self._names(place.listing, after)
         return self._face(path, place)[1].children(place.key, after)
+
+    def sets(self, path: str) -> Iterator[ShownEntry]:
+        place = self._place(path)
+        if place is None or place.name:
+            return
+        listing = place.listing
+        for name in self._names(listing, 0):
+            below = f"{path}/{name}" if path else name
+            if name in listing.folder.folders:
+                yield ShownEntry(name, below, False)
+            elif (base := listing.names.set_of(name)) is not None:
+                yield ShownEntry(base, below, True)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         found = self._used_before(path)
@@ -390,7 +393,7 @@ class FolderTree:
             if not live.dropped:
                 live.paths.add(root)
                 self._hot[root] = live, face
-        self._seen.add(root, face)
+        self._seen.add(root)
         return live, face
 
     def _opened(self, listing: Listing, name: str) -> _Live | None:

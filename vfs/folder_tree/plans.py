@@ -43,17 +43,19 @@ class MountPlan:
     sources: Sequence[str]
 
 
-def plan_sets(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None) -> MountPlan:
+def plan_sets(
+    sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None, for_urls: bool = False
+) -> MountPlan:
     """Plan a mount of open data sets.
 
     Args:
         cache: see `folder`; the process that serves them makes a cache of the same size.
-        zarr_format: see `folder`.
+        zarr_format, for_urls: see `folder`.
     """
     openings = [one.opening for one in sets]
     sources = [opening.paths[0] for opening in openings]
-    make = partial(open_folder, openings, cache.limit, zarr_format)
-    return MountPlan(make, partial(folder, sets, cache, zarr_format), sources)
+    make = partial(open_folder, openings, cache.limit, zarr_format, for_urls)
+    return MountPlan(make, partial(folder, sets, cache, zarr_format, for_urls), sources)
 
 
 def plan_tree(
@@ -80,36 +82,39 @@ def plan_tree(
     return MountPlan(make, lambda: shown, [root])
 
 
-def open_folder(openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None) -> FaceFolder:
+def open_folder(
+    openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None, for_urls: bool = False
+) -> FaceFolder:
     """Open data sets again and make the contents of their mount, in the process that serves it.
 
     Args:
         cache_size: most bytes of decoded chunks that are kept for all sets together.
-        zarr_format: see `folder`.
+        zarr_format, for_urls: see `folder`.
 
     Raises: what `Opening.open` raises.
     """
     cache = ChunkCache(cache_size)
-    return folder([opening.open(cache) for opening in openings], cache, zarr_format)
+    return folder([opening.open(cache) for opening in openings], cache, zarr_format, for_urls)
 
 
-def folder(sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None) -> FaceFolder:
-    """Make the contents of a mount of open data sets.
+def folder(
+    sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None, for_urls: bool = False
+) -> FaceFolder:
+    """Make the contents of a mount or server of open data sets.
 
     Args:
         cache: the cache with which the sets were opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        for_urls: give arrays the names that HTTP shows (`vfs.hierarchy.url_names`).
     """
     shown = FaceFolder(
-        [one.tree for one in sets],
+        [one.tree.for_urls() if for_urls else one.tree for one in sets],
         cache,
         [one.opening.paths for one in sets],
         [one.opening.version for one in sets],
         [partial(_recipe, one.opening) for one in sets],
+        zarr_format,
     )
-    if zarr_format is not None:
-        faces = shown.faces.items()
-        shown.faces = {name: face for name, face in faces if getattr(face, "zarr_format", zarr_format) == zarr_format}
     shown.warnings = [absence.said for one in sets for absence in one.absent]
     return shown
 
@@ -122,8 +127,9 @@ def folder_tree(
     cache_size: int = CACHE,
     zarr_format: int | None = None,
     show_files: bool = False,
+    for_urls: bool = False,
 ) -> FolderTree:
-    """Make the contents of a mount of a folder, with its subfolders and all data sets in them. It opens no files.
+    """Make the contents of a mount or server of a folder, its subfolders and all data sets in them. It opens no files.
 
     Args:
         options: options with which every data set is opened. With a `format`, only data sets of this
@@ -132,6 +138,7 @@ def folder_tree(
         cache_size: most bytes of decoded chunks that are kept for all sets together.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: also show files that are no data set, as they are.
+        for_urls: see `folder`.
 
     Raises:
         OptionError: `root` is no folder; an option does not fit, or is for a single data set.
@@ -141,7 +148,7 @@ def folder_tree(
         raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
     cache = ChunkCache(cache_size)
     told: dict[str, None] = {}
-    opener = partial(_opened, told=told, options=options, format_options=own, cache=cache)
+    opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
     kinds = [by_name(options.format)] if options.format else None
     shown = FolderTree(
         root,
@@ -187,7 +194,12 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
 
 
 def _opened(
-    path: str, told: dict[str, None], options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache
+    path: str,
+    told: dict[str, None],
+    options: OpenOptions,
+    format_options: Mapping[str, Any],
+    cache: ChunkCache,
+    for_urls: bool,
 ) -> MemberSet:
     """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
     found = open_set(path, options, format_options, cache)
@@ -197,7 +209,8 @@ def _opened(
                 told.clear()
             told[said] = None
             log.warning("%s", said)
-    return MemberSet(found.tree, found.opening.format, found.opening.paths)
+    tree = found.tree.for_urls() if for_urls else found.tree
+    return MemberSet(tree, found.opening.format, found.opening.paths)
 
 
 _MOST_TOLD = 10_000

@@ -49,7 +49,7 @@ class Record:
         trust: time until which it is not checked again.
         label: name of its data set, without -2 or -3.
         format: name of its format.
-        faces: pairs of ending and root node of each face; empty if it is no data set, or broken.
+        faces: pairs of ending and root node of each face, the main one first; empty if it is no data set, or broken.
         members: names of other files in the folder that belong to the set.
         watched: paths, sizes and times of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than the time of an earlier state.
@@ -207,8 +207,11 @@ def describe(
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)
     record.label, record.format = shortened(tree.name), opened.format
-    roots = tree.roots(rules.zarr_format).items()
-    record.faces = tuple((end, node) for end, node in roots if len(os.fsencode(record.label + end)) <= LONGEST - 5)
+    record.faces = tuple(
+        (kind.ending, kind.root)
+        for kind in tree.face_kinds(rules.zarr_format)
+        if len(os.fsencode(record.label + kind.ending)) <= LONGEST - 5
+    )
     record.time = tree.time
     record.stamp = int.from_bytes(digest.digest()) >> 1 | 1
     record.nbytes = sum(size for size in sizes.values() if size > 0)

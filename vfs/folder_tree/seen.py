@@ -10,8 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from vfs.hierarchy.faces import Face, ZarrFace, number
-
 MOST = 1 << 16  # number of faces that are remembered: the ones that were read from last
 
 
@@ -19,24 +17,19 @@ class Seen:
     """Holds the paths of faces that were read from. Safe for many threads."""
 
     def __init__(self) -> None:
-        # Path -> hash of the names, shapes and chunks that its keys depend on, 0 if that changed; the
-        # faces used last are at the end
-        self._faces: dict[str, int] = {}
+        self._faces: dict[str, None] = {}  # paths; the faces used last are at the end
         self._above: Counter[str] = Counter()  # folder -> number of faces in it and below
         self._lock = threading.Lock()
 
-    def add(self, path: str, face: Face) -> None:
+    def add(self, path: str) -> None:
         """Note that a face was read from."""
-        keys = 1
-        if isinstance(face, ZarrFace):
-            keys = hash(tuple((name, array.shape, array.chunks) for name, array in face.arrays.items())) | 1
         with self._lock:
-            before = self._faces.pop(path, None)
-            self._faces[path] = keys if before in (None, keys) else 0
-            if before is None:
+            if path not in self._faces:
                 self._above.update(_folders(path))
-                if len(self._faces) > MOST:
-                    self._forget(next(iter(self._faces)))
+            self._faces.pop(path, None)
+            self._faces[path] = None
+            if len(self._faces) > MOST:
+                self._forget(next(iter(self._faces)))
 
     def _forget(self, path: str) -> None:
         del self._faces[path]
@@ -48,10 +41,6 @@ class Seen:
     def knows(self, path: str) -> bool:
         """Return True if a path that does not exist now was such a face, lies in one, or is a folder above one."""
         return path in self._above or path in self._faces or any(above in self._faces for above in _folders(path))
-
-    def had(self, path: str, key: str) -> bool:
-        """Return True if a key that a face does not have may be a chunk of the arrays that it showed before."""
-        return self._faces.get(path) == 0 and number(key.rpartition("/")[2]) >= 0
 
 
 def _folders(path: str) -> Iterator[str]:

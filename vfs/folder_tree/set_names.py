@@ -41,6 +41,12 @@ class SetNames:
         """Return True if a file names a set, or belongs to one."""
         return name in self.base or name in self.owner
 
+    def set_of(self, face: str) -> str | None:
+        """Return the name of the set that has its main face under a name; None if none has."""
+        owner = self.taken.get(face)
+        base, record = self.base.get(owner or ""), self._sets.get(owner or "")
+        return base if base is not None and record is not None and face == base + record.faces[0][0] else None
+
     def give(self, name: str, base: str, record: Record) -> bool:
         """Give the faces of a set the names `base` + ending.
 

@@ -13,7 +13,7 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -153,8 +153,11 @@ def by_name(name: str) -> Format:
     )
 
 
-def detect(path: str) -> Format:
-    """Return the format of a file by its first bytes.
+def detect(path: str, given: Collection[str] = ()) -> Format:
+    """Return the format of a file by its first bytes; if that leaves it open, by the options that are given.
+
+    Args:
+        given: names of options of formats.
 
     Raises:
         MissingSourceError, SourceError: it cannot be read.
@@ -167,6 +170,15 @@ def detect(path: str) -> Format:
     claims = [f for f in formats().values() if f.sniff(path, head)]
     if len(claims) == 1:
         return claims[0]
+    candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates and not claims:
+        names = " or ".join(f.name for f in candidates)
+        raise UnknownFormatError(
+            f"{path}: no format recognises it, and {', '.join(given)} may be of {names};"
+            " choose one with --format (format=)"
+        )
     if claims:
         raise UnknownFormatError(
             f"{path}: could be {' or '.join(f.name for f in claims)}; choose one with --format (format=)"
@@ -175,5 +187,5 @@ def detect(path: str) -> Format:
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(
         f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for"
-        f" example, --format {HEADERLESS} -o dtype=u2 -o sig_shape=256,256"
+        " example, stored_dtype='u2', sig_shape=(256, 256) (-o stored_dtype=u2 -o sig_shape=256,256)"
     )

@@ -69,7 +69,9 @@ def open(
         MissingSourceError, SourceError: a file cannot be opened.
     """
     if stored_dtype is None:
-        raise OptionError(f"{paths[0]}: raw data needs the dtype of its pixels, such as dtype='u2' (-o dtype=u2)")
+        raise OptionError(
+            f"{paths[0]}: raw data needs the dtype of its pixels, such as stored_dtype='u2' (-o stored_dtype=u2)"
+        )
     if (shape is None) == (sig_shape is None):
         raise OptionError(
             f"{paths[0]}: raw data needs either sig_shape (a frame, such as 256,256) or shape (the whole array)"
@@ -242,7 +244,7 @@ FORMAT = Format(
     "raw",
     (".raw", ".bin", ".dat", ".img"),
     "",
-    "headerless binary: does not describe itself, needs dtype and sig_shape",
+    "headerless binary: does not describe itself, needs stored_dtype and sig_shape",
     sniff,
     open,
 )

@@ -36,7 +36,7 @@ from vfs.fuse.registry import MANY, SourceRegistry
 from vfs.fuse.sources import NativeSource
 from vfs.fuse.structs import Structs
 from vfs.hierarchy.contents import Contents, ResolvedPath
-from vfs.hierarchy.faces import FOLDER, Node, NpyFace, ZarrFace
+from vfs.hierarchy.faces import FOLDER, Node
 from vfs.kernels.fuse import lookup, names, native, serve
 from vfs.kernels.fuse.files import NO_ANSWER, NOT_OPEN
 from vfs.kernels.fuse.tables import SourceWord, StateWord
@@ -128,20 +128,16 @@ class NativeServer:
             describe: returns struct stat of a file or folder beside the path; its inode number is
                 not used.
         """
-        numbers: tuple[int, ...]
-        header: bytes | None
         held = self.folder.resolve(path)
-        if held is None:
+        part = None if held is None else held.face.part(held.key)
+        if held is None or part is None or (part.header is None and not part.array.ndim):
             return
-        face, key, lifetime = held
-        if isinstance(face, NpyFace) and not key:
-            array, header, text, numbers, least = face.array, face.header, path, (), 0
-        elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[0].ndim:
-            array, position, _ = chunk
-            header, numbers, least = None, array.grid.counts, int(face.zarr_format == 2)
-            text = path.rsplit("/", len(position))[0]
-        else:
-            return
+        array, position, _, header = part
+        lifetime = held.lifetime
+        numbers = array.grid.counts if header is None else ()
+        text = path.rsplit("/", len(position))[0]
+        # Of zarr's format 2, the folder of an array holds documents, too
+        least = int(header is None and held.face.part(text[len(path) - len(held.key) :]) is None)
         if lifetime is None and text in self.names:
             return
         number = self.sources.register(array, header, lifetime)
@@ -179,18 +175,12 @@ class NativeServer:
         Args:
             again: number for its source; None: a new one.
         """
-        face, key, lifetime = held
-        if isinstance(face, NpyFace) and not key:
-            number, source = 0, self.sources.register(face.array, face.header, lifetime, again)
-        elif isinstance(face, ZarrFace) and (chunk := face.chunk(key)) is not None and chunk[2]:
-            array, position, _ = chunk
-            counts = array.grid.counts
-            number, source = (
-                int(np.ravel_multi_index(position, counts)) if counts else 0,
-                self.sources.register(array, None, lifetime, again),
-            )
-        else:
+        part = held.face.part(held.key)
+        if part is None or not part.file:
             return 0
+        array, position, _, header = part
+        number = int(np.ravel_multi_index(position, array.grid.counts)) if position else 0
+        source = self.sources.register(array, header, held.lifetime, again)
         return 0 if source < 0 else lookup.handle(source, number)
 
     def check(self, fh: int, path: str) -> ResolvedPath | None:
@@ -215,7 +205,7 @@ class NativeServer:
         If the contents of the mount never change, such a file does not change either.
         """
         held = self.folder.resolve(path, True)
-        return held is None or (isinstance(held.face, ZarrFace) and held.key in held.face.documents)
+        return held is None or held.face.part(held.key) is None
 
     def fresh(self, fh: int, path: str) -> bool:
         """Return True if the kernel may keep its pages of the file opened as `fh`: see `Freshness.fresh`."""

@@ -35,12 +35,11 @@ def _operations(module: Any, init: Callable[[], None], destroy: Callable[[], Non
         "fsync",
         "fsyncdir",
         "access",
-        "opendir",
         "release",
         "releasedir",
         "ioctl",
     )
-    answered = ("getattr", "open", "read", "readdir", "statfs")
+    answered = ("getattr", "open", "opendir", "read", "readdir", "statfs")
     members = {
         **dict.fromkeys(lean),
         **dict.fromkeys(answered, declared),
@@ -61,6 +60,7 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
     answers = {
         "fgetattr": view.stat,
         "open": view.open,
+        "opendir": view.opendir,
         "read": view.read,
         "statfs": view.statfs,
         **dict.fromkeys(listing, view.readdir),

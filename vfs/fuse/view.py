@@ -25,13 +25,14 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError, asked
-from vfs.errors import MountError, SourceChangedError, SourceError, VfsError, printable
+from vfs.errors import MountError, NoChunkError, SourceChangedError, SourceError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, SECONDS, Asker, Askers
 from vfs.fuse.counters import Counters
 from vfs.fuse.readers import Readers
 from vfs.fuse.remembered import Remembered
+from vfs.hierarchy.absence import looks_like_chunk, may_lead_to_chunks
 from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.faces import Node, ZarrFace
+from vfs.hierarchy.faces import Node
 from vfs.kernels.fuse.paths import path_inode
 from vfs.serving.failures import Failures
 from vfs.serving.gate import Gate
@@ -152,7 +153,7 @@ class FuseView:
         self._context = module._libfuse.fuse_get_context
         self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
-        self.tops = {name: None for name, face in folder.faces.items() if isinstance(face, ZarrFace)}
+        self.tops = {name: None for name, face in folder.faces.items() if (root := face.node("")) and root.folder}
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
@@ -242,14 +243,55 @@ class FuseView:
     def stat(self, key: str, buf: Any, info: Any) -> int:
         if not info and self._refused(key):
             return -errno.EACCES
-        node = self.folder.node(key)
+        node = self._shown(key)
         if node is None:
-            return -errno.ENOENT
+            return self._absent(key)
         self._met(key, node)
         self._learn(key)
         to = buf.contents
         ctypes.memset(buf, 0, ctypes.sizeof(to))
         self._describe(to, key, node)
+        return 0
+
+    def _shown(self, key: str) -> Node | None:
+        """Return the node of a path; of a chunk that its array does not have, what it would be.
+
+        `read` gives EIO for such a chunk: programs that look with `stat` whether a chunk is there
+        would take an error of `stat` for an absent chunk.
+
+        Raises:
+            NoChunkError: the path looks like a chunk, but no array has chunks of this kind there.
+        """
+        try:
+            return self.folder.node(key)
+        except NoChunkError as error:
+            if error.stands_in is None:
+                raise
+            return Node(*error.stands_in)
+
+    def _absent(self, key: str) -> int:
+        """Return the error for a path that does not exist.
+
+        Where there may have been chunks below it, this is not ENOENT, which zarr's clients take for
+        absent chunks. It is ELOOP, which tests for existence (Python's `Path.exists`) take for "no".
+        """
+        return -errno.ELOOP if may_lead_to_chunks(key) else -errno.ENOENT
+
+    @_answer
+    def opendir(self, key: str, info: Any) -> int:
+        """Open a folder. Refuse a folder of chunks that is opened as a file.
+
+        Whoever does this knows an array with fewer axes, for which it is a chunk. Python's `open`
+        would turn it into an IsADirectoryError, which zarr takes for an absent chunk.
+
+        Raises:
+            NoChunkError: it is opened as a file.
+        """
+        if info and not info.contents.flags & os.O_DIRECTORY and looks_like_chunk(key):
+            self.folder.node(key)  # raises it for a folder that only stands in for one
+            held = self.folder.resolve(key)
+            if held is not None and held.face.part(held.key) is not None:
+                raise NoChunkError("is a folder of chunks and was opened as a file; open the array again")
         return 0
 
     def _learn(self, key: str) -> None:
@@ -268,9 +310,9 @@ class FuseView:
             return -errno.EACCES
         if self.readers is not None:
             self.readers.meet(self._context().contents.pid)
-        node = self.folder.node(key)
+        node = self._shown(key)
         if node is None:
-            return -errno.ENOENT
+            return self._absent(key)
         if node.folder:
             return -errno.EISDIR
         to = info.contents

@@ -67,6 +67,20 @@ class PathAtHand(NamedTuple):
     lifetime: Lifetime | None
 
 
+class ShownEntry(NamedTuple):
+    """An entry of a folder: a data set, or a folder.
+
+    Attributes:
+        name: its name, without the ending of a face.
+        path: path of the main face of the set, or of the folder.
+        is_set: True for a data set.
+    """
+
+    name: str
+    path: str
+    is_set: bool
+
+
 class Contents(Protocol):
     """Provides the contents of a mount or an HTTP server. It is a face whose keys are paths, and more for caches.
 
@@ -98,6 +112,10 @@ class Contents(Protocol):
     def children(self, path: str, after: int = 0) -> Iterator[str]: ...
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+    def sets(self, path: str) -> Iterator[ShownEntry]:
+        """Return the data sets of a folder, each once, and its subfolders, as they become known."""
+        ...
 
     def time(self, path: str) -> int:
         """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""

@@ -10,9 +10,11 @@ from itertools import chain, islice
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
-from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath
-from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node, first_free
+from vfs.hierarchy.absence import check_no_chunk
+from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node
 from vfs.hierarchy.recipe import Recipe
+from vfs.model.naming import first_free
 from vfs.model.pickles import digest
 
 LOOK = 1.0  # seconds for which the files of a set are not looked at again
@@ -79,6 +81,7 @@ class FaceFolder:
         named: for each data set, the files by which it was opened.
         versions: for each data set, the digest that `version` returns.
         recipes: for each data set, what makes the value that `recipe` returns.
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
 
     Raises:
         OptionError: there is no data set.
@@ -91,6 +94,7 @@ class FaceFolder:
         named: Sequence[Sequence[str]] = (),
         versions: Sequence[bytes] = (),
         recipes: Sequence[Callable[[], Recipe]] = (),
+        zarr_format: int | None = None,
     ) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
@@ -101,16 +105,18 @@ class FaceFolder:
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
         self._watched: dict[str, _Watched] = {}
         self._recipes: dict[str, Callable[[], Recipe]] = {}
+        self._shown: list[ShownEntry] = []
         self.warnings: Collection[str] = ()
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
-            faces = tree.faces()
+            faces = tree.faces(zarr_format)
             # Different names may clash, too: the v2 face of `a` has the same name as the v3 face of `a.v2`
             name = first_free(
                 _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)),
                 partial(self._taken, faces),
             )
             watched = _Watched(tree, versions[n] if versions else b"")
+            self._shown.append(ShownEntry(name, name + next(iter(faces)), True))
             for ending, face in faces.items():
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time
@@ -135,6 +141,8 @@ class FaceFolder:
         if not path:
             return GROUP
         face, key = self.split(path)
+        if face is None:
+            check_no_chunk(path)
         return face.node(key) if face else None
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
@@ -142,6 +150,9 @@ class FaceFolder:
             return islice(iter(self.faces), after, None)
         face, key = self.split(path)
         return face.children(key, after) if face else iter(())
+
+    def sets(self, path: str) -> Iterator[ShownEntry]:
+        return iter(() if path else self._shown)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         face, key = self.split(path)

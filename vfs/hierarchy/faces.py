@@ -13,6 +13,8 @@ A face answers three questions about a key ("" is its root, no slashes at the en
 - `get(key, start, stop)`: bytes. None only if there is no such key; a source that cannot be read
   raises `SourceError`.
 
+A key that looks like a chunk and is none is not absent but a `NoChunkError`: see `vfs.hierarchy.absence`.
+
 `vfs.hierarchy.contents.Contents` answers the same questions about the paths of a mount or server.
 """
 
@@ -22,19 +24,21 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
-from itertools import chain, count, islice
+from functools import cached_property, lru_cache, partial
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
-from vfs.errors import OptionError
+from vfs.errors import NoChunkError, OptionError
+from vfs.hierarchy.absence import FOLDER_ENDING, SHOWN, looks_like_chunk, may_be_absent
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
-from vfs.model.naming import check_paths
+from vfs.hierarchy.url_names import url_paths
+from vfs.model.naming import check_paths, first_free
 from vfs.model.stored import Files
 
 
@@ -58,6 +62,22 @@ class PlannedChunk(NamedTuple):
     coordinates: str
 
 
+class ArrayPart(NamedTuple):
+    """What a key shows of an array: a chunk, a folder of chunks, or the whole array behind a header.
+
+    Attributes:
+        array: the array.
+        position: coordinates of the chunk, of a folder the first ones; () for the whole array.
+        file: False for a folder of chunks.
+        header: the bytes before the whole array; None for chunks.
+    """
+
+    array: ArrayReader
+    position: tuple[int, ...]
+    file: bool
+    header: bytes | None = None
+
+
 class Face(Protocol):
     """A read-only view of a data set; the module describes its methods."""
 
@@ -66,6 +86,10 @@ class Face(Protocol):
     def children(self, key: str, after: int = 0) -> Iterator[str]: ...
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
+
+    def part(self, key: str) -> ArrayPart | None:
+        """Return what a key shows of an array; None for documents, groups, arrays, and where there is no such key."""
+        ...
 
     def kept(self, key: str) -> bool:
         """Return True if the bytes of a key are in memory, so that `get` neither reads nor decodes."""
@@ -131,14 +155,10 @@ class ZarrFace:
         for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
             above, _, name = key.rpartition("/")
             self._folders[above][name] = None
-        self._found: tuple[str, tuple[ArrayReader, tuple[int, ...], bool] | None] = "/", None
+        self._found: tuple[str, ArrayPart | None] = "/", None
 
-    def chunk(self, key: str) -> tuple[ArrayReader, tuple[int, ...], bool] | None:
-        """Find the chunk, or the folder of chunks, that a key names.
-
-        Returns: (array, chunk coordinates, True for a chunk and False for a folder of chunks); None
-            if the key names neither.
-        """
+    def part(self, key: str) -> ArrayPart | None:
+        """Return the chunk, or the folder of chunks, that a key names; None if it names neither."""
         known, found = self._found  # those who ask for a node go on to ask for its bytes
         if known == key:
             return found
@@ -169,9 +189,49 @@ class ZarrFace:
         for p, n in zip(position, counts, strict=False):  # a loop: half the time of any()
             if not 0 <= p < n:
                 return None
-        found = array, position[: array.ndim], len(parts) == depth
+        found = ArrayPart(array, position[: array.ndim], len(parts) == depth)
         self._found = key, found
         return found
+
+    def _check_absent(self, key: str) -> None:
+        """Check that a key without bytes may be absent.
+
+        Raises:
+            NoChunkError: it looks like a chunk, or is below an array, where nothing but chunks and
+                documents is: see `vfs.hierarchy.absence`.
+        """
+        if key not in self._folders and may_be_absent(key.rpartition("/")[2]):
+            return
+        path = self._array_above(key)
+        if path is not None:
+            array = self.arrays[path]
+            grid, shape = (" × ".join(map(str, numbers)) for numbers in (array.grid.counts, array.chunks))
+            raise NoChunkError(
+                f"{key[:SHOWN]}: the array {path} has {grid} chunks of {shape}, and not this one:"
+                " it was opened when something else was shown here; open it again",
+                stands_in=self._stands_in(array, key[len(path) + 1 :]),
+            )
+        if looks_like_chunk(key):
+            raise NoChunkError(f"{key[:SHOWN]}: no array has this chunk: it was opened when another one was shown here")
+
+    def _array_above(self, key: str) -> str | None:
+        """Return the path of the array that a key is below; None if it is below none."""
+        at = key.find("/")
+        while 0 < at <= self._longest:
+            if key[:at] in self.arrays:
+                return key[:at]
+            at = key.find("/", at + 1)
+        return None
+
+    def _stands_in(self, array: ArrayReader, key: str) -> tuple[bool, int] | None:
+        """Return what a key below an array would be if the array were larger: see `NoChunkError`."""
+        parts = key.split("/")
+        if self.zarr_format == 3 and parts.pop(0) != "c":
+            return None
+        depth = max(array.ndim, self.zarr_format == 2)
+        if len(parts) > depth or min(map(number, parts), default=0) < 0:
+            return None
+        return (True, 0) if len(parts) < depth else (False, max(1, array.chunk_bytes))  # an empty file is never read
 
     def node(self, key: str) -> Node | None:
         document = self.documents.get(key)
@@ -179,11 +239,26 @@ class ZarrFace:
             return Node(False, len(document))
         if key in self._folders:
             return FOLDER if key in self.arrays else GROUP
-        found = self.chunk(key)
+        found = self.part(key)
         if found is None:
+            self._check_absent(key)
             return None
-        array, _, chunk = found
-        return Node(False, array.chunk_bytes) if chunk else FOLDER
+        return Node(False, found.array.chunk_bytes) if found.file else FOLDER
+
+    def size(self, key: str) -> int | None:
+        """Return the number of bytes that `get` returns; None if there is no such key.
+
+        Raises:
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
+        """
+        document, found = self.documents.get(key), self.part(key)
+        if document is not None:
+            return len(document)
+        if found is not None and found.file:
+            return found.array.chunk_bytes
+        if self._array_above(key) is not None:
+            self._check_absent(key)
+        return None
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
         """Return the names in a folder, without the first `after`."""
@@ -198,20 +273,20 @@ class ZarrFace:
                 return islice(names if empty else [*names, "c"], after, None)
             more = 0 if empty else array.grid.counts[0] if array.ndim else 1
             return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
-        found = self.chunk(key)
-        if found is None or found[2]:
+        found = self.part(key)
+        if found is None or found.file:
             return iter(())
-        counts = found[0].grid.counts
-        return map(str, range(after, counts[len(found[1])]))
+        return map(str, range(after, found.array.grid.counts[len(found.position)]))
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         document = self.documents.get(key)
         if document is not None:
             return memoryview(document)[start:stop]
-        found = self.chunk(key)
-        if found is None or not found[2]:
+        found = self.part(key)
+        if found is None or not found.file:
+            self._check_absent(key)
             return None
-        array, position, _ = found
+        array, position = found.array, found.position
         size, chunks = array.chunk_bytes, self.chunks[array]
         stop = size if stop is None else min(stop, size)
         start = min(start, stop)
@@ -227,10 +302,11 @@ class ZarrFace:
 
     def view(self, key: str) -> ChunkView | memoryview | None:
         """Return a chunk as a view that decodes when it is looked at, if there is one, else as `get` does."""
-        found = self.chunk(key)
-        if found is None or not found[2]:
+        found = self.part(key)
+        if found is None or not found.file:
+            self._check_absent(key)
             return None
-        array, position, _ = found
+        array, position = found.array, found.position
         view = self.chunks[array].view(position)
         return self.chunks[array].get(position).data if view is None else view
 
@@ -238,25 +314,25 @@ class ZarrFace:
         """Return True if a key is a document, or a chunk that is in the cache."""
         if key in self.documents:
             return True
-        found = self.chunk(key)
-        return found is not None and found[2] and self.chunks[found[0]].kept(found[1])
+        found = self.part(key)
+        return found is not None and found.file and self.chunks[found.array].kept(found.position)
 
     def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
         document = self.documents.get(key)
         if document is not None:
             return memoryview(document)[start:stop]
-        found = self.chunk(key)
-        if found is None or not found[2]:
+        found = self.part(key)
+        if found is None or not found.file:
             return None
-        array, position, _ = found
+        array, position = found.array, found.position
         made = self.chunks[array].at_once(position, stop - start < array.chunk_bytes)
         return None if made is None else made.data[start:stop]
 
     def planned(self, key: str) -> PlannedChunk | None:
-        found = self.chunk(key)
-        if found is None or not found[2] or not found[1]:
+        found = self.part(key)
+        if found is None or not found.file or not found.position:
             return None
-        array, position, _ = found
+        array, position = found.array, found.position
         plan = self.chunks[array].plan
         return None if plan is None else PlannedChunk(plan, position, "".join(f"/{p}" for p in position))
 
@@ -272,10 +348,9 @@ class ZarrFace:
         """
         below = f"{key}/" if key else ""
         size = sum(len(document) for name, document in self.documents.items() if name.startswith(below))
-        found = self.chunk(key)
-        if found is not None and not found[2]:  # a folder of chunks
-            counts = found[0].grid.counts[len(found[1]) :]
-            return math.prod(counts) * found[0].chunk_bytes
+        found = self.part(key)
+        if found is not None and not found.file:  # a folder of chunks
+            return math.prod(found.array.grid.counts[len(found.position) :]) * found.array.chunk_bytes
         return size + sum(
             math.prod(a.grid.counts) * a.chunk_bytes for path, a in self.arrays.items() if f"{path}/".startswith(below)
         )
@@ -349,6 +424,10 @@ class NpyFace:
         self._chunks = Chunks(array)
         self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
         self.root = Node(False, len(self.header) + array.nbytes)
+        self._part = ArrayPart(array, (), True, self.header)
+
+    def part(self, key: str) -> ArrayPart | None:
+        return None if key else self._part
 
     def node(self, key: str) -> Node | None:
         return None if key else self.root
@@ -382,6 +461,22 @@ class NpyFace:
         if body is None:
             return None
         return memoryview(head + body.data) if head else body.data
+
+
+class FaceKind(NamedTuple):
+    """A face that a data set has.
+
+    Attributes:
+        ending: ending of its name.
+        zarr_format: 3 or 2; None for a file.
+        root: its root node.
+        make: makes it.
+    """
+
+    ending: str
+    zarr_format: int | None
+    root: Node
+    make: Callable[[], Face]
 
 
 class Hierarchy:
@@ -429,6 +524,12 @@ class Hierarchy:
         """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
 
+    def for_urls(self) -> Hierarchy:
+        """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""
+        shown = url_paths(self.arrays)
+        arrays = {shown[path]: array for path, array in self.arrays.items()}
+        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in)
+
     def zarr(self, zarr_format: int = 3) -> ZarrFace:
         """Return the face that shows a zarr hierarchy.
 
@@ -437,24 +538,28 @@ class Hierarchy:
         """
         return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
 
-    def faces(self) -> dict[str, Face]:
-        """Return all faces, by the endings of their names.
-
-        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
-        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
-        """
-        return {".zarr": self.zarr(3), ".v2.zarr": self.zarr(2), **self._files()}
-
-    def roots(self, zarr_format: int | None = None) -> dict[str, Node]:
-        """Return the root node of each face, by the endings of their names. This is faster than `faces`.
+    def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
+        """Return the faces that the set has, the main one first.
 
         Args:
             zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         """
-        folders = {
-            ending: GROUP for ending, version in ((".zarr", 3), (".v2.zarr", 2)) if zarr_format in (None, version)
-        }
-        return folders | {ending: face.root for ending, face in self._files().items()}
+        zarr = [
+            FaceKind(ending, version, GROUP, partial(self.zarr, version))
+            for ending, version in ((FOLDER_ENDING, 3), (f".v2{FOLDER_ENDING}", 2))
+            if zarr_format in (None, version)
+        ]
+        return zarr + [
+            FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
+        ]
+
+    def faces(self, zarr_format: int | None = None) -> dict[str, Face]:
+        """Return the faces of `face_kinds`, by the endings of their names.
+
+        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
+        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
+        """
+        return {kind.ending: kind.make() for kind in self.face_kinds(zarr_format)}
 
     def _files(self) -> dict[str, NpyFace]:
         found: dict[str, NpyFace] = {}
@@ -467,6 +572,5 @@ class Hierarchy:
         return found
 
 
-def first_free(name: str, taken: Callable[[str], bool]) -> str:
-    """Return the first of `name`, `name-2`, `name-3`, … that is not taken."""
-    return next(made for made in chain([name], (f"{name}-{n}" for n in count(2))) if not taken(made))
+def _same(face: Face) -> Face:
+    return face

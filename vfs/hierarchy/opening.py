@@ -231,7 +231,7 @@ def _open_named(
     given_files = file_names([options.dark, options.gain, options.dead, options.roi, *masks, *format_options.values()])
     named = [*names, *given_files]
     with within(ANYWHERE if options.follow_outside else None, named) as boundary:
-        kind = detect(names[0]) if options.format is None else by_name(options.format)
+        kind = detect(names[0], format_options) if options.format is None else by_name(options.format)
         name = kind.label(names[0]) if name is None else name
         given = convert(kind, format_options) if convert else format_options
         options, format_options = _for_format(kind, options, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import takewhile
 from math import isfinite
@@ -55,7 +55,7 @@ class Recipe:
             paths: absolute paths of the files that were named.
             options, format_options: how they were opened.
         """
-        found = _found(paths[0], options.format)
+        found = _found(paths[0], options.format, format_options)
         given = {name: value for name, value in options.said().items() if name not in SERVING}
         if not format_options and given.get("format") == found:
             del given["format"]  # vfs finds it
@@ -132,13 +132,13 @@ def _text(value: str) -> str:
     return said if '"' in said or "\\'" in said else f'"{said[1:-1]}"'
 
 
-def _found(path: str, given: str | None) -> str:
+def _found(path: str, given: str | None, own: Collection[str]) -> str:
     """Return the name of the format that vfs finds a file to have; "" if it finds none and one is given.
 
     Raises: what `detect` raises, if none is given.
     """
     try:
-        return detect(path).name
+        return detect(path, own if given is None else ()).name
     except VfsError:
         if given is None:
             raise

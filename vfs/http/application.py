@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError
 from vfs.errors import SourceChangedError, SourceError, VfsError, printable
+from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
@@ -209,7 +210,7 @@ class Application:
         """Count and log that something could not be answered. Returns what is wrong."""
         self.tally.errors += 1
         what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
-        self.failures.add(printable(what), printable(f"{key}: {what}"), trace=self._debug)
+        self.failures.add(printable(what), printable(f"{key[:200]}: {what}"), trace=self._debug)
         return what
 
     def usual(self, origin: bytes | None) -> Usual:
@@ -246,9 +247,11 @@ class Application:
         else:
             looked = await self._read(("look", key), partial(self._look, key), receive)
         if looked is None or looked.node.folder != place.slash:
+            check_no_chunk(key)
             raise RefusedError(404, f"nothing is called {printable(key[:200])}")
         if looked.node.folder:
             if not looked.node.listed:
+                check_no_chunk(key)
                 raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
             listed = await self._read(("index", key), partial(self._index, key), receive)
             etag = etag_of(listed)

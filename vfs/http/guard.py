@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
+from vfs.hierarchy.absence import looks_like_chunk
 from vfs.model.options import shown
 
 LEAST = 16
@@ -159,7 +160,7 @@ class Guard:
             raw: path of the URL, with its %-escapes.
 
         Raises:
-            RefusedError: the token is wrong (401), or nothing has such a path (404).
+            RefusedError: the token is wrong (401), or nothing has such a path (404; 422 if it looks like a chunk).
         """
         if hmac.compare_digest(raw[: len(self._base)], self._base):
             raw = raw[len(self._base) :]
@@ -171,9 +172,9 @@ class Guard:
         slash = key.endswith("/") or not key
         key = key.removesuffix("/")
         if self._token and self._token in key:  # no error and no log may show it
-            raise RefusedError(404, "the token stands twice in the path")
+            raise RefusedError(_absent(key), "the token stands twice in the path")
         if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
-            raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+            raise RefusedError(_absent(key), f"nothing is called {printable(key[:200])}")
         return Place(key, slash)
 
 
@@ -187,6 +188,11 @@ def _is_own(origin: bytes, host: bytes) -> bool:
     """Return True if an origin is that of the server, which a client called by the `Host` header."""
     scheme, _, place = origin.lower().partition(b"://")
     return bool(place) and place == host.lower().removesuffix(_USUAL_PORTS.get(scheme, b""))
+
+
+def _absent(key: str) -> int:
+    """Return the status for a key that nothing has: zarr's clients take 404 for a chunk of fill values."""
+    return 422 if looks_like_chunk(key) else 404
 
 
 def is_loopback(host: str) -> bool:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from vfs.engine.array import ArrayReader
-from vfs.errors import VfsError, printable
+from vfs.errors import printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.faces import ZarrFace
@@ -48,22 +48,8 @@ class Listing:
 
     def _entries(self, path: str) -> Iterator[dict[str, str]]:
         """Give the folders and data sets of a folder."""
-        names = [name for name in self.contents.children(path) if name != "/"]
-        known = set(names)
-        for name in names:
-            key = f"{path}/{name}" if path else name
-            if name.endswith(".zarr"):
-                second = name.endswith(".v2.zarr")
-                stem = name.removesuffix(".zarr").removesuffix(".v2" if second else "")
-                if not second or f"{stem}.zarr" not in known:  # a set is listed once
-                    yield {"name": printable(stem), "kind": "set", "key": key}
-            elif not name.endswith(".npy"):
-                try:
-                    node = self.contents.node(key)
-                except VfsError:
-                    continue
-                if node is not None and node.folder:
-                    yield {"name": printable(name), "kind": "folder", "key": key}
+        for entry in self.contents.sets(path):
+            yield {"name": printable(entry.name), "kind": "set" if entry.is_set else "folder", "key": entry.path}
 
     def dataset(self, key: str, first: int, count: int) -> dict[str, Any]:
         """Describe a set and some of its arrays.

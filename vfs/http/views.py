@@ -30,12 +30,13 @@ BAND = 16 << 20  # bytes of a large frame that are read at once
 
 
 def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
-    """Describe an array, as JSON can hold it."""
+    """Describe an array, as JSON can hold it: `path` is its path over HTTP, `own` the one that Python knows."""
     view = FrameView.of(array)
     known = {dim: {key: one.get(key) for key in ("scale", "offset", "unit")} for dim, one in array.calibration.items()}
     return {
         "path": path,
         "label": printable(array.dataset.label),
+        "own": array.dataset.path,
         "shape": list(array.shape),
         "dtype": array.dtype.name,
         "dims": list(array.dims),

@@ -49,7 +49,8 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
     when the set is opened.
 
     - An absent key is a FileNotFoundError. A source that cannot be read or is not there is another
-      OSError, because zarr turns FileNotFoundError into fill values.
+      OSError, and so is a key that looks like a chunk and is none, because zarr turns
+      FileNotFoundError into fill values.
     - Once a set was opened, an instance reads it in that state only: sources that change are an
       error, also in another process that unpickled the instance. So instances are not cached:
       whoever opens a URL again sees the files as they are now.
@@ -305,10 +306,11 @@ def _info(path: str, node: Node | None, opened: OpenedSet) -> dict[str, Any]:
 
 def _read(path: Any, face: ZarrFace, key: str, start: int | None, end: int | None) -> memoryview:
     """Return bytes `start` to `end` of a key, as Python slices count."""
-    node = face.node(key)
-    if node is None or node.folder:
+    size = face.size(key)
+    if size is None:
+        face.get(key)  # says if it may be absent
         raise _absent(path)
-    first, last, _ = slice(start, end).indices(node.size)
+    first, last, _ = slice(start, end).indices(size)
     try:
         found = face.get(key, first, max(first, last))
     except MissingSourceError as error:

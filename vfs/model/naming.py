@@ -9,12 +9,14 @@ EMD files have `__unnamed__`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from itertools import chain, count
 
 from vfs.errors import FormatError
 
-_DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
+DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
+"""Names of zarr's metadata documents, in both formats."""
 MOST_BYTES = 255  # of a name in a folder
 _NAMED = 8  # names that a message lists
 _COMPARED = 1000  # most names that are compared: more take seconds
@@ -30,7 +32,7 @@ def unusable(name: str) -> str:
         return "its name has a slash or a backslash, which zarr takes for the end of a folder's name"
     if not name.isprintable():
         return "its name has characters that cannot be printed"
-    if name in _DOCUMENTS:
+    if name in DOCUMENTS:
         return "zarr uses this name for its own documents"
     if len(name.encode()) > MOST_BYTES:
         return f"its name has more than {MOST_BYTES} bytes"
@@ -53,6 +55,11 @@ def check_paths(paths: Collection[str]) -> None:
                 raise FormatError(
                     f"the array {path!r} cannot be shown: {'/'.join(names[:k])!r} is an array, not a group"
                 )
+
+
+def first_free(name: str, taken: Callable[[str], bool]) -> str:
+    """Return the first of `name`, `name-2`, `name-3`, … that is not taken."""
+    return next(made for made in chain([name], (f"{name}-{n}" for n in count(2))) if not taken(made))
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from shlex import quote
 from typing import Any
 
 from vfs.errors import OptionError, VfsError
+from vfs.formats import formats
 from vfs.hierarchy.faces import Hierarchy
 
 BATCH = 8 << 20
@@ -49,9 +50,11 @@ def export(
     Returns: bytes of the files that were written.
 
     Raises:
-        OptionError: `target` exists already or cannot be written, or there is no such zarr format.
+        OptionError: `target` exists already, cannot be written or has the ending of another format; or
+            there is no such zarr format.
         SourceError: bytes of the data set cannot be read. Nothing is left behind.
     """
+    check_store_name(target)
     documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
     with whole(target) as partial:
         with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has finished the present batch
@@ -59,6 +62,25 @@ def export(
         return sum(
             os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names
         )
+
+
+def check_store_name(target: str | os.PathLike[str]) -> None:
+    """Refuse a name whose ending says that it is a file of another format: a store is a folder.
+
+    Raises:
+        OptionError: it has such an ending.
+    """
+    path = os.fspath(target).rstrip("/")
+    folder, name = os.path.split(path)
+    endings = [*_OTHER_ENDINGS, *(ending for kind in formats().values() for ending in kind.extensions)]
+    ending = max((end for end in endings if name.lower().endswith(end)), key=len, default="")
+    if ending:
+        stem = os.path.join(folder, name[: -len(ending)] or name.strip("."))
+        raise OptionError(f"{path}: is the name of a {ending} file, and what is written is a zarr folder: {stem}.zarr")
+
+
+_OTHER_ENDINGS = (".nc", ".npz", ".png", ".jpg", ".jpeg", ".csv", ".txt", ".json", ".zip", ".tar", ".gz", ".bz2")
+"""Endings of files that vfs does not read as data sets, and that people may want."""
 
 
 @contextmanager

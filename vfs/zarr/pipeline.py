@@ -141,7 +141,7 @@ def _reads(batch: list[tuple[Any, ...]], target: np.ndarray, drop: tuple[int, ..
     """The reads for a batch: of one box where all of it is one, else of every chunk."""
     boxes, jobs = [], []
     for at, _, of, to, _ in batch:
-        array, position, _ = at.store.face.chunk(at.path)
+        array, position, _, _ = at.store.face.part(at.path)
         box = None if drop else _box(array, position, of, to)
         if box is not None:
             boxes.append(box)

@@ -2,8 +2,9 @@
 
 It only translates `vfs.hierarchy.faces.ZarrFace`:
 
-- A key that does not exist gives None, and so does a chunk outside of the grid. A source that cannot
-  be read raises `SourceError`, because zarr silently turns None into fill values.
+- A document that does not exist gives None. A source that cannot be read raises `SourceError`, and so
+  does a key that looks like a chunk and is none (`vfs.hierarchy.absence`), because zarr silently
+  turns None into fill values.
 - If a chunk is one range of a mapped file, zarr gets this memory itself. Otherwise it gets memory
   from a pool, which is used again when nothing refers to it any more. Nothing is copied on the way,
   and no fresh pages are needed. Chunks are read-only.
@@ -132,7 +133,7 @@ class Store(zarr.abc.store.Store):
 
         Raises:
             OptionError: `byte_range` is not a request of zarr.
-            SourceError: the source cannot be read.
+            SourceError: the source cannot be read, or the key looks like a chunk and is none.
         """
         self._is_open = True
         kind = (prototype or default_buffer_prototype()).buffer
@@ -145,8 +146,8 @@ class Store(zarr.abc.store.Store):
         elif isinstance(byte_range, OffsetByteRequest):
             data = self.face.get(key, byte_range.offset)
         elif isinstance(byte_range, SuffixByteRequest):
-            node = self.face.node(key)
-            data = self.face.get(key, max(0, node.size - byte_range.suffix)) if node else None
+            size = self.face.size(key)
+            data = self.face.get(key, max(0, (size or 0) - byte_range.suffix))
         else:
             raise OptionError(f"Unexpected byte_range, got {byte_range}.")
         if data is None:
@@ -168,20 +169,24 @@ class Store(zarr.abc.store.Store):
         return list(await asyncio.gather(*(self.get(key, prototype, byte_range) for key, byte_range in key_ranges)))
 
     async def exists(self, key: str) -> bool:
-        """Return True if there are bytes for a key."""
-        node = self.face.node(key)
-        return node is not None and not node.folder
+        """Return True if there are bytes for a key.
+
+        Raises:
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
+        """
+        return self.face.size(key) is not None
 
     async def getsize(self, key: str) -> int:
         """Return the number of bytes of a key.
 
         Raises:
             FileNotFoundError: there is no such key.
+            NoChunkError: the key is below an array, looks like a chunk, and is none.
         """
-        node = self.face.node(key)
-        if node is None or node.folder:
+        size = self.face.size(key)
+        if size is None:
             raise FileNotFoundError(key)
-        return node.size
+        return size
 
     async def getsize_prefix(self, prefix: str) -> int:
         """Return the number of bytes of all keys in a folder and below it; 0 if there is no such folder."""

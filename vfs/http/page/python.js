@@ -21,7 +21,7 @@ export function snippet(recipe, array, what) {
   const { options, absent } = used(recipe, array);
   const opened = call("vfs.open_group", pathsOf(recipe.paths), Object.entries(options));
   const lines = what.kind === "scan" ? scanLines(array, what, "roi" in options) : frameLines(array, what);
-  return written(recipe, absent, [`data = ${opened}[${text(array.path)}]`, ...lines]);
+  return written(recipe, absent, [`data = ${opened}[${text(array.own)}]`, ...lines]);
 }
 
 /**
@@ -33,7 +33,7 @@ export function snippet(recipe, array, what) {
 export function serving(recipe, array, detector) {
   const { options, absent } = used(recipe, array);
   const own = { ...options, derive: `{"image": ${toPython(detector)}}` };
-  if (!array.main) own.array = text(array.path);
+  if (!array.main) own.array = text(array.own);
   const paths = pathsOf(recipe.paths);
   return written(recipe, absent, [
     `with ${call("vfs.serve", recipe.paths.length > 1 ? list([paths]) : paths, Object.entries(own))} as server:`,
