@@ -73,7 +73,7 @@ def test_a_server_gets_the_memory_of_names_back(server: subprocess.Popen[bytes],
     """
 
     def grown() -> int:
-        (point / "scan.zarr" / f"absent{os.urandom(4).hex()}").exists()  # it looks when it is asked something
+        os.path.exists(point / "scan.zarr" / f"absent{os.urandom(4).hex()}")  # it looks when it is asked something
         return Seen.of(server.pid).anonymous - idle
 
     idle = Seen.of(server.pid).anonymous

@@ -119,6 +119,9 @@ def test_a_folder_is_mirrored(source: Path, point: Path, lib: str) -> None:
         for change in (
             lambda: (point / "x").mkdir(),
             lambda: (point / "may/x").touch(),
+            lambda: (point / "may/new.zarr").mkdir(),
+            lambda: (point / "may/scan.zarr/x").mkdir(),
+            lambda: (point / "may/scan.zarr/data/x").touch(),
             lambda: os.remove(point / "a.npy"),
         ):
             with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
@@ -136,7 +139,7 @@ def test_changes_of_the_folder_are_noticed(source: Path, point: Path, lib: str) 
         assert eventually(lambda: listed(point / "sub") == faces("kept", "new"))
         np.testing.assert_array_equal(np.load(point / "sub/new.npy"), VALUES + 1)
         os.remove(source / "sub/new.npy")
-        assert eventually(lambda: not (point / "sub/new.zarr").exists())
+        assert eventually(lambda: not os.path.exists(point / "sub/new.zarr"))
         assert eventually(lambda: listed(point / "sub") == faces("kept"))
         os.rename(source / "sub", source / "other")
         assert eventually(lambda: listed(point) == ["other"])
@@ -269,7 +272,7 @@ def test_ten_thousand_sets_are_mounted_without_opening_one(source: Path, point: 
         assert not log.exists()
         np.testing.assert_array_equal(np.load(point / "d07777.npy"), VALUES)
         assert not (point / "d99999.npy").exists()
-        assert not (point / "nothing.zarr").exists()
+        assert not os.path.exists(point / "nothing.zarr")
         assert set(log.read_text().split()) == {"d07777.npy"}
         before = rss(server.pid)
         with os.scandir(point) as entries:

@@ -42,6 +42,13 @@ log = logging.getLogger("vfs.fuse")
 _MODES = 4096  # paths whose modes are remembered
 # A handle above it belongs to native code (`vfs.kernels.fuse.lookup.OURS`); others are stamps
 STAMP = (1 << 62) - 1
+NOWHERE = errno.EROFS
+"""Error of a lookup of a name that nothing has, and that may have led to chunks.
+
+It is not ENOENT, which zarr's clients take for an absent chunk. FUSE's lookup does not say what it is for, and where
+it fails, a call that would create the name (mkdir, mknod, symlink, link, open with O_CREAT) gets the same error. So it
+is the error of all that writes here.
+"""
 UNKNOWN = Node(False, -1)  # an entry of a folder of which only the name is known
 WORKERS = max(4, os.cpu_count() or 1)
 """The default number of reads that are answered from sources at once.
@@ -98,9 +105,10 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
     """Turn a method of `FuseView` into a function for the library.
 
     The function counts the request and decodes the path. It turns an unexpected exception into EIO
-    and a line in the log.
+    and a line in the log. Where `stat` finds no chunk, it is `NOWHERE`.
     """
     reads = int(call.__name__ == "read")
+    looks = call.__name__ == "stat"
 
     @wraps(call)
     def answer(view: FuseView, path: bytes, *args: Any) -> int:
@@ -116,7 +124,7 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
             view.failures.add(
                 printable(what), printable(f"{key}: {call.__name__}{where} failed: {what}"), trace=view.debug
             )
-            return -errno.EIO
+            return -(NOWHERE if looks and isinstance(error, NoChunkError) else errno.EIO)
 
     return answer
 
@@ -270,12 +278,8 @@ class FuseView:
             return Node(*error.stands_in)
 
     def _absent(self, key: str) -> int:
-        """Return the error for a path that does not exist.
-
-        Where there may have been chunks below it, this is not ENOENT, which zarr's clients take for
-        absent chunks. It is ELOOP, which tests for existence (Python's `Path.exists`) take for "no".
-        """
-        return -errno.ELOOP if may_lead_to_chunks(key) else -errno.ENOENT
+        """Return the error for a path that does not exist: `NOWHERE` if there may have been chunks below it."""
+        return -(NOWHERE if may_lead_to_chunks(key) else errno.ENOENT)
 
     @_answer
     def opendir(self, key: str, info: Any) -> int:
