@@ -84,6 +84,28 @@ def test_without_the_token_there_is_nothing(server: Any, target: str, method: st
         assert client.raw(f"/t/{token}").status == 404
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_browser_with_an_old_token_is_told_what_to_do(server: Any, method: str) -> None:
+    firefox = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+    with Client(server.url) as client:
+        text = client.raw("/t/old/?%3Cscript%3E=1", method)
+        page = client.raw("/t/old/<script>alert(1)</script>?<script>", method, accept=firefox)
+    assert (text.headers["content-type"], page.headers["content-type"]) == (
+        "text/plain; charset=utf-8",
+        "text/html; charset=utf-8",
+    )
+    assert page.status == 401
+    own = {"content-type", "content-length", "content-security-policy", "date"}
+    assert {k: v for k, v in page.headers.items() if k not in own} == {
+        k: v for k, v in text.headers.items() if k not in own
+    }
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    if method == "GET":
+        assert b"vfs serve" in page.body
+        assert b"vfs mounts" in page.body
+        assert b"script>" not in page.body
+
+
 def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = []
     real = hmac.compare_digest

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
+from vfs.http.index import OLD
+from vfs.http.pages import POLICY
 
 Headers = list[tuple[bytes, bytes]]
 Usual = tuple[tuple[bytes, bytes], ...]
@@ -101,11 +103,18 @@ class Answer:
         await self.begin(status, about)
         await self.send(memoryview(b"" if self.method == "HEAD" else body), last=True)
 
-    async def refuse(self, refused: RefusedError) -> None:
-        """Say why there is no data, in one line of text."""
+    async def refuse(self, refused: RefusedError, browser: bool = False) -> None:
+        """Say why there is no data, in one line of text.
+
+        Args:
+            browser: whoever asks shows HTML: if its token is wrong, it gets a page.
+        """
         close = [(b"connection", b"close")] if refused.status in (400, 401, 403, 405) else []
         allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
         size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
+        if browser and refused.status == 401:
+            await self.whole(401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", POLICY)])
+            return
         text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
         await self.whole(refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])
 

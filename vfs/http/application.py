@@ -190,7 +190,7 @@ class Application:
             else:
                 await self._get(place, headers, receive, answer)
         except RefusedError as refused:
-            await answer.refuse(refused)
+            await answer.refuse(refused, b"text/html" in headers.get(b"accept", b"").lower())
         except GoneError:
             pass
         except AbandonedError:

@@ -1,4 +1,4 @@
-"""Writes the pages that list a folder, for people, `wget -r` and clients that list links."""
+"""Writes pages without scripts: of an old address, and lists of folders for people, `wget -r` and clients of links."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ def links(names: Iterable[tuple[str, bool]]) -> bytes:
         # quote escapes colons, so none looks like the end of a scheme
         lines.append(f'<li><a href="{quote(fsencode(name))}{slash}">{escape(printable(name))}{slash}</a></li>')
     return "\n".join([*lines, "</ul>", ""]).encode("utf-8")
+
+
+OLD = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<title>This address of vfs is old</title></head>
+<body><h1>This address of vfs is old</h1>
+<p>The server that runs here now has another token: each start makes a new one, and every address begins with it.
+Open the whole address that <code>vfs serve</code> printed last, or start it again; <code>vfs mounts</code> lists the
+servers that run, and with <code>vfs serve --token FILE</code> addresses stay the same.</p>
+</body></html>
+"""
+"""What a browser shows that comes without the token of the server. Nothing in it is of the request."""
