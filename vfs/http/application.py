@@ -21,6 +21,7 @@ from vfs.http.answers import METHODS, SHARED, STEP, USUAL, Answer, Headers, Repl
 from vfs.http.api import Api
 from vfs.http.guard import Guard, Place, RefusedError
 from vfs.http.index import index, links
+from vfs.http.leaving import Receive, Watch, left
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import POLICY, assets, etag_of, page
 from vfs.http.reads import GoneError, Reads
@@ -35,10 +36,8 @@ WHOLE = 64 << 20
 """Bytes. Longer bodies are read and sent in pieces, so that memory stays small."""
 PIECE = 8 << 20  # bytes of such a piece
 LONGEST_REPLY = 1 << 20  # bytes of a body that is sent without ASGI
-MOMENT = 0.01  # seconds that a read takes before anything looks whether its client still waits
 
 Scope = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 
@@ -303,7 +302,7 @@ class Application:
         Raises:
             GoneError: the client has gone away.
         """
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(left(receive))
         coming = asyncio.ensure_future(self._bytes(key, version, start, min(stop, start + PIECE), receive))
         try:
             while start < stop:
@@ -401,7 +400,7 @@ class Application:
         """
         reads = self.reads if pool is None else pool
         waiting = reads.start(key, work)
-        watch = _Watch(receive, waiting)
+        watch = Watch(receive, waiting)
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -483,43 +482,3 @@ def _request(scope: Scope, place: Place, headers: Mapping[bytes, bytes], receive
         client[0] if client else "",
         receive,
     )
-
-
-async def _left(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-class _Watch:
-    """Gives up a read when its client goes away.
-
-    It looks after a moment only, because most reads are over by then, and looking takes a task.
-
-    Attributes:
-        gone: True if the client has gone away.
-    """
-
-    def __init__(self, receive: Receive, waiting: asyncio.Future[Any]) -> None:
-        self.gone = False
-        self._receive = receive
-        self._waiting: asyncio.Future[Any] | None = waiting
-        self._looking: asyncio.Task[None] | None = None
-        self._later = waiting.get_loop().call_later(MOMENT, self._begin)
-
-    def _begin(self) -> None:
-        self._looking = asyncio.ensure_future(self._look())
-
-    async def _look(self) -> None:
-        await _left(self._receive)
-        self.gone = True
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    def end(self) -> None:
-        """Look no longer. A task that was cancelled refers to itself, and must not keep what was read."""
-        self._later.cancel()
-        self._waiting = None
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
