@@ -26,7 +26,8 @@ from vfs.errors import OptionError, SourceError, VfsError
 from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forests
 from vfs.folder_tree.listing import Listing
-from vfs.hierarchy.faces import Hierarchy, Node
+from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.faces import Node
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib

@@ -35,7 +35,8 @@ from vfs.fuse import registry
 from vfs.fuse.view import inode
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import NpyFace, ZarrFace
+from vfs.hierarchy.faces import ZarrFace
+from vfs.hierarchy.npy_face import NpyFace
 from vfs.kernels.fuse import native
 from vfs.kernels.fuse.tables import LINE, StateWord
 from vfs.testing.inside import set_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.engine.support import in_memory
 from vfs.engine.array import ArrayReader
-from vfs.hierarchy.faces import Hierarchy
+from vfs.hierarchy.data_set import Hierarchy
 from vfs.model.stored import main_of
 
 

@@ -23,8 +23,10 @@ from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import NoChunkError, OptionError, SourceError
+from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import FOLDER, GROUP, Face, Hierarchy, Node, NpyFace, ZarrFace, number
+from vfs.hierarchy.faces import FOLDER, GROUP, Face, Node, ZarrFace, number
+from vfs.hierarchy.npy_face import NpyFace
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Files, StoredArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from tests.http.support import Asgi, application_of, eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import api, computing, requests, views
 from vfs.http.application import Application
 from vfs.testing.inside import set_of
@@ -738,6 +740,29 @@ def test_the_page_and_its_parts(shown: Application) -> None:
     assert whole.status == 200
     assert ask(shown, "/assets/style.css", if_none_match=headers_of(whole)["etag"]).status == 304
     assert ask(shown, "/assets/style.css", "POST").status == 405
+
+
+@pytest.mark.parametrize("zarr_format", [None, 3, 2])
+@pytest.mark.parametrize("tree", [False, True])
+def test_names_that_end_like_faces_lead_to_no_other_set(tmp_path: Path, tree: bool, zarr_format: int | None) -> None:
+    """The page's link to the .npy file of a.v2 led to that of a."""
+    files = [tmp_path / f"{name}.npy" for name in ("a", "a.v2", "b.zarr", "c.v2.zarr", "d.npy")]
+    for k, file in enumerate(files):
+        np.save(file, np.full((2, 8, 8), k, "u2"))
+    if tree:
+        contents: Contents = folder_tree(tmp_path, zarr_format=zarr_format)
+    else:
+        sets = [set_of(vfs.open_group(file, backend="buffered")).tree for file in files]
+        contents = FaceFolder(sets, zarr_format=zarr_format)
+    application = application_of(contents)
+    entries = told(application, "/api/list/")["entries"]
+    assert len(entries) == len(files)
+    for entry in entries:
+        one = told(application, f"/api/set/{entry['key']}")
+        assert one["name"] == entry["name"]
+        file = np.load(io.BytesIO(ask(application, f"/{one['npy']}").body))
+        chunk = f"{entry['key']}/data/{'0/0/0' if zarr_format == 2 else 'c/0/0/0'}"
+        assert file.tobytes() == ask(application, f"/{chunk}").body
 
 
 def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: Path) -> None:

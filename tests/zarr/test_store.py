@@ -24,7 +24,8 @@ from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.formats import by_name
 from vfs.hierarchy.absence import looks_like_chunk, may_be_absent
-from vfs.hierarchy.faces import Hierarchy, ZarrFace
+from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.faces import ZarrFace
 from vfs.zarr.store import Store
 
 # --- zarr's own suite -------------------------------------------------------------------------------------------------

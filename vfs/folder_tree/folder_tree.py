@@ -26,7 +26,8 @@ from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
 from vfs.hierarchy.absence import check_no_chunk
-from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry
+from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.hierarchy.data_set import FILE_ENDING
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.stored import Files
@@ -216,6 +217,14 @@ class FolderTree:
                 yield ShownEntry(name, below, False)
             elif (base := listing.names.set_of(name)) is not None:
                 yield ShownEntry(base, below, True)
+
+    def set_of(self, path: str) -> ShownSet | None:
+        place = self._place(path)
+        if place is None or place.ending is None:
+            return None
+        stem = path.removesuffix(f"/{place.key}" if place.key else "").removesuffix(place.ending)
+        has_file = FILE_ENDING in dict(place.listing.records.current(place.name).faces)
+        return ShownSet(stem.rpartition("/")[2], stem + FILE_ENDING if has_file else None)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         found = self._used_before(path)

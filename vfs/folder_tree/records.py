@@ -14,7 +14,8 @@ from vfs.boundary import ANYWHERE, Boundary
 from vfs.errors import SourceError
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
-from vfs.hierarchy.faces import Hierarchy, Node
+from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.faces import Node
 
 LONGEST = 255  # most bytes of a name
 WATCHED = 16  # most files of a set that are checked while the set is not open

@@ -23,7 +23,6 @@ from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, pr
 from vfs.fuse.readers import Readers
 from vfs.fuse.view import WORKERS, FuseView, library, version
 from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.faces import ZarrFace
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.status import ENDING, MountStatus, Reporter
@@ -220,15 +219,14 @@ def _warm_up(folder: Contents) -> None:
 
     A source that cannot be read does not matter here: a later read of it gets the error.
     """
-    for face in folder.faces.values():
-        if isinstance(face, ZarrFace) and face.zarr_format == 3:
-            for path, array in face.arrays.items():
-                if array.dataset.computed:
-                    continue
-                try:
-                    array.read(tuple(slice(0, 2) for _ in array.shape))
-                except (VfsError, MemoryError) as error:
-                    log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
+    shown = {array: path for face in folder.faces.values() for path, array in face.arrays.items()}
+    for array, path in shown.items():
+        if array.dataset.computed:
+            continue
+        try:
+            array.read(tuple(slice(0, 2) for _ in array.shape))
+        except (VfsError, MemoryError) as error:
+            log.warning("%s", printable(f"{path}: cannot be read now: {error}"))
 
 
 def _warn_of_closed(folder: Contents) -> None:

@@ -81,6 +81,18 @@ class ShownEntry(NamedTuple):
     is_set: bool
 
 
+class ShownSet(NamedTuple):
+    """The data set that a face shows.
+
+    Attributes:
+        name: its name, without the ending of a face.
+        file: path of the face that is its main array as one file; None if it has none.
+    """
+
+    name: str
+    file: str | None
+
+
 class Contents(Protocol):
     """Provides the contents of a mount or an HTTP server. It is a face whose keys are paths, and more for caches.
 
@@ -115,6 +127,10 @@ class Contents(Protocol):
 
     def sets(self, path: str) -> Iterator[ShownEntry]:
         """Return the data sets of a folder, each once, and its subfolders, as they become known."""
+        ...
+
+    def set_of(self, path: str) -> ShownSet | None:
+        """Return the data set whose face a path is, or lies in. None if it lies in no face."""
         ...
 
     def time(self, path: str) -> int:

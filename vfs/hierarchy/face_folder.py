@@ -11,8 +11,9 @@ from itertools import chain, islice
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.hierarchy.absence import check_no_chunk
-from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry
-from vfs.hierarchy.faces import GROUP, LONGEST, Face, Hierarchy, Node
+from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.hierarchy.data_set import FILE_ENDING, Hierarchy
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.naming import first_free
 from vfs.model.pickles import digest
@@ -106,6 +107,7 @@ class FaceFolder:
         self._watched: dict[str, _Watched] = {}
         self._recipes: dict[str, Callable[[], Recipe]] = {}
         self._shown: list[ShownEntry] = []
+        self._set_of: dict[str, ShownSet] = {}
         self.warnings: Collection[str] = ()
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
@@ -117,7 +119,9 @@ class FaceFolder:
             )
             watched = _Watched(tree, versions[n] if versions else b"")
             self._shown.append(ShownEntry(name, name + next(iter(faces)), True))
+            shown = ShownSet(name, name + FILE_ENDING if FILE_ENDING in faces else None)
             for ending, face in faces.items():
+                self._set_of[name + ending] = shown
                 self.faces[name + ending] = face
                 self.times[name + ending] = tree.time
                 self._sets[name + ending] = tree, named[n] if named else ()
@@ -153,6 +157,9 @@ class FaceFolder:
 
     def sets(self, path: str) -> Iterator[ShownEntry]:
         return iter(() if path else self._shown)
+
+    def set_of(self, path: str) -> ShownSet | None:
+        return self._set_of.get(path.partition("/")[0])
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         face, key = self.split(path)

@@ -1,10 +1,4 @@
-"""Makes the faces of data sets: names, folders, sizes and bytes, as zarr tools and `ls` see them.
-
-A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-only views of the same arrays::
-
-    NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
-    NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
-    NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
+"""Says what a face is, a read-only view of a data set (`Face`), and shows its arrays as a zarr hierarchy (`ZarrFace`).
 
 A face answers three questions about a key ("" is its root, no slashes at the ends):
 
@@ -20,26 +14,20 @@ A key that looks like a chunk and is none is not absent but a `NoChunkError`: se
 
 from __future__ import annotations
 
-import io
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
-from itertools import chain, islice
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, OptionError
-from vfs.hierarchy.absence import FOLDER_ENDING, SHOWN, looks_like_chunk, may_be_absent
+from vfs.hierarchy.absence import SHOWN, looks_like_chunk, may_be_absent
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
-from vfs.hierarchy.url_names import url_paths
-from vfs.model.naming import check_paths, first_free
-from vfs.model.stored import Files
 
 
 class Node(NamedTuple):
@@ -79,7 +67,18 @@ class ArrayPart(NamedTuple):
 
 
 class Face(Protocol):
-    """A read-only view of a data set; the module describes its methods."""
+    """A read-only view of a data set; the module describes its methods.
+
+    Attributes:
+        arrays: key -> array, of the arrays that are keys; empty for a face that is a file.
+        main: the key of the main array among them.
+    """
+
+    @property
+    def arrays(self) -> Mapping[str, ArrayReader]: ...
+
+    @property
+    def main(self) -> str: ...
 
     def node(self, key: str) -> Node | None: ...
 
@@ -407,170 +406,3 @@ def number(part: str) -> int:
 
 def _bytes(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-@lru_cache(1 << 10)
-def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
-    written = io.BytesIO()
-    npy.write_array_header_1_0(written, {"descr": descr, "fortran_order": False, "shape": shape})
-    return written.getvalue()
-
-
-class NpyFace:
-    """Shows one array as a .npy file, with the same bytes that `np.save` writes (version 1.0, C order)."""
-
-    def __init__(self, array: ArrayReader) -> None:
-        self.array = array
-        self._chunks = Chunks(array)
-        self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
-        self.root = Node(False, len(self.header) + array.nbytes)
-        self._part = ArrayPart(array, (), True, self.header)
-
-    def part(self, key: str) -> ArrayPart | None:
-        return None if key else self._part
-
-    def node(self, key: str) -> Node | None:
-        return None if key else self.root
-
-    def children(self, key: str, after: int = 0) -> Iterator[str]:
-        return iter(())
-
-    def kept(self, key: str) -> bool:
-        return False
-
-    def planned(self, key: str) -> PlannedChunk | None:
-        return None
-
-    def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
-        return None if key else self._bytes(start, stop, self._chunks.run_at_once)
-
-    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        if key:
-            return None
-        size = len(self.header) + self.array.nbytes
-        stop = size if stop is None else min(stop, size)
-        return self._bytes(min(start, stop), stop, self._chunks.run)
-
-    def _bytes(self, start: int, stop: int, run: Callable[[int, int], np.ndarray | None]) -> memoryview | None:
-        """Return bytes of the file; None if `run`, which reads bytes of the array, does."""
-        head = self.header[start:stop]
-        a, b = max(0, start - len(self.header)), max(0, stop - len(self.header))
-        if a >= b:
-            return memoryview(head)
-        body = run(a, b)
-        if body is None:
-            return None
-        return memoryview(head + body.data) if head else body.data
-
-
-class FaceKind(NamedTuple):
-    """A face that a data set has.
-
-    Attributes:
-        ending: ending of its name.
-        zarr_format: 3 or 2; None for a file.
-        root: its root node.
-        make: makes it.
-    """
-
-    ending: str
-    zarr_format: int | None
-    root: Node
-    make: Callable[[], Face]
-
-
-class Hierarchy:
-    """A data set as it is shown: its name, its arrays, and its faces.
-
-    Args:
-        name: name of the data set.
-        arrays: path -> array.
-        attrs: attributes of the root group.
-        main: path of the main array, see `vfs.model.stored.main_of`.
-        stands_in: True if the real main array is absent and `main` is only the best of the
-            others. Then no .npy file has the name of the data set.
-
-    Raises:
-        FormatError: an array cannot have its path, see `vfs.model.naming`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        arrays: Mapping[str, ArrayReader],
-        attrs: Mapping[str, Any],
-        main: str,
-        stands_in: bool = False,
-    ) -> None:
-        check_paths(arrays.keys())
-        self.name = name
-        self.arrays = arrays
-        self.attrs = attrs
-        self.main = main
-        self.stands_in = stands_in
-
-    @property
-    def files(self) -> Iterator[str]:
-        """Paths of the files of its arrays; some of them may come several times."""
-        return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
-
-    @cached_property
-    def file_sets(self) -> list[Files]:
-        """The `Files` of its arrays, each one once."""
-        return list({id(array.dataset.files): array.dataset.files for array in self.arrays.values()}.values())
-
-    @cached_property
-    def time(self) -> int:
-        """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
-        return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
-
-    def for_urls(self) -> Hierarchy:
-        """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""
-        shown = url_paths(self.arrays)
-        arrays = {shown[path]: array for path, array in self.arrays.items()}
-        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in)
-
-    def zarr(self, zarr_format: int = 3) -> ZarrFace:
-        """Return the face that shows a zarr hierarchy.
-
-        Raises:
-            OptionError: `zarr_format` is not 3 or 2.
-        """
-        return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
-
-    def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
-        """Return the faces that the set has, the main one first.
-
-        Args:
-            zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
-        """
-        zarr = [
-            FaceKind(ending, version, GROUP, partial(self.zarr, version))
-            for ending, version in ((FOLDER_ENDING, 3), (f".v2{FOLDER_ENDING}", 2))
-            if zarr_format in (None, version)
-        ]
-        return zarr + [
-            FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
-        ]
-
-    def faces(self, zarr_format: int | None = None) -> dict[str, Face]:
-        """Return the faces of `face_kinds`, by the endings of their names.
-
-        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
-        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
-        """
-        return {kind.ending: kind.make() for kind in self.face_kinds(zarr_format)}
-
-    def _files(self) -> dict[str, NpyFace]:
-        found: dict[str, NpyFace] = {}
-        for path, array in self.arrays.items():
-            if path == self.main and not self.stands_in:
-                found[".npy"] = NpyFace(array)
-            elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
-                name = f".{path.replace('/', '.')}"
-                found[f"{first_free(name, lambda name: f'{name}.npy' in found)}.npy"] = NpyFace(array)
-        return found
-
-
-def _same(face: Face) -> Face:
-    return face

@@ -41,7 +41,7 @@ from vfs.errors import (
 )
 from vfs.formats import Format, by_name, detect
 from vfs.formats.headers import expand, shape_option
-from vfs.hierarchy.faces import Hierarchy
+from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.set_readers import readers
 from vfs.model.coverage import positions
 from vfs.model.layout import altered

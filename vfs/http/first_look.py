@@ -11,7 +11,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.frames import FrameView
 from vfs.errors import VfsError
 from vfs.hierarchy.chunk_plan import AtHand
-from vfs.hierarchy.faces import ZarrFace
+from vfs.hierarchy.faces import Face
 from vfs.http.centre import at_hand, centre, middle, scanned
 from vfs.http.computing import Asked, Computation
 from vfs.http.pages import assets
@@ -33,7 +33,7 @@ class FirstLook:
     """
 
     def __init__(
-        self, entries: Callable[[], Sequence[Mapping[str, str]]], face: Callable[[str], ZarrFace], cache: ChunkCache
+        self, entries: Callable[[], Sequence[Mapping[str, str]]], face: Callable[[str], Face], cache: ChunkCache
     ) -> None:
         self._entries, self._face, self._cache = entries, face, cache
 

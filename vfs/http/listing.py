@@ -11,7 +11,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.documents import plain_json
-from vfs.hierarchy.faces import ZarrFace
+from vfs.hierarchy.faces import Face
 from vfs.http.guard import RefusedError
 from vfs.http.views import described
 
@@ -60,14 +60,15 @@ class Listing:
         """
         face = self.face(key)
         self.contents.version(key)
-        stem = key.removesuffix(".zarr").removesuffix(".v2")
-        npy = f"{stem}.npy"
+        shown = self.contents.set_of(key)
+        if shown is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         return {
             "key": key,
-            "name": printable(stem.rpartition("/")[2]),
+            "name": printable(shown.name),
             "sources": [printable(path) for path in islice(self.contents.sources(key, False), 1)],
             "warnings": [printable(text) for text in islice(self.contents.warnings, WARNINGS)],
-            "npy": npy if self.contents.node(npy) is not None else None,
+            "npy": shown.file,
             "count": len(face.arrays),
             "arrays": [
                 described(path, array, path == face.main)
@@ -102,24 +103,24 @@ class Listing:
         self.contents.version(key)
         return asdict(recipe)
 
-    def face(self, key: str) -> ZarrFace:
-        """Return the zarr face that a key is the path of.
+    def face(self, key: str) -> Face:
+        """Return the face with arrays that a key is the path of.
 
         Raises:
             RefusedError: there is none.
         """
         resolved = self.contents.resolve(key, opening=True)
-        if resolved is None or resolved.key or not isinstance(resolved.face, ZarrFace):
+        if resolved is None or resolved.key or not resolved.face.arrays:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         return resolved.face
 
-    def found(self, key: str) -> tuple[ZarrFace, str, ArrayReader]:
+    def found(self, key: str) -> tuple[Face, str, ArrayReader]:
         """Return the array that a key is the path of, with its set and its path there.
 
         Raises:
             RefusedError: there is none.
         """
         resolved = self.contents.resolve(key, opening=True)
-        if resolved is None or not isinstance(resolved.face, ZarrFace) or resolved.key not in resolved.face.arrays:
+        if resolved is None or resolved.key not in resolved.face.arrays:
             raise RefusedError(404, f"no array is called {printable(key[:200])}")
         return resolved.face, resolved.key, resolved.face.arrays[resolved.key]

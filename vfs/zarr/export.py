@@ -20,7 +20,7 @@ from typing import Any
 
 from vfs.errors import OptionError, VfsError
 from vfs.formats import formats
-from vfs.hierarchy.faces import Hierarchy
+from vfs.hierarchy.data_set import Hierarchy
 
 BATCH = 8 << 20
 """Bytes written at once, in whole chunks.

@@ -1,0 +1,140 @@
+"""Makes the faces of a data set.
+
+A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-only views of the same arrays::
+
+    NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
+    NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
+    NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+from vfs.engine.array import ArrayReader
+from vfs.hierarchy.absence import FOLDER_ENDING
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node, ZarrFace
+from vfs.hierarchy.npy_face import NpyFace
+from vfs.hierarchy.url_names import url_paths
+from vfs.model.naming import check_paths, first_free
+from vfs.model.stored import Files
+
+FILE_ENDING = ".npy"
+"""Ending of the name of each face that is a file; of the main array's, all that follows the name of the set."""
+
+
+class FaceKind(NamedTuple):
+    """A face that a data set has.
+
+    Attributes:
+        ending: ending of its name.
+        zarr_format: 3 or 2; None for a file.
+        root: its root node.
+        make: makes it.
+    """
+
+    ending: str
+    zarr_format: int | None
+    root: Node
+    make: Callable[[], Face]
+
+
+class Hierarchy:
+    """A data set as it is shown: its name, its arrays, and its faces.
+
+    Args:
+        name: name of the data set.
+        arrays: path -> array.
+        attrs: attributes of the root group.
+        main: path of the main array, see `vfs.model.stored.main_of`.
+        stands_in: True if the real main array is absent and `main` is only the best of the
+            others. Then no .npy file has the name of the data set.
+
+    Raises:
+        FormatError: an array cannot have its path, see `vfs.model.naming`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        arrays: Mapping[str, ArrayReader],
+        attrs: Mapping[str, Any],
+        main: str,
+        stands_in: bool = False,
+    ) -> None:
+        check_paths(arrays.keys())
+        self.name = name
+        self.arrays = arrays
+        self.attrs = attrs
+        self.main = main
+        self.stands_in = stands_in
+
+    @property
+    def files(self) -> Iterator[str]:
+        """Paths of the files of its arrays; some of them may come several times."""
+        return chain.from_iterable(array.dataset.files.paths for array in self.arrays.values())
+
+    @cached_property
+    def file_sets(self) -> list[Files]:
+        """The `Files` of its arrays, each one once."""
+        return list({id(array.dataset.files): array.dataset.files for array in self.arrays.values()}.values())
+
+    @cached_property
+    def time(self) -> int:
+        """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
+        return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
+
+    def for_urls(self) -> Hierarchy:
+        """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""
+        shown = url_paths(self.arrays)
+        arrays = {shown[path]: array for path, array in self.arrays.items()}
+        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in)
+
+    def zarr(self, zarr_format: int = 3) -> ZarrFace:
+        """Return the face that shows a zarr hierarchy.
+
+        Raises:
+            OptionError: `zarr_format` is not 3 or 2.
+        """
+        return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
+
+    def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
+        """Return the faces that the set has, the main one first.
+
+        Args:
+            zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        """
+        zarr = [
+            FaceKind(ending, version, GROUP, partial(self.zarr, version))
+            for ending, version in ((FOLDER_ENDING, 3), (f".v2{FOLDER_ENDING}", 2))
+            if zarr_format in (None, version)
+        ]
+        return zarr + [
+            FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
+        ]
+
+    def faces(self, zarr_format: int | None = None) -> dict[str, Face]:
+        """Return the faces of `face_kinds`, by the endings of their names.
+
+        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
+        ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
+        """
+        return {kind.ending: kind.make() for kind in self.face_kinds(zarr_format)}
+
+    def _files(self) -> dict[str, NpyFace]:
+        found: dict[str, NpyFace] = {}
+        for path, array in self.arrays.items():
+            if path == self.main and not self.stands_in:
+                found[FILE_ENDING] = NpyFace(array)
+            elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
+                name = f".{path.replace('/', '.')}"
+                found[f"{first_free(name, lambda name: f'{name}.npy' in found)}{FILE_ENDING}"] = NpyFace(array)
+        return found
+
+
+def _same(face: Face) -> Face:
+    return face
