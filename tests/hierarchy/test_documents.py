@@ -13,7 +13,7 @@ import zarr
 
 from tests.hierarchy.support import FORMATS, array_of, tree_of
 from tests.model.strategies import DTYPES, some
-from vfs.hierarchy.documents import plain_json
+from vfs.hierarchy.documents import plain_json, v2, v3
 from vfs.zarr.export import export
 
 
@@ -48,6 +48,18 @@ def test_fill_values(dtype: str, fill: Any, written: Any) -> None:
     assert document["fill_value"] == written
     found = zarr.core.metadata.v3.ArrayV3Metadata.from_dict(document).fill_value
     np.testing.assert_array_equal(found, np.array(fill, dtype))
+
+
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("write", [v3, v2])
+def test_groups_have_their_own_attributes(write: Any, consolidated: bool, tmp_path: Path) -> None:
+    attrs: dict[str, dict[str, Any]] = {"": {"n": 0}, "a": {}, "a/b": {"n": np.int64(2)}}
+    for key, document in write({"a/b/c": array_of(np.zeros((2, 3)))}, attrs).items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(document)
+    root = zarr.open_group(tmp_path, mode="r", use_consolidated=consolidated)
+    assert {path: dict(root[path].attrs if path else root.attrs) for path in attrs} == attrs
+    assert root["a/b/c"].shape == (2, 3)
 
 
 def test_metadata_that_json_cannot_hold() -> None:

@@ -11,7 +11,7 @@ import base64
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -113,19 +113,18 @@ def _array_v2(array: ArrayReader) -> dict[str, Any]:
     }
 
 
-def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+def v3(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
     """Write the documents of a hierarchy in zarr format 3.
 
     Args:
         arrays: path -> array.
-        groups: paths of the groups; "" is the root.
-        attrs: attributes of the root.
+        groups: path -> attributes, of all groups; "" is the root.
 
     Returns: key -> document; the root's comes first, the others are in order of their keys.
     """
 
     def group(path: str) -> dict[str, Any]:
-        return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(attrs) if not path else {}}
+        return {"zarr_format": 3, "node_type": "group", "attributes": plain_json(groups[path])}
 
     nodes = {path: group(path) for path in groups if path} | {path: _array_v3(array) for path, array in arrays.items()}
     consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
@@ -135,16 +134,17 @@ def v3(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[
     }
 
 
-def v2(arrays: Mapping[str, ArrayReader], groups: Sequence[str], attrs: Mapping[str, Any]) -> dict[str, bytes]:
+def v2(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
     """Do what `v3` does, for zarr format 2."""
     docs: dict[str, dict[str, Any]] = {}
-    for path in groups:
+    for path, attrs in groups.items():
         docs[f"{path}/.zgroup".lstrip("/")] = {"zarr_format": 2}
-    docs[".zattrs"] = plain_json(attrs)
+        if attrs or not path:  # zarr reads groups without this document as groups without attributes
+            docs[f"{path}/.zattrs".lstrip("/")] = plain_json(attrs)
     for path, array in sorted(arrays.items()):
         docs[f"{path}/.zarray"] = _array_v2(array)
-        attrs = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims)})
-        docs[f"{path}/.zattrs"] = {**attrs, **_conventions(array, 2)}
+        own = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims)})
+        docs[f"{path}/.zattrs"] = {**own, **_conventions(array, 2)}
     docs = dict(sorted(docs.items()))  # zarr loses siblings that are not next to each other
     written = {key: _document(value) for key, value in docs.items()}
     return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written

@@ -147,7 +147,9 @@ class ZarrFace:
         for path in self.arrays:
             parts = path.split("/")
             groups.update("/".join(parts[:n]) for n in range(1, len(parts)))
-        self.documents = (v3 if zarr_format == 3 else v2)(self.arrays, sorted(groups), attrs)
+        self.documents = (v3 if zarr_format == 3 else v2)(
+            self.arrays, {group: {} if group else attrs for group in sorted(groups)}
+        )
         self._folders: dict[str, dict[str, None]] = {group: {} for group in groups}  # names in every folder, in order
         for path in self.arrays:
             self._folders[path] = {}
