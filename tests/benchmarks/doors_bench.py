@@ -27,14 +27,12 @@ class Door(NamedTuple):
         name: as the table has it.
         imports: what imports the tool.
         frame: gives the first frame of the set of the file `path`.
-        module: the file of vfs that the tool goes through; "" for none.
         own: gives that frame by the tool's own reader; "" where it has none. `kind` is "mib" or "blo".
     """
 
     name: str
     imports: str
     frame: str
-    module: str = ""
     own: str = ""
 
 
@@ -42,41 +40,35 @@ _PICK = "context.run(context.create_pick_analysis(dataset=context.load({}), x=0,
 _SCAN = "**({{'{}': (16, 16)}} if kind == 'mib' else {{}})"  # of a single .mib file, which does not say its shape
 _DIRECT = Door("vfs.open", "import vfs", "vfs.open(path)[0, 0]")
 _DOORS = (
-    Door("dask, a.dask()", "import dask.array, vfs", "vfs.open(path).dask()[0, 0].compute()", "dask"),
+    Door("dask, a.dask()", "import dask.array, vfs", "vfs.open(path).dask()[0, 0].compute()"),
     Door(
         "xarray, engine='vfs'",
         "import xarray",
         "xarray.open_dataset(path, engine='vfs')['data'][0, 0].values",
-        "xarray",
     ),
-    Door("zarr, vfs://", "import zarr, fsspec", "zarr.open('vfs://' + path, mode='r')['data'][0, 0]", "fsspec"),
+    Door("zarr, vfs://", "import zarr, fsspec", "zarr.open('vfs://' + path, mode='r')['data'][0, 0]"),
     Door(
         "napari's reader",
         "import napari, npe2, numpy",
         "(npe2.PluginManager.instance().discover(), numpy.asarray(npe2.read([path], stack=False)[0][0][0, 0]))[1]",
-        "napari",
     ),
     Door(
         "HyperSpy, vfs.rsciio",
         "import hyperspy.api as hs, vfs",
         "hs.load(path, file_format=vfs.rsciio, lazy=True).inav[0, 0].data.compute()",
-        "rsciio",
         f"hs.load(path, lazy=True, {_SCAN.format('navigation_shape')}).inav[0, 0].data.compute()",
     ),
     Door(
         "LiberTEM, a.dask()",
         "import libertem.api, vfs; context = libertem.api.Context.make_with('inline')",
         _PICK.format("'dask', vfs.open(path).dask(), sig_dims=2"),
-        "dask",
         _PICK.format(f"kind, path=path, {_SCAN.format('nav_shape')}"),
     ),
 )
 _PROCESS = """
-import importlib.util, json, sys, time, warnings
+import json, sys, time, warnings
 warnings.simplefilter("ignore")
-path, kind, imports, frame, module = sys.argv[1:]
-if module and not importlib.util.find_spec(f"vfs.integrations.{module}"):
-    raise SystemExit(print(json.dumps([f"there is no vfs.integrations.{module}", None])))
+path, kind, imports, frame = sys.argv[1:]
 began = time.perf_counter()
 try:
     exec(imports)
@@ -128,9 +120,9 @@ def _took(door: Door, kind: str, path: Path) -> tuple[float, float]:
     """Seconds of a process from import to (the end of it, the first frame).
 
     Raises:
-        LookupError: there is no such door here; it says why.
+        LookupError: its tool is not installed; it says which.
     """
-    command = [sys.executable, "-c", _PROCESS, str(path), kind, door.imports, door.frame, door.module]
+    command = [sys.executable, "-c", _PROCESS, str(path), kind, door.imports, door.frame]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{door.name}: {done.stderr}"
     imported, ended = json.loads(done.stdout.splitlines()[-1])

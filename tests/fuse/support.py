@@ -116,7 +116,7 @@ def damage(path: Path, fault: str) -> Callable[[], None]:
 def server_of(mount: Mount) -> subprocess.Popen[bytes]:
     found = mount._end.peek()
     assert found
-    process: subprocess.Popen[bytes] = found[2][1]
+    process: subprocess.Popen[bytes] = found[2][0]
     return process
 
 

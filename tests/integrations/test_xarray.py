@@ -475,7 +475,7 @@ def test_arrays_give_data_arrays(tmp_path: Path) -> None:
 def test_without_xarray_the_error_names_the_extra(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = vfs.open(scan)
     monkeypatch.setitem(sys.modules, "xarray", None)
-    monkeypatch.delitem(sys.modules, "vfs.integrations.xarray")
+    monkeypatch.delitem(sys.modules, "vfs.api.as_xarray")
     for made in (array.xarray, array.group.xarray):
         with pytest.raises(vfs.DependencyError, match=r"pip install 'vfs\[xarray\]'"):
             made()

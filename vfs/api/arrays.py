@@ -233,7 +233,7 @@ class VirtualArray:
             DependencyError: xarray is not installed.
             SourceError: the positions along an uneven axis cannot be read.
         """
-        from vfs.integrations.xarray import data_array
+        from vfs.api.as_xarray import data_array
 
         return data_array(self)
 
@@ -251,7 +251,7 @@ class VirtualArray:
             DependencyError: dask is not installed.
             OptionError: `block` does not fit.
         """
-        from vfs.integrations.dask import in_blocks
+        from vfs.api.as_dask import in_blocks
 
         return in_blocks(self._reader, self._again[0], block)
 
@@ -419,7 +419,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
             DependencyError: xarray is not installed.
             SourceError: the positions along an uneven axis cannot be read.
         """
-        from vfs.integrations.xarray import data_tree
+        from vfs.api.as_xarray import data_tree
 
         return data_tree(self)
 
@@ -435,8 +435,11 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         return _group_again, (self._opened.opening,)
 
 
-def _opened_again(opening: Opening) -> OpenedSet:
-    """Open a set again; in a dask worker once for all tasks, whose pickles come and go, unless headers may change."""
+def opened_again(opening: Opening) -> OpenedSet:
+    """Open a set again; in a dask worker once for all tasks, whose pickles come and go, unless headers may change.
+
+    Raises: what `Opening.open` raises.
+    """
     if opening.options.accept_changes or not in_dask_worker():
         return opening.open()
     again: OpenedSet = OPEN.opened(opening.packed())
@@ -444,12 +447,12 @@ def _opened_again(opening: Opening) -> OpenedSet:
 
 
 def _group_again(opening: Opening) -> VirtualGroup:
-    return VirtualGroup(_opened_again(opening))
+    return VirtualGroup(opened_again(opening))
 
 
 def _store_again(opening: Opening, zarr_format: int) -> Store:
     from vfs.zarr.store import Store
 
     return Store(
-        lambda: _opened_again(opening).tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name
+        lambda: opened_again(opening).tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name
     )

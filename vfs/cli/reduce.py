@@ -13,12 +13,12 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError
 from vfs.hierarchy.documents import plain_json
+from vfs.outputs import check_target, whole
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.reduce.spelling import attributes
-from vfs.zarr.export import check_target, whole
 from vfs.zarr.results import write_results
 
 TIFF = (".tif", ".tiff")

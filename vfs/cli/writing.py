@@ -34,7 +34,8 @@ def export(
     """
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.zarr.export import check_store_name, check_target
+    from vfs.outputs import check_target
+    from vfs.zarr.export import check_store_name
     from vfs.zarr.export import export as write
 
     check_store_name(target)

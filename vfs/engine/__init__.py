@@ -1,1 +1,1 @@
-"""Turns a region of an array into its elements: reader, array, chunking, corrections, cache."""
+"""Turns a region of an array into its elements: reader, array, computed blocks, chunking, corrections, cache."""

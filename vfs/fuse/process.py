@@ -5,32 +5,31 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import weakref
 from collections.abc import Callable
-from types import TracebackType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vfs.errors import MountError, printable
 from vfs.fuse.points import KIND, dead, detach, mounted, prepare
-from vfs.serving.process import Plan, end, set_free, start
+from vfs.serving.process import Plan, ServerProcess, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
 
 
-class Mount:
+class Mount(ServerProcess):
     """A mount that another process serves.
 
-    It lasts until `close`, the end of a `with` block, or the end of this process. It can be used as
-    a path: `os.path.join(mount, "scan.npy")`.
+    It lasts until `close`, the end of a `with` block, or the end of this process. Reading files that are still open
+    there fails from then on. It can be used as a path: `os.path.join(mount, "scan.npy")`.
 
     Attributes:
         path: the mount point, absolute and without symbolic links.
     """
 
     def __init__(self, path: str, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(path, process, partial(_end, path))
         self.path = path
-        self._end = weakref.finalize(self, _end, path, process, os.getpid())  # also at the end of this process
 
     @classmethod
     def start(
@@ -54,28 +53,10 @@ class Mount:
         """
         return cls(*_started(make_folder, mountpoint, False, log_level, how))
 
-    def close(self) -> None:
-        """Unmount, and wait for the server to end.
-
-        Reading files that are still open there fails from then on. Further calls do nothing.
-        """
-        self._end()
-
-    unmount = close
+    unmount = ServerProcess.close
 
     def __fspath__(self) -> str:
         return self.path
-
-    def __repr__(self) -> str:
-        return f"<vfs.Mount {printable(self.path)}{'' if self._end.alive else ', closed'}>"
-
-    def __enter__(self) -> Mount:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def start_in_background(
@@ -117,7 +98,7 @@ def _started(
     try:
         _check(path)
     except BaseException:
-        _end(path, process, os.getpid())
+        _end(path, process)
         raise
     return path, process
 
@@ -139,9 +120,8 @@ def _check(path: str) -> None:
         ) from None
 
 
-def _end(path: str, process: subprocess.Popen[bytes], owner: int) -> None:
-    if os.getpid() != owner:  # a forked child ends; the mount belongs to its parent
-        return
+def _end(path: str, process: subprocess.Popen[bytes]) -> None:
+    """End the server of a mount. A mount point that a killed server left behind is freed."""
     try:
         end(process)
     finally:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import weakref
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vfs.serving.process import Plan, end, set_free, start
+from vfs.serving.process import Plan, ServerProcess, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
 
 
-class Server:
+class Server(ServerProcess):
     """An HTTP server that another process runs.
 
     It lasts until `close`, the end of a `with` block, or the end of this process.
@@ -27,9 +24,9 @@ class Server:
     """
 
     def __init__(self, url: str, address: str, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(address, process, end)
         self.url = url
         self.address = address
-        self._end = weakref.finalize(self, _end, process, os.getpid())  # also at the end of this process
 
     @classmethod
     def start(cls, make: Callable[[], Contents], *, log_level: str = "warning", **how: Any) -> Server:
@@ -51,21 +48,6 @@ class Server:
         """The token in the path of every URL; "" for none."""
         return urlsplit(self.url).path.removeprefix("/t/").strip("/")
 
-    def close(self) -> None:
-        """End the server, and wait until it has ended. Further calls do nothing."""
-        self._end()
-
-    def __repr__(self) -> str:
-        return f"<vfs.Server {self.address}{'' if self._end.alive else ', closed'}>"
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def start_in_background(
     make: Callable[[], Contents], *, say: Callable[[str, str], None], log_level: str = "info", **how: Any
@@ -86,8 +68,3 @@ def start_in_background(
 
 def _name(how: dict[str, Any]) -> str:
     return f"{how.get('host', '127.0.0.1')}, port {how.get('port') or 'any'}"
-
-
-def _end(process: subprocess.Popen[bytes], owner: int) -> None:
-    if os.getpid() == owner:  # else a forked child ends; the server belongs to its parent
-        end(process)

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from fsspec.asyn import AsyncFileSystem
 
-from vfs.api.arrays import _group_again
+from vfs.api.arrays import opened_again
 from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
@@ -144,7 +144,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
             if opening is None:
                 opened = warned(open_set(path, self._options, self._format_options, self._cache, convert=_converted))
             else:
-                opened = _group_again(opening)._opened
+                opened = opened_again(opening)
         except MissingSourceError as error:
             raise _unreadable(error) from None
         self._openings[path] = opened.opening

@@ -1,8 +1,7 @@
 """Derived arrays: results that are computed when they are read.
 
-A derived array is an array like any other: its blocks decode only as a whole, and to decode one is
-to reduce the frames that it is of. So whatever shows, caches, converts or copies arrays takes it
-without knowing.
+A derived array is an array like any other, of `vfs.engine.computed.ComputedBlocks`: to make a block is
+to reduce the frames that it is of.
 
 A block of a result for each position covers whole rows of the scan, and about `FRAMES` bytes of
 frames. Whoever reads it has all such results of these frames made in one pass, which the cache
@@ -13,8 +12,7 @@ Passes that several readers wait for at the same time run once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,11 +21,12 @@ import numpy as np
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
+from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
-from vfs.model.layout import BlockLayout
 from vfs.model.naming import DERIVED
 from vfs.model.options import shown
-from vfs.model.stored import Files, StoredArray
+from vfs.model.region import Region
+from vfs.model.stored import StoredArray
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
@@ -125,14 +124,14 @@ class _Source:
         shape, block = lead + extra, (self.rows if lead else ()) + extra
         if one.dtype.kind not in "biufc":
             raise OptionError(f"derive: {name} is {one.dtype}: expected numbers")
-        layout = _blocks(shape, block)
+        blocks = ComputedBlocks(shape, block, one.dtype, partial(self._block, name))
         known = {dim: self.array.calibration[dim] for dim in dims if dim in self.array.calibration}
         attrs = spelling.attributes(reduction, one.kind, source.path, known | dict(one.calibration))
         dataset = StoredArray(
             f"{DERIVED}/{name}",
             source.files,
-            layout,
-            _Reduced(self, name, one.dtype),
+            blocks.layout(),
+            blocks,
             shape,
             dims,
             len(lead),
@@ -142,11 +141,9 @@ class _Source:
             companion=True,
             computed=True,
         )
-        return ArrayReader(
-            dataset, _NoBytes(source.files), chunks=tuple(block) if block else "auto", cache=self.array.cache
-        )
+        return blocks.reader(dataset, self.array.cache)
 
-    def block(self, name: str, number: int, shape: tuple[int, ...]) -> np.ndarray:
+    def _block(self, name: str, region: Region) -> np.ndarray:
         """Return a block of a result.
 
         Raises:
@@ -156,21 +153,19 @@ class _Source:
         state = self.array.moved(0)
         if one.kind != "nav":
             packed = self.whole.get((self.token, state), partial(self._reduce, self.others, None))
-            return _unpacked(packed, {key: self.made[key].selected.nbytes for key in self.others}, name, one, shape)
-        first, count = self._positions(number)
+            sizes = {key: self.made[key].selected.nbytes for key in self.others}
+            return _unpacked(packed, sizes, name, one, region.shape)
+        first, count = self._positions(region)
         chosen = np.arange(first, first + count) if self.nav else None
-        packed = self.array.cache.get((self.token, state, number), partial(self._reduce, self.by_position, chosen))
+        packed = self.array.cache.get((self.token, state, first), partial(self._reduce, self.by_position, chosen))
         sizes = {key: self.made[key].selected[:1].nbytes * count for key in self.by_position}
-        return _unpacked(packed, sizes, name, one, shape)
+        return _unpacked(packed, sizes, name, one, region.shape)
 
-    def _positions(self, number: int) -> tuple[int, int]:
+    def _positions(self, region: Region) -> tuple[int, int]:
         """Find the positions of a block, which follow each other in the scan: the first one, and how many."""
-        counts = [-(-n // rows) for n, rows in zip(self.nav, self.rows, strict=True)]
-        first, count = 0, 1
-        for n, rows, k in zip(self.nav, self.rows, np.unravel_index(number, counts), strict=True):
-            first = first * n + int(k) * rows
-            count *= min(rows, n - int(k) * rows)
-        return first, count
+        n = len(self.nav)
+        first = np.ravel_multi_index(region.start[:n], self.nav) if n else 0
+        return int(first), math.prod(region.shape[:n])
 
     def _reduce(self, wanted: Reductions, chosen: np.ndarray | None) -> np.ndarray:
         """Make results in one pass. Returns uint8[bytes], one after the other.
@@ -182,40 +177,6 @@ class _Source:
         return np.concatenate(
             [np.ascontiguousarray(result.selected).reshape(-1).view(np.uint8) for result in results.values()]
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Reduced:
-    """Decodes blocks of a result, by making them: see `vfs.model.decode.BlockDecoder`."""
-
-    source: _Source
-    name: str
-    dtype: np.dtype
-    word_bytes: int = 0
-    decode_into: None = None
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        return self.source.block(self.name, block, shape)
-
-
-class _NoBytes:
-    """The backend of what is in no file: there are no bytes to read. See `vfs.backends.Backend`."""
-
-    copies, in_place, margin, window = True, False, 0, 1
-
-    def __init__(self, files: Files) -> None:
-        self.files = files  # those of the array that is reduced
-
-    def span(
-        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
-    ) -> np.ndarray:
-        return scratch[:0]
-
-    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
-        return None
-
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
-        return False
 
 
 def _rows(nav: tuple[int, ...], frame: int) -> tuple[int, ...]:
@@ -232,15 +193,6 @@ def _rows(nav: tuple[int, ...], frame: int) -> tuple[int, ...]:
             break
         room = max(1, room // made[axis])
     return tuple(made)
-
-
-def _blocks(shape: tuple[int, ...], block: tuple[int, ...]) -> BlockLayout:
-    """Lay out the blocks of an array, which are numbered in C order and have no bytes."""
-    counts = [-(-n // b) for n, b in zip(shape, block, strict=True)]
-    origins = np.indices(counts).reshape(len(shape), math.prod(counts)).T * np.array(block, np.int64)
-    shapes = np.minimum(np.array(block, np.int64), np.array(shape, np.int64) - origins)
-    none = np.zeros(len(origins), np.int64)
-    return BlockLayout.of(shape, origins, shapes, none, none, none, whole=True)
 
 
 def _unpacked(

@@ -12,9 +12,11 @@ import pickle
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from vfs.errors import ServeError, printable
 
@@ -36,6 +38,44 @@ class Plan(NamedTuple):
     background: bool
     log_level: str
     how: dict[str, Any]
+
+
+class ServerProcess:
+    """A server that another process runs, for whoever started it.
+
+    It lasts until `close`, the end of a `with` block, or the end of this process.
+
+    Args:
+        name: the mount point or address, for `repr`.
+        process: what `start` returned.
+        end: ends it, and waits until it has ended.
+    """
+
+    def __init__(
+        self, name: str, process: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[bytes]], None]
+    ) -> None:
+        self._name = name
+        self._end = weakref.finalize(self, _end_own, process, end, os.getpid())  # also at the end of this process
+
+    def close(self) -> None:
+        """End the server, and wait until it has ended. Further calls do nothing."""
+        self._end()
+
+    def __repr__(self) -> str:
+        return f"<vfs.{type(self).__name__} {printable(self._name)}{'' if self._end.alive else ', closed'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _end_own(process: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[bytes]], None], owner: int) -> None:
+    if os.getpid() == owner:  # else a forked child ends; the server belongs to its parent
+        end(process)
 
 
 def start(

@@ -10,17 +10,15 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
-from shlex import quote
 from typing import Any
 
-from vfs.errors import OptionError, VfsError
+from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.data_set import Hierarchy
+from vfs.outputs import whole
 
 BATCH = 8 << 20
 """Bytes written at once, in whole chunks.
@@ -81,49 +79,6 @@ def check_store_name(target: str | os.PathLike[str]) -> None:
 
 _OTHER_ENDINGS = (".nc", ".npz", ".png", ".jpg", ".jpeg", ".csv", ".txt", ".json", ".zip", ".tar", ".gz", ".bz2")
 """Endings of files that vfs does not read as data sets, and that people may want."""
-
-
-@contextmanager
-def whole(target: str | os.PathLike[str]) -> Iterator[str]:
-    """Have a file or folder appear only when it is complete.
-
-    Yields: the name that it is written under, beside its own; it is renamed at the end. Whatever
-        fails, nothing is left behind.
-
-    Raises:
-        OptionError: it cannot be written, or see `check_target`.
-    """
-    target = check_target(target)
-    partial = f"{target}.{os.getpid()}.part"
-    try:
-        yield partial
-        check_target(target)  # for what came meanwhile: a file would be replaced
-        os.rename(partial, target)
-    except BaseException as error:
-        if os.path.isdir(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-        elif os.path.lexists(partial):
-            os.unlink(partial)
-        if isinstance(error, OSError) and not isinstance(error, VfsError):
-            raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
-        raise
-
-
-def check_target(target: str | os.PathLike[str]) -> str:
-    """Check that a file or folder can be made, and return its absolute path.
-
-    Raises:
-        OptionError: it exists already, or the folder above it does not.
-    """
-    target = os.path.abspath(target)
-    if os.path.lexists(target):
-        raise OptionError(f"{target}: exists already; remove it, or give another name")
-    if not os.path.isdir(os.path.dirname(target)):
-        raise OptionError(
-            f"{target}: there is no folder {os.path.dirname(target)}; make it first: mkdir -p"
-            f" {quote(os.path.dirname(target))}"
-        )
-    return target
 
 
 def _write(

@@ -1,16 +1,18 @@
-"""Reads elements when xarray needs them, for the door `vfs.integrations.xarray`."""
+"""Reads elements when xarray needs them, for `vfs.api.as_xarray`."""
 
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from vfs.api.arrays import VirtualArray
 from vfs.errors import RegionError
+
+if TYPE_CHECKING:
+    from vfs.api.arrays import VirtualArray
 
 
 class LazyArray(BackendArray):

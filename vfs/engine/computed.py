@@ -1,0 +1,90 @@
+"""Arrays whose blocks a function makes when they are read, where others have bytes of files.
+
+Such an array is an array like any other: its blocks decode only as a whole, and to decode one is to call the
+function. So whatever shows, caches, converts or copies arrays takes it without knowing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.model.layout import BlockLayout
+from vfs.model.region import Region
+from vfs.model.stored import Files, StoredArray
+
+
+@dataclass(frozen=True, eq=False)
+class ComputedBlocks:
+    """Blocks of equal shape that cover an array, numbered in C order. Those at its far edges are cut off.
+
+    A `StoredArray` of them has `layout()` as its layout and this as its decoder: see `vfs.model.decode.BlockDecoder`.
+
+    Attributes:
+        shape: elements of the array per axis.
+        block: elements of a block per axis, at least 1.
+        dtype: of the elements.
+        make: makes the elements of a block, dtype[shape of the region], which it must not change later. It is called
+            by many threads, once for each block that the cache does not have. What it raises reaches the reader.
+    """
+
+    shape: tuple[int, ...]
+    block: tuple[int, ...]
+    dtype: np.dtype
+    make: Callable[[Region], np.ndarray]
+
+    word_bytes: ClassVar[int] = 0
+    decode_into: ClassVar[None] = None
+
+    @property
+    def _counts(self) -> tuple[int, ...]:
+        """Number of blocks along each axis."""
+        return tuple(-(-n // b) for n, b in zip(self.shape, self.block, strict=True))
+
+    def layout(self) -> BlockLayout:
+        """Lay out the blocks, which have no bytes."""
+        counts, block = self._counts, np.array(self.block, np.int64)
+        origins = np.indices(counts).reshape(len(counts), math.prod(counts)).T * block
+        shapes = np.minimum(block, np.array(self.shape, np.int64) - origins)
+        none = np.zeros(len(origins), np.int64)
+        return BlockLayout.of(self.shape, origins, shapes, none, none, none, whole=True)
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Make a block. `data` is empty."""
+        start = [int(k) * b for k, b in zip(np.unravel_index(block, self._counts), self.block, strict=True)]
+        return self.make(Region.box(start, [a + n for a, n in zip(start, shape, strict=True)]))
+
+    def reader(self, dataset: StoredArray, cache: ChunkCache) -> ArrayReader:
+        """Make what reads an array of these blocks. Its chunks are the blocks.
+
+        Args:
+            dataset: the array; its files are those that the blocks are made of.
+            cache: keeps blocks.
+        """
+        return ArrayReader(dataset, _NoBytes(dataset.files), chunks=self.block or "auto", cache=cache)
+
+
+class _NoBytes:
+    """The backend of what is in no file: there are no bytes to read. See `vfs.backends.Backend`."""
+
+    copies, in_place, margin, window = True, False, 0, 1
+
+    def __init__(self, files: Files) -> None:
+        self.files = files  # those that blocks are made of
+
+    def span(
+        self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
+    ) -> np.ndarray:
+        return scratch[:0]
+
+    def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
+        return None
+
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+        return False
