@@ -82,6 +82,30 @@ def test_emd(tmp_path: Path, first: int) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("units", "nav"),
+    [
+        (("[n_m]", "[n_m]", "[mrad]"), 2),
+        (("nm", "um", "eV"), 2),
+        (("nm", "nm", "nm", "1/nm"), 3),
+        (("eV", "nm", "nm"), 1),
+        (("nm", "nm", "1/nm", "1/nm"), 2),
+        (("nm", "nm", "[]"), 1),
+        (("nm", "nm"), 0),
+    ],
+)
+def test_a_scan_of_curves_is_told_by_units(tmp_path: Path, units: tuple[str, ...], nav: int) -> None:
+    path = tmp_path / "set.emd"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("data/cube")
+        group.attrs["emd_group_type"] = 1
+        group["data"] = np.zeros([2 + k for k in range(len(units))])
+        for k, unit in enumerate(units):
+            group[f"dim{k}"] = np.arange(2.0 + k)
+            group[f"dim{k}"].attrs.update({"name": f"axis_{k}", "units": unit})
+    assert shown(path, "data/cube/data")[1] == nav
+
+
 def test_velox(tmp_path: Path) -> None:
     path = tmp_path / "set.emd"
     said = {

@@ -4,6 +4,7 @@ Direct Electron's files and halves.
 
 from __future__ import annotations
 
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tests.formats.frame_checks import (
 from tests.formats.seq_sets import write_camera, write_config, write_halves, write_reference
 from vfs.cli import app
 from vfs.engine.array import ArrayReader
+from vfs.formats.seq.halves import other_half
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
 from vfs.testing.inside import reader_of
@@ -221,11 +223,37 @@ def test_halves(tmp_path: Path) -> None:
     same(group["timestamp_milliseconds"][...], np.repeat(np.arange(2, dtype="u2"), 3))
     same(group["dark"][...], np.ones((4, 5), "f4"))
     assert group.main.attrs["calibration"]["frame"]["scale"] == 1 / 2000
-    assert vfs.open(paths[0]).shape == (2, 6, 5)
-    assert vfs.open(paths[1]).shape == (3, 6, 5)
-    assert vfs.open(paths[0]).attrs["calibration"]["frame"]["scale"] == 1 / 400
+    assert vfs.open(paths[0], plain=True).shape == (2, 6, 5)
+    assert vfs.open(paths[1], plain=True).shape == (3, 6, 5)
+    assert vfs.open(paths[0], plain=True).attrs["calibration"]["frame"]["scale"] == 1 / 400
     refuses(paths, "segment=4", segment=4, kind=vfs.OptionError)
     refuses([*paths, paths[0]], "_Top_", segment=3, kind=vfs.OptionError)
+
+
+@pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")
+def test_a_half_stands_for_both(tmp_path: Path) -> None:
+    """Records of half frames are nothing that a camera's program shows."""
+    twin = frames_of((6, 4, 5), "u2")
+    upper, lower = write_halves(tmp_path, twin, 3)
+    for path in (upper, lower):
+        same(vfs.open(path, segment=3)[...], twin)
+    for name in ("test_Top_14-13-59.seq", "test_Top_09-13-42.780.seq", "other_Top_14-13-42.780.seq"):
+        shutil.copy(upper, tmp_path / name)  # of no time, another run, another set
+    same(vfs.open(lower, segment=3)[...], twin)
+    with pytest.warns(vfs.IncompleteWarning, match="half frames .top., and is shown as it is stored; .*_Bottom_"):
+        assert vfs.open(tmp_path / "test_Top_09-13-42.780.seq").shape == (2, 6, 5)
+    shutil.copy(upper, tmp_path / "test_Top_14-13-43.001.seq")
+    with pytest.warns(vfs.IncompleteWarning, match="half frames .bottom."):
+        assert vfs.open(lower, segment=3).shape == (3, 6, 5)
+
+
+def test_halves_around_midnight_belong_together(tmp_path: Path) -> None:
+    paths = write_halves(tmp_path, frames_of((6, 4, 5), "u2"), 3)
+    upper = paths[0].rename(tmp_path / "test_Top_23-59-59.990.seq")
+    lower = paths[1].rename(tmp_path / "test_Bottom_00-00-00.031.seq")
+    assert other_half(str(upper)) == str(lower)
+    assert other_half(str(lower)) == str(upper)
+    assert other_half(str(tmp_path / "scan.seq")) is None
 
 
 @pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")
@@ -248,7 +276,7 @@ def test_real_files(oracle: dict[str, Any], name: str) -> None:
     arrays = entry["arrays"]
     for file in files:
         said = arrays[Path(file).name]
-        group = vfs.open_group(SHARED / file)
+        group = vfs.open_group(SHARED / file, plain=True)
         assert same_values(group["data"][...], said)
         stamps = [group[f"timestamp_{unit}"][:3].tolist() for unit in ("seconds", "milliseconds", "microseconds")]
         assert [list(stamp) for stamp in zip(*stamps, strict=True)] == said["header"]["timestamps"]

@@ -324,6 +324,21 @@ def test_directories_in_any_form(tmp_path: Path) -> None:
 # series
 
 
+@pytest.mark.parametrize("tagged", [(False, True), (True, False), (True, True), (False, False)])
+def test_a_preview_before_the_numbers_of_a_camera_is_not_the_main_array(
+    tmp_path: Path, tagged: tuple[bool, bool]
+) -> None:
+    """Olympus: pixels in colour with the scale bar burnt in, then the numbers, which have its tag."""
+    preview, numbers = frames_of((8, 9, 3), "u1"), frames_of((8, 9), "u2")
+    path = tmp_path / "set.tif"
+    with tifffile.TiffWriter(path) as writer:
+        for page, tag in zip((preview, numbers), tagged, strict=True):
+            tags = [(33560, 7, 8, b"SIS0\0\0\0\0", True)] * tag
+            how = "rgb" if page.ndim == 3 else "minisblack"
+            writer.write(page, photometric=how, metadata=None, extratags=tags)
+    same(vfs.open(path)[...], numbers if tagged == (False, True) else preview)
+
+
 @pytest.mark.parametrize(("order", "big"), [("<", False), (">", True)])
 @pytest.mark.parametrize(("kind", "mask"), [(1, False), (4, True), (9, False)])
 def test_a_thumbnail_label_or_mask_is_never_the_main_array(

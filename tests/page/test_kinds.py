@@ -192,6 +192,33 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
         page.close()
 
 
+@pytest.mark.parametrize(
+    ("unit", "scale", "want"), [("m", 1.23e-10, "nm"), ("angstrom", 3.0, "nm"), ("um", 0.5, "µm"), ("eV", 1e-10, "eV")]
+)
+def test_the_axis_of_a_line_has_the_unit_that_people_write(
+    browse: Browse, tmp_path: Path, unit: str, scale: float, want: str
+) -> None:
+    with h5py.File(tmp_path / "line.hspy", "w") as file:
+        file["Experiments/one/data"] = np.arange(100.0)
+        about = {"name": "place", "scale": scale, "offset": 0.0, "units": unit, "navigate": False}
+        file.create_group("Experiments/one/axis-0").attrs.update(about)
+    with vfs.serve(tmp_path / "line.hspy", port=0) as server:
+        page = browse(server.url)
+        page.page.add_init_script("""
+            window.written = [];
+            const write = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+                written.push(String(text));
+                return write.call(this, text, ...place);
+            };
+        """)
+        page.open()
+        page.wait("window.vfs && vfs.frame.status === 'exact' && written.length")
+        assert want in page.page.evaluate("() => written")
+        assert want == unit or unit not in page.page.evaluate("() => written")
+        page.close()
+
+
 def test_spectra_of_a_scan(browse: Browse, tmp_path: Path) -> None:
     spectra = RNG.integers(0, 99, (6, 8, 900), np.uint16)
     with h5py.File(tmp_path / "si.hspy", "w") as file:

@@ -45,7 +45,19 @@ def test_names_that_are_no_utf8_open(browse: Browse, url: str) -> None:
     page.screenshot("no-utf8")
 
 
-@pytest.mark.parametrize("place", ["set=../../x", "folder=..", "folder=a/../..", "set=a/./b.zarr", "set=%2E%2E/x"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "set=../../x",
+        "folder=..",
+        "folder=a/../..",
+        "set=a/./b.zarr",
+        "set=%2E%2E/x",
+        "set=//evil.example/x",
+        "folder=/",
+        "set=a//b.zarr",
+    ],
+)
 def test_no_address_leads_out(browse: Browse, url: str, place: str) -> None:
     page = browse(url)
     asked: list[str] = []

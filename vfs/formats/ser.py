@@ -41,7 +41,8 @@ from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, 
 from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims, scan_dims
+from vfs.model.units import spelled
 
 HEADER = np.dtype(
     [
@@ -213,13 +214,12 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     nav = series.nav
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
     known = dict(zip(dims, calibrations, strict=True))
+    scan = nav_dims(len(nav))
     if len(series.axes) == len(nav):
-        metres = ("m", "meters")
-        known |= {
-            dim: axis
-            for dim, axis in zip(nav_dims(len(nav)), series.axes, strict=True)
-            if axis["scale"] != 1 or axis["unit"] not in metres
-        }
+        spelt = [spelled(axis["unit"]) for axis in series.axes]
+        calibrated = [axis["scale"] != 1 or unit != "m" for axis, unit in zip(series.axes, spelt, strict=True)]
+        scan = scan_dims(spelt) if all(calibrated) else scan
+        known |= {dim: axis for dim, axis, said in zip(scan, series.axes, calibrated, strict=True) if said}
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
@@ -234,7 +234,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
         layout.arranged(nav),
         PlainDecoder(dtype),
         nav + sig,
-        nav_dims(len(nav)) + dims,
+        scan + dims,
         len(nav),
         attrs=attrs,
     )
@@ -248,7 +248,7 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
             times,
             PlainDecoder(np.dtype("<u4")),
             nav,
-            nav_dims(len(nav)),
+            scan,
             len(nav),
             conventions=units,
             companion=True,

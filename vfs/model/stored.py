@@ -25,6 +25,7 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
+from vfs.model.units import LENGTHS
 
 T = TypeVar("T")
 
@@ -144,6 +145,11 @@ def nav_dims(ndim: int) -> tuple[str, ...]:
     if ndim < 2:
         return ("frame",) * ndim
     return tuple(f"nav_{k}" for k in range(ndim - 3)) + ("t",) * (ndim > 2) + ("scan_y", "scan_x")
+
+
+def scan_dims(units: Sequence[str]) -> tuple[str, ...]:
+    """Return names of navigation axes with these units; a single one is a line of a scan if its unit is a length."""
+    return ("scan_x",) if len(units) == 1 and units[0] in LENGTHS else nav_dims(len(units))
 
 
 _MOST_BLANK = 1000

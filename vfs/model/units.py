@@ -56,6 +56,13 @@ _WORDS |= {"ev": "eV", "kev": "keV", "gev": "GeV"}  # "mev" may be meV or MeV
 KNOWN = frozenset(sign + unit for unit in {*_SYMBOLS.values(), *_WORDS.values()} for sign in ("", "1/"))
 """All units that have a spelling of their own."""
 
+LENGTHS = frozenset({"pm", "angstrom", "nm", "um", "mm", "m"})
+"""Units of scans and images."""
+ENERGIES = frozenset({"eV", "keV", "meV", "MeV"})
+"""Units of spectra."""
+DIFFRACTION = frozenset({f"1/{unit}" for unit in LENGTHS} | {"rad", "mrad", "urad", "deg"})
+"""Units of a detector that diffracted electrons or light fall on."""
+
 _BRACKETS = re.compile(r"\[([^][]*)\]|\(([^()]*)\)|<([^<>]*)>|\{([^{}]*)\}")
 _STEP = re.compile(r"(.+)(?:/| per )\s*(?:px|pix|pixel|channel|ch|step)", re.IGNORECASE)  # nm/pixel
 _OVER = re.compile(r"(?:1?\s*/|per |reciprocal |inverse )\s*(.+)", re.IGNORECASE)

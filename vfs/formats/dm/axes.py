@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 from vfs.formats.dm.images import DmImage
 from vfs.formats.gatan_tags import find
-from vfs.model.stored import nav_dims
-from vfs.model.units import spelled
-
-_ENERGY = frozenset({"eV", "keV", "meV", "MeV"})
-_LENGTH = frozenset({"pm", "angstrom", "nm", "um", "mm", "m"})
-_DETECTOR = frozenset({f"1/{unit}" for unit in _LENGTH} | {"rad", "mrad", "urad", "deg"})
+from vfs.model.stored import nav_dims, scan_dims
+from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
 
 class Axes(NamedTuple):
@@ -48,9 +44,9 @@ def axes_of(image: DmImage, signal_first: bool | None) -> Axes:
         return Axes(("x",), 1, False)
     maps = _stores_maps(image, units) if signal_first is None else signal_first
     if maps and nd > 2 and not image.coloured:
-        return Axes(("y", "x", *_scan(units[2:])), 2, True)
-    scanned = {*units[-2:]} <= _DETECTOR
-    return Axes((*(_scan(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
+        return Axes(("y", "x", *scan_dims(units[2:])), 2, True)
+    scanned = {*units[-2:]} <= DIFFRACTION
+    return Axes((*(scan_dims(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
 
 
 def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal_first: bool | None) -> Axes:
@@ -61,20 +57,15 @@ def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal
     """
     nd = len(units)
     if axis == nd - 1:
-        return Axes((*_scan(units[:-1]), name), 1, False)
+        return Axes((*scan_dims(units[:-1]), name), 1, False)
     if axis:
         scan = nav_dims(nd - 1)
         return Axes((*scan[:axis], name, *scan[axis:]), nd - axis, False)
     if nd == 3 and images and signal_first is None:
         return Axes((name, "y", "x"), 2, False)
     if signal_first is False:
-        return Axes((name, *_scan(units[1:])), nd - 1, False)
-    return Axes((name, *_scan(units[1:])), 1, True)
-
-
-def _scan(units: Sequence[str]) -> tuple[str, ...]:
-    """Name navigation axes; a single one is a line of a scan if its unit is a length."""
-    return ("scan_x",) if len(units) == 1 and units[0] in _LENGTH else nav_dims(len(units))
+        return Axes((name, *scan_dims(units[1:])), nd - 1, False)
+    return Axes((name, *scan_dims(units[1:])), 1, True)
 
 
 def _says(image: DmImage, tag: str) -> str:
@@ -87,7 +78,7 @@ def _spectra(image: DmImage, units: Sequence[str]) -> tuple[int, str] | None:
     An energy is told by its unit. A wavelength has a unit of length like the scan, so tags must say
     that there are spectra; software stores those of spectrum images first.
     """
-    energies = [k for k, unit in enumerate(units) if unit in _ENERGY]
+    energies = [k for k, unit in enumerate(units) if unit in ENERGIES]
     if len(energies) == 1:
         return energies[0], "energy"
     says = _says(image, "Format")
@@ -97,7 +88,7 @@ def _spectra(image: DmImage, units: Sequence[str]) -> tuple[int, str] | None:
     if not says.startswith("spectrum"):
         return None
     axis = 0 if says.startswith("spectrum image") and len(units) > 2 else len(units) - 1
-    return axis, "wavelength" if units[axis] in _LENGTH else "energy"
+    return axis, "wavelength" if units[axis] in LENGTHS else "energy"
 
 
 def _stores_maps(image: DmImage, units: Sequence[str]) -> bool:
@@ -108,10 +99,10 @@ def _stores_maps(image: DmImage, units: Sequence[str]) -> bool:
     nd = len(units)
     if nd < 3 or find(image.tags, "ImageTags/Meta Data/Data Order Swapped"):
         return False
-    first, last = ([unit in _DETECTOR for unit in part] for part in (units[:2], units[-2:]))
+    first, last = ([unit in DIFFRACTION for unit in part] for part in (units[:2], units[-2:]))
     if all(first) != all(last):
         return all(first)
     if nd != 4:
         return False
-    first, last = ([unit in _LENGTH for unit in part] for part in (units[:2], units[2:]))
+    first, last = ([unit in LENGTHS for unit in part] for part in (units[:2], units[2:]))
     return not (all(first) and not any(last))

@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any, cast
 
@@ -30,6 +30,7 @@ from vfs.formats.hdf5 import velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
+from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
 _NO_NAME = {"none", "_none_", "undefined", "t.undefined", "<undefined>", "[]"}
@@ -74,8 +75,19 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
     for convention in (_hyperspy, _emd, _velox, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
-            return axes
+            return _curves(axes)
     return None
+
+
+def _curves(axes: Axes) -> Axes:
+    """Say that each position of a scan holds a curve, where the file does not: lengths, and behind them another unit.
+
+    The last axis is that of spectra or of the angles of a detector; images have two axes alike.
+    """
+    *scan, last = [spelled((axis.calibration or {}).get("unit")) for axis in axes.axes]
+    if axes.nav_ndim is None and len(scan) > 1 and LENGTHS.issuperset(scan) and last in ENERGIES | DIFFRACTION:
+        return replace(axes, nav_ndim=len(scan))
+    return axes
 
 
 def dimensions(arrays: Mapping[str, tuple[tuple[int, ...], tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:

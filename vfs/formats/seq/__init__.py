@@ -17,13 +17,13 @@ scan of a movie `NAME_movie.seq` `vfs.formats.direct_electron`.
 
 Celeritas cameras write the upper and the lower half of the image into separate files,
 `<base>_Top_<time>.seq` and `<base>_Bottom_<time>.seq`; each record holds many half frames. Both
-files together open as whole frames: the upper half, mirrored in y, above the lower half. One of the
-files alone opens as it is stored.
+files together open as whole frames: the upper half, mirrored in y, above the lower half. So does one
+that is named, if the other is beside it (`vfs.formats.seq.halves`); without the other, or with
+`plain=True`, a file opens as it is stored.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +35,7 @@ from vfs.formats.direct_electron import MovieScan, info_of, scan_of
 from vfs.formats.headers import fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
+from vfs.formats.seq.halves import half_of, other_half
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray, per_frame
@@ -114,7 +115,6 @@ _COMPRESSIONS = {
     9: "wavelet",
 }
 _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unknown"
-_HALF = re.compile(r"(.*)_(Top|Bottom)_[^/\\]*\.seq$", re.IGNORECASE | re.DOTALL)
 
 
 def sniff(path: str, head: bytes) -> bool:
@@ -186,12 +186,14 @@ def _sequence(path: str, size: int) -> _Sequence:
     )
 
 
-def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArray]:
+def open(paths: Sequence[str], *, segment: int | None = None, plain: bool = False) -> list[StoredArray]:
     """Open SEQ files: one, several that follow each other, or both halves of a Celeritas camera.
 
     Args:
         segment: number of half frames in a record of a Celeritas camera; by default
             SegmentPreBuffer in its .Config.Metadata.xml
+        plain: show the records of one half of a Celeritas camera as they are stored, and do not
+            look for the other half
 
     Raises:
         FormatError: a header is garbled, images are compressed or in colour, or files differ.
@@ -199,6 +201,11 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
         OptionError: the halves cannot be put together.
     """
     files = Files.stat(paths)
+    half = half_of(files.paths[0])
+    beside = Beside.of(half[0] + ".seq" if half else files.paths[0], files.paths[0] + ".metadata")
+    alone = len(files) == 1 and not plain and half is not None
+    if alone and (segment or beside.segment) and (other := other_half(files.paths[0])):
+        files = Files.stat([files.paths[0], other])
     parts = [_sequence(path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
     alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
     for path, mine in zip(files.paths, alike, strict=True):
@@ -207,10 +214,7 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
                 f"{path}: differs from {files.paths[0]} in image shape, bits, record size or version; files that follow"
                 " each other are alike"
             )
-    halves = [_HALF.fullmatch(path) for path in files.paths]
-    base = halves[0][1] + ".seq" if halves[0] else files.paths[0]
-    beside = Beside.of(base, files.paths[0] + ".metadata")
-    which = [half[2].lower() if half else "" for half in halves]
+    which = [half[1] if (half := half_of(path)) else "" for path in files.paths]
     split = {"top", "bottom"} <= set(which)
     row = joined(files.paths, [0] if split else [part.frames for part in parts])
     info = {} if split else info_of(files.paths[0])
@@ -234,6 +238,8 @@ def open(paths: Sequence[str], *, segment: int | None = None) -> list[StoredArra
     if left_out:
         attrs["left_out"] = left_out
     absent = row.absent + _absent(files, parts, split) + scan.absent
+    if alone and not split:
+        absent += (_without_other(files.paths[0], which[0]),)
     return [altered(one, absent=absent) for one in (altered(main, attrs=attrs), *stamps, *companions)]
 
 
@@ -261,6 +267,16 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
         )
         found.append(Absence(line, counts={"bytes_left_over": more}))
     return tuple(found)
+
+
+def _without_other(path: str, which: str) -> Absence:
+    """Report a file of half frames that is shown as it is stored."""
+    other = "Bottom" if which == "top" else "Top"
+    line = (
+        f"{path}: holds half frames ({which}), and is shown as it is stored; whole frames need one file with the others"
+        f" (_{other}_, of about its time) beside it, and SegmentPreBuffer in its .Config.Metadata.xml or segment=…"
+    )
+    return Absence(line)
 
 
 def _stamps(version: int, room: int) -> list[tuple[str, str, int, str]]:

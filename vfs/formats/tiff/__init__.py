@@ -31,7 +31,15 @@ from vfs.formats.numbering import joined
 from vfs.formats.tiff.series import PageSeries, counted
 from vfs.formats.tiff.texts import says_more, series_told
 from vfs.formats.tiff.vendors import has_vendor, series_of_vendor
-from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, beside_others, described_as_ome, header_of
+from vfs.formats.tiff_structure.headers import (
+    DESCRIPTION,
+    OLYMPUS_SIS,
+    SOFTWARE,
+    beside_others,
+    described_as_ome,
+    has_tag,
+    header_of,
+)
 from vfs.formats.tiff_structure.nodata import fill_of
 from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
 from vfs.formats.tiff_structure.places import Planes, joined_planes
@@ -167,11 +175,19 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
 
 
 def _aside(table: PageTable, series: Sequence[PageSeries]) -> list[bool]:
-    """Find the series that are smaller versions or masks of others, as their first pages say: none if all are."""
+    """Find the series that come beside others, as their first pages say: none if all do.
+
+    They are smaller versions or masks of others, or previews in colour that cameras of Olympus write before the
+    numbers; these pages alone have its tag.
+    """
     if len(series) < 2:
         return [False] * len(series)
     first = [next((row for row in one.rows if row >= 0), None) for one in series]
-    aside = [row is not None and beside_others(table.paths[table.file[row]], table.at[row]) for row in first]
+    places = [None if row is None else (table.paths[table.file[row]], table.at[row]) for row in first]
+    aside = [place is not None and beside_others(*place) for place in places]
+    numbers = [place is not None and has_tag(*place, OLYMPUS_SIS) for place in places]
+    if any(numbers):
+        aside = [smaller or not has for smaller, has in zip(aside, numbers, strict=True)]
     return [False] * len(series) if all(aside) else aside
 
 

@@ -22,6 +22,7 @@ from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourc
 
 NEW_SUBFILE, SUBFILE = 254, 255
 DESCRIPTION, SOFTWARE = 270, 305
+OLYMPUS_SIS = 33560
 Order = Literal["<", ">"]
 
 # TIFF type -> bytes of a value
@@ -229,6 +230,13 @@ def beside_others(path: str, at: int) -> bool:
                 kind = reader.number(field, value)
                 return bool(kind & 5) if tag == NEW_SUBFILE else kind in (2, 4)
     return False
+
+
+def has_tag(path: str, at: int, tag: int) -> bool:
+    """Return True if the directory at byte `at` has a tag."""
+    with Reader(path) as reader:
+        data, begin, _ = reader.directory(at)
+        return any(number == tag for number, _, _ in reader.entries(data, begin))
 
 
 def described_as_ome(path: str) -> bool:

@@ -45,11 +45,12 @@ export function aborted(error) {
  *
  * @param {string} key names with / between.
  * @returns {string}
- * @throws {ApiError} it has a name that leads out of its folder: a browser would ask for another path.
+ * @throws {ApiError} it has a name that leads out of its folder, where a browser would ask for another path, or
+ *   one without a letter.
  */
 export function encoded(key) {
   const names = key.split("/");
-  if (names.some((name) => name === "." || name === "..")) throw new ApiError(`Nothing is called ${key}.`, 404);
+  if (key && names.some((name) => ["", ".", ".."].includes(name))) throw new ApiError(`Nothing is called ${key}.`, 404);
   return names.map(quoted).join("/");
 }
 

@@ -6,6 +6,7 @@
 
 import { el, short } from "./dom.js";
 import { Picture } from "./picture.js";
+import { fitting } from "./units.js";
 
 const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
 const FONT = "11px system-ui, sans-serif";
@@ -186,7 +187,9 @@ export class Plot extends Picture {
     }
     context.textAlign = "center";
     context.textBaseline = "top";
-    const { scale = 1, offset = 0, unit = "" } = this.axis || {};
+    const axis = { scale: 1, offset: 0, ...this.axis };
+    const { factor, unit } = fitting(Math.abs(axis.scale) * this.size[1], axis.unit);
+    const [scale, offset] = [axis.scale * factor, (axis.offset || 0) * factor];
     const room = unit ? context.measureText(unit).width + 24 : -1;
     const [first, last] = [this.left, this.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
     for (const value of ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 90))) {
