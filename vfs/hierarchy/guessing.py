@@ -61,20 +61,20 @@ def guesses(
     if dataset.chosen is not None:
         raise OptionError(f"{dataset.path}: frames that roi= selected have no scan shape; open it without roi")
     count = _recorded(main)
-    found = _of_stamps(_beside(main, arrays), main, _sampled(count, most), count)
+    found = _of_stamps(_beside(main, arrays, count), main, _sampled(count, most), count)
     if alike and not any(one.sure for one in found):
         found += _of_frames(main, count)
     return scan_guess.best_first([*found, *scan_guess.from_count(count)])
 
 
-def _beside(main: ArrayReader, arrays: Mapping[str, ArrayReader]) -> dict[str, ArrayReader]:
+def _beside(main: ArrayReader, arrays: Mapping[str, ArrayReader], count: int) -> dict[str, ArrayReader]:
     """Return the arrays that say something of each frame, by their names without folders, in lower case."""
-    nav, found = main.shape[: main.dataset.nav_ndim], {}
+    shapes, found = (main.shape[: main.dataset.nav_ndim], (count,)), {}
     for path in arrays:
         name = path.rsplit("/", 1)[-1].lower()
         if _SAYS.fullmatch(name):
             array = arrays[path]
-            if array is not main and array.shape == nav and array.dtype.kind in "iuf":
+            if array is not main and array.shape in shapes and array.dtype.kind in "iuf":
                 found[name] = array
     return found
 
@@ -143,7 +143,7 @@ def _values(array: ArrayReader, at: np.ndarray, count: int) -> np.ndarray:
 def _flat(array: ArrayReader, count: int) -> ArrayReader:
     """Return the array with so many frames along one axis, in the order in which they were recorded."""
     dataset = array.dataset
-    if array.shape[: dataset.nav_ndim] == (count,):
+    if array.shape[: max(1, dataset.nav_ndim)] == (count,):  # arrays of HDF5 may have no navigation axes
         return array
     flat = dataset.arranged((count,))
     return ArrayReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
