@@ -151,6 +151,8 @@ def _flat(array: ArrayReader, count: int) -> ArrayReader:
 
 def _of_frames(main: ArrayReader, count: int) -> list[ScanGuess]:
     """Guess from frames: those one line later are alike."""
+    if not main.size or main.dtype.kind not in "biufc":
+        return []
     try:
         values = _binned(_flat(main, count), count)
     except VfsError:
@@ -165,14 +167,16 @@ def _of_frames(main: ArrayReader, count: int) -> list[ScanGuess]:
 def _binned(flat: ArrayReader, count: int) -> np.ndarray:
     """Read the middle of frames that follow one another, in the middle of the series.
 
-    Returns: float64[n, m], m numbers of each frame.
+    Returns: float64[n, m], m numbers of each frame. No frame is read where there are too few, or they are too large.
     """
     sig = flat.shape[1:]
     row = math.prod(sig[:-2] + sig[-1:]) * flat.dtype.itemsize
     height = sig[-2] if len(sig) > 1 else 1
     rows = min(height, max(_LEAST_ROWS, min(_ROWS, _BYTES // (row * min(count, _ALIKE)))))
     read = rows if flat.dataset.decoder.word_bytes and not flat.dataset.block else height  # else whole frames are
-    frames = min(count, _ALIKE, max(1, _BYTES // (row * read)))
+    frames = min(count, _ALIKE, _BYTES // (row * read))
+    if frames < likeness.FEWEST:
+        return np.empty((0, 1))
     first, top = (count - frames) // 2, (height - rows) // 2
     cut = [slice(None)] * (len(sig) - 2) + [slice(top, top + rows)] * (len(sig) > 1)
     step = max(1, _AT_ONCE // (row * rows))

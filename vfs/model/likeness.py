@@ -13,15 +13,20 @@ SIDE = 8
 """Rows and columns of what a frame is binned to."""
 
 
+FEWEST = 16
+"""Frames of which no fewer are compared."""
+
+
 def binned(frames: np.ndarray) -> np.ndarray:
     """Reduce frames to a few numbers each.
 
     Args:
-        frames: any real dtype [n, …, y, x]; axes in between are added up, as is a single axis of a frame.
+        frames: numbers [n, …, y, x] or [n, x], of complex ones magnitudes; axes in between are lines like those of y.
 
-    Returns: float64[n, m], means of about SIDE x SIDE boxes; what is no finite number counts as 0.
+    Returns: float64[n, m], sums of about SIDE x SIDE boxes; what is no finite number counts as 0.
     """
-    made = frames.reshape(len(frames), -1, frames.shape[-1] if frames.ndim > 2 else 1).astype(np.float64)
+    real = np.abs(frames) if frames.dtype.kind == "c" else frames
+    made = real.reshape(len(frames), -1, frames.shape[-1] if frames.ndim > 2 else 1).astype(np.float64)
     made = np.nan_to_num(made, nan=0, posinf=0, neginf=0)
     for axis in (1, 2):
         made = np.add.reduceat(made, _edges(made.shape[axis]), axis)
@@ -38,7 +43,7 @@ def lags(values: np.ndarray, most: int = 3) -> list[int]:
         values: float64[n, m], m numbers of each of n frames that follow one another.
         most: number of lags.
     """
-    if len(values) < _FEWEST:
+    if len(values) < FEWEST:
         return []
     found = _correlation(values)
     noise = 1.4826 * float(np.median(np.abs(np.diff(found[1:], 2)))) / math.sqrt(6)
@@ -60,7 +65,6 @@ def lags(values: np.ndarray, most: int = 3) -> list[int]:
     return sorted(dict.fromkeys(chosen), key=lambda lag: -found[lag])[:most]
 
 
-_FEWEST = 16  # frames
 _LEAST = 0.05  # least rise of the correlation
 _NOISES = 8
 _NEARLY = 0.6  # of the largest rise: a line may rise a little less than several of them

@@ -305,12 +305,13 @@ def _period(index: np.ndarray, long: np.ndarray, stop: int) -> _Period | None:
 def _folded(index: np.ndarray, long: np.ndarray, length: int, run: int, stop: int) -> _Period | None:
     """Return the period if the same places of nearly every line are long, which follow one another."""
     seen = np.bincount(index % length, minlength=length)
-    share = np.bincount(long % length, minlength=length) / np.maximum(seen, 1)
-    ends = share >= _COVERED
+    hit = np.bincount(long % length, minlength=length)
+    # One end may lack where lines are few: frames in front of the first line have none
+    ends = (hit >= _COVERED * seen) | ((hit == seen - 1) & (hit >= _LINES))
     if ends.sum() != run:
         return None
     first = np.flatnonzero(ends & ~np.roll(ends, 1))
-    lines, found = int(seen[ends].sum()), int(np.rint((share * seen)[ends].sum()))
+    lines, found = int(seen[ends].sum()), int(hit[ends].sum())
     if len(first) != 1 or found < _OWN * len(long):
         return None
     chance = _chance(len(index), len(long), lines, found) + math.log10(stop * length)
