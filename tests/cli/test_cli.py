@@ -776,6 +776,36 @@ def test_mount_until_unmount(scan: Path, frames: np.ndarray, tmp_path: Path, opt
     assert os.listdir(point) == []
 
 
+# a data set without a command
+
+
+def test_a_data_set_without_a_command_opens_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tests/http/test_life.py` opens one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("image.npy", "bare", "info"):
+        write_npy(tmp_path, np.zeros((3, 4)), name=name)
+    (tmp_path / "day").mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "zarr.json").write_text("{}")
+    for name in ("image.npy", "bare", "*.npy", "store", "imag.npy", "https://host/scan.npy", f"{tmp_path}/bare"):
+        assert app._with_command([name, "--port", "0"]) == ["serve", "--open", name, "--port", "0"]
+    assert app._with_command(["day"]) == ["serve", "--open", "--tree", "day"]
+    assert app._with_command(["day", "--tree"]) == ["serve", "--open", "day", "--tree"]
+    for words in (["info", "bare"], ["--version"], [], ["inf", "bare"], ["-h"]):
+        assert app._with_command(words) == words
+
+
+def test_a_word_that_names_no_data_set_is_a_mistyped_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_npy(tmp_path, np.zeros((3, 4)), name="image.npy")
+    assert "No such command 'inf'. Did you mean 'info'?" in refused(capsys, "inf", path)
+    assert f"no such file; did you mean {path}?" in refused(capsys, tmp_path / "imag.npy")
+    assert "no file matches" in refused(capsys, tmp_path / "*.mrc")
+    (tmp_path / "zarr.json").write_text("{}")
+    assert "is a zarr store already" in refused(capsys, tmp_path)
+
+
 # demo
 
 
@@ -786,6 +816,18 @@ def test_demo_shows_all_of_it(tmp_path: Path) -> None:
     assert ("a second process, zarr-python through the mount" in done.stdout) is FUSE
     assert "=*%@%*=" in done.stdout  # a spot of the pattern
     assert os.listdir(tmp_path) == []
+
+
+def test_demo_opens_the_page_of_a_scan_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def opened(name: str) -> None:
+        asked.append(name)
+        assert vfs.open(name).shape == (12, 16, 64, 64)
+
+    monkeypatch.setattr(app, "_page", opened)
+    assert run("demo", "--open") == 0
+    assert not Path(*asked).exists()
 
 
 def test_demo_without_fuse_says_so_and_goes_on(

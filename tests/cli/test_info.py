@@ -66,6 +66,23 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:
     return out.splitlines()
 
 
+def test_a_guessed_scan_shape_is_said_with_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames = np.zeros((8 * 13, 4, 64), np.uint16)
+    exposure = [9_000_000 if n % 13 == 12 else 500_000 for n in range(len(frames))]
+    path = write_mib(tmp_path, frames, exposure_ns=exposure)
+    lines = shown(capsys, path)
+    assert "    rows of 12 (from the exposures, sure): --nav-shape 8,12 --line-skip 1" in lines
+    assert not any("number of frames" in line for line in lines + shown(capsys, path, "-v"))
+    asked = ("--nav-shape", "8,12", "--line-skip", "1")
+    assert not any("rows of" in line for line in shown(capsys, path, *asked))  # it is a scan now
+    first = json.loads("\n".join(shown(capsys, path, "--json")))[0]["nav_shape_guesses"][0]
+    assert first.pop("reason").startswith("from the exposures: ")
+    assert first == {"nav_shape": [8, 12], "sure": True, "source": "exposures", "line_skip": 1, "sync_offset": 0}
+    plain = write_npy(tmp_path, frames)
+    assert not any("rows of" in line for line in shown(capsys, plain))
+    assert "number of frames" in " ".join(shown(capsys, plain, "-v"))
+
+
 # tables
 
 

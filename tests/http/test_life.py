@@ -484,7 +484,7 @@ def test_a_browser_is_not_told_the_token(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("BROWSER", str(browser))
     if background:
-        url = cli("serve", scan, "--open", "--background", "--port", "0").stdout.strip()
+        url = cli(scan, "--background", "--port", "0").stdout.strip()  # without a command: serve --open
         check_what_is_opened(url, told, home if snaps else None)
         assert cli("unmount", url).returncode == 0
     else:

@@ -14,6 +14,7 @@ Heavy modules are imported inside the commands, so that `--help` appears at once
 from __future__ import annotations
 
 import difflib
+import glob
 import json
 import os
 import signal
@@ -56,7 +57,8 @@ app = typer.Typer(
     name="vfs",
     help=(
         "Show an array that a detector scattered over many files as one zarr store and one mounted directory, "
-        "without converting anything. Start with `vfs demo`, then `vfs info FILE` and `vfs mount FILE FOLDER`. "
+        "without converting anything. Start with `vfs demo`, then `vfs FILE`, which opens a page of the data in a "
+        "browser (`vfs serve --open FILE`), `vfs info FILE` and `vfs mount FILE FOLDER`. "
         "`vfs COMMAND --help` explains a command, `vfs docs` lists the pages of the manual."
     ),
     epilog=(
@@ -247,11 +249,16 @@ def look(
     put("\n".join(frame_lines(open_set([dataset], settings, main=True), position, shown)))
 
 
-@_command("Show what vfs does, on a small scan.", "vfs demo", "vfs demo --keep example && vfs info example")
+@_command(
+    "Show what vfs does, on a small scan.", "vfs demo", "vfs demo --open", "vfs demo --keep example && vfs info example"
+)
 def demo(
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Write the files of the scan into this new folder.")
     ] = None,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Then open the page of the scan in a browser, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Write a small scan, mount it, read it back through zarr, compare, and draw a frame.
 
@@ -260,7 +267,12 @@ def demo(
     from vfs.cli.demo import demo as run
 
     with signals(terminated, signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: what was made is removed
-        run(keep)
+        run(keep, then=_page if open_ else None)
+
+
+def _page(dataset: str) -> None:
+    """Serve a data set and open its page in a browser, until Ctrl-C."""
+    app(["serve", "--open", dataset], prog_name="vfs", standalone_mode=False)
 
 
 @_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
@@ -403,7 +415,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = bool(os.environ.get("VFS_DEBUG"))
     try:
         with _process():
-            status = app(list(sys.argv[1:] if arguments is None else arguments), prog_name="vfs", standalone_mode=False)
+            given = _with_command(list(sys.argv[1:] if arguments is None else arguments))
+            status = app(given, prog_name="vfs", standalone_mode=False)
             sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
@@ -423,6 +436,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if _current_folder_removed():
             return _failed("the current folder is not there any more; change into one that is", 2)
         return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """Put `serve --open` in front of arguments that begin with a data set; if that is a folder, `--tree`, too.
+
+    What exists, or is written as only a file is (with a dot, a slash or a pattern), is a data set.
+    """
+    first = next(iter(arguments), "-")
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    if first.startswith("-") or first in commands:
+        return arguments
+    if not (os.path.lexists(first) or os.sep in first or "." in first or glob.has_magic(first)):
+        return arguments
+    tree = ["--tree"] if os.path.isdir(first) and not is_zarr(first) and "--tree" not in arguments else []
+    return ["serve", "--open", *tree, *arguments]
 
 
 def _usage(error: Any) -> str:

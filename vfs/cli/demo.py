@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 
 import numpy as np
 from rich.console import Console
@@ -61,12 +62,13 @@ def diffraction(scan: tuple[int, int] = SCAN, size: int = SIZE) -> np.ndarray:
     return frames
 
 
-def demo(keep: str | None = None, console: Console | None = None) -> None:
+def demo(keep: str | None = None, console: Console | None = None, then: Callable[[str], None] | None = None) -> None:
     """Run the demo.
 
     Args:
         keep: a folder, new or empty, where the files of the scan stay.
         console: where to print; None: stdout.
+        then: called with the name of the scan, before its files are removed.
 
     Raises:
         OptionError: `keep` is no folder, or not empty.
@@ -107,6 +109,8 @@ def demo(keep: str | None = None, console: Console | None = None) -> None:
         out.print(f"[bold]read[/]     by {reader}\n         {read.dtype} ({axes})")
         out.print(f"         all {read.size:,} pixels are what was written; this is the frame at [6, 8]")
         out.file.write(picture(found, (6, 8), screen()) + "\n")
+        if then is not None:
+            then(str(naming))
     if keep:
         out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
     else:

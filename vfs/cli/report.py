@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vfs.backends import choice
+from vfs.cli import guesses
 from vfs.cli.tables import GLUE, cut, table, wrapped
 from vfs.engine.array import ArrayReader
 from vfs.errors import VfsError, printable, size
@@ -85,6 +86,7 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
         "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.arrays.items()},
         "shared_attrs": shared,
         "group_attrs": plain_json({key: value for key, value in group.attrs.items() if key != "vfs"}),
+        "nav_shape_guesses": guesses.as_json(group),
     }
 
 
@@ -243,6 +245,9 @@ def _blocks(group: OpenedSet, paths: Sequence[str], verbose: bool, columns: int)
     """Return the lines of each array: its row, then its details."""
     rows = _rows(group, paths, columns)
     details = [list(_details(group.arrays[path], path == group.tree.main, verbose, columns)) for path in paths]
+    for path, lines in zip(paths, details, strict=True):
+        for text in guesses.as_text(group, verbose) if path == group.tree.main else ():
+            lines += _paragraph(text, columns)
     if verbose:
         said: Mapping[str, Any] = {}
         for path, lines in zip(paths, details, strict=True):

@@ -39,10 +39,11 @@ def write_seq(
     image_format: int = 100,
     compression: int = 0,
     rate: float = 400.0,
+    times: Sequence[int] | None = None,
 ) -> Path:
     """Write frames uint8, uint16 or uint32 [n, y, x] as a sequence.
 
-    Frame n has the time stamp 1,600,000,000 s + n · 1.001 ms.
+    Frame n has the time stamp 1,600,000,000 s + n · 1.001 ms, or that of `times`, in microseconds since 1970.
 
     Args:
         record: bytes from image to image, by default the next multiple of 512 with room for the
@@ -70,11 +71,17 @@ def write_seq(
     head += struct.pack("<d7iIiHH", rate, 0, 0, 0, 0, 0, 0, 0, compression, 0, 0, 0)
     records = [head.ljust(8192 if version >= 5 else 1024, b"\xab")]
     for n, frame in enumerate(frames):
-        stamp = struct.pack("<IHH", 1_600_000_000 + n // 999, n % 999, n)[: 8 if version >= 5 else 6]
+        parts = (1_600_000_000 + n // 999, n % 999, n) if times is None else _split(int(times[n]))
+        stamp = struct.pack("<IHH", *parts)[: 8 if version >= 5 else 6]
         records.append((frame.astype(frame.dtype.newbyteorder("<")).tobytes() + stamp).ljust(stride, b"\xab")[:stride])
     path = Path(folder) / name
     path.write_bytes(b"".join(records))
     return path
+
+
+def _split(time: int) -> tuple[int, int, int]:
+    """Split a time in microseconds into seconds, milliseconds and microseconds."""
+    return time // 10**6, time // 1000 % 1000, time % 1000
 
 
 def write_blo(
@@ -189,6 +196,7 @@ def write_tvips(
     scan_start: int = 0,
     positions: np.ndarray | None = None,
     mode: int = 2,
+    times: Sequence[int] | None = None,
 ) -> Path:
     """Write frames uint8 or uint16 [n, y, x] as NAME_000.tvips, NAME_001.tvips, ….
 
@@ -197,6 +205,7 @@ def write_tvips(
         scan: (y, x): from frame `scan_start` on, frame headers count positions and rotator index.
             Without it they hold 0.
         positions: [n, 2] position (y, x) in `scan` of each frame, instead.
+        times: time stamp of each frame in milliseconds since 1970; without it, a second or so apart.
 
     Returns: path of the first file.
     """
@@ -229,8 +238,9 @@ def write_tvips(
             y, x, turn = (
                 (*divmod(at, scan[1]), at + 1) if scan and inside else (-1 if scan else 0, -1 if scan else 0, 0)
             )
+            stamp = (1_600_000_000 + n, n % 1000) if times is None else divmod(int(times[n]), 1000)
             header = (
-                struct.pack("<4IfII5fI", n, 1_600_000_000 + n, n % 1000, 0, 23.0, 80, mode, 1, 2, 3, 4, 5, turn)
+                struct.pack("<4IfII5fI", n, *stamp, 0, 23.0, 80, mode, 1, 2, 3, 4, 5, turn)
                 + bytes(16)
                 + struct.pack("<2f", x, y)
             )

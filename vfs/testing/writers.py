@@ -69,7 +69,8 @@ def write_mib(
     prefix: str = "scan",
     missing: Collection[int] = (),
     start: str = "2020-05-18T14:51:49.971626178",
-    exposure_ns: int = 555_000,
+    exposure_ns: int | Sequence[int] = 555_000,
+    times_ns: Sequence[int] | None = None,
 ) -> Path:
     """Write frames [n, y, x] as Merlin files `scan001.mib`, … and `scan.hdr`.
 
@@ -87,6 +88,8 @@ def write_mib(
         per_trigger: frames per trigger.
         missing: numbers of files (from 0) that are left out.
         start: time of the first frame; the others follow a millisecond apart.
+        exposure_ns: one number for all frames, or one for each.
+        times_ns: time of each frame behind `start`, instead.
 
     Returns: path of the .hdr, or of the first .mib if there is no .hdr.
     """
@@ -110,13 +113,15 @@ def write_mib(
         path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")
         records = []
         for i in range(at, min(at + count, n)):
-            time = np.datetime64(start, "ns") + np.timedelta64(i, "ms")
+            later = i * 1_000_000 if times_ns is None else int(times_ns[i])
+            time = np.datetime64(start, "ns") + np.timedelta64(later, "ns")
+            exposure = exposure_ns if isinstance(exposure_ns, int) else int(exposure_ns[i])
             fields = ["MQ1", f"{first_sequence + i:06d}", f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind]
             fields += [
                 layout or ("   2x2" if quad else "   1x1"),
                 f"{(1 << chips) - 1:02X}",
                 str(time)[:26].replace("T", " "),
-                f"{exposure_ns / 1e9:.6f}",
+                f"{exposure / 1e9:.6f}",
             ]
             fields += [
                 "0",
@@ -127,7 +132,7 @@ def write_mib(
                 *["0.000000E+0"] * 6,
                 *(["3RX", "175", "511", *["000"] * 25] * chips),
             ]
-            fields += ["MQ1A", f"{time}Z", f"{exposure_ns}ns", str(depth)] if extended else []
+            fields += ["MQ1A", f"{time}Z", f"{exposure}ns", str(depth)] if extended else []
             records.append(
                 (",".join(fields) + ",").encode().ljust(size, b"\0")[:size]
                 + _mib_pixels(frames[i], kind.upper(), depth, quad)
