@@ -43,7 +43,7 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
             return [opening.altered(dataset, absent=absent) for dataset in npy.open(paths)]
 
         format = Format("npy", (".npy",), "", "", npy.sniff, opened)
-        monkeypatch.setattr(opening, "detect", lambda path: format)
+        monkeypatch.setattr(opening, "detect", lambda path, given: format)
         monkeypatch.setattr(opening, "by_name", lambda name: format)
         return stack
 

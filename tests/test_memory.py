@@ -166,7 +166,7 @@ USES: dict[str, Callable[[vfs.VirtualArray], object]] = {
     "read": lambda array: (array[3].sum(), array[...].sum()),
     "zarr": lambda array: array.zarr()[3:5],
     "store": lambda array: array.store().get_sync("data/c/0/0/0"),
-    "store v2": lambda array: array.store(2).get_sync("data/0.0.0"),
+    "store v2": lambda array: array.store(2).get_sync("data/0/0/0"),
     "group": lambda array: (array.group["data"][3], array.group.zarr()["data"][3], dict(array.group)),
     "pickle": lambda array: pickle.loads(pickle.dumps(array))[3],
     "pickled group": lambda array: pickle.loads(pickle.dumps(array.group)).main[3],

@@ -26,7 +26,7 @@ from tests.fuse.direct import Direct
 from tests.http.support import Asgi, application_of
 from vfs.folder_tree import plans
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import application as http_application
+from vfs.http import leaving
 from vfs.http.reads import Reads
 from vfs.model.open_options import OpenOptions
 from vfs.testing.inside import reader_of, set_of
@@ -248,7 +248,7 @@ thread and back if it has to, and writes a response."""
 
 @pytest.mark.parametrize("kind", ["copied", "packed", "compressed", "hdf5", "corrected"])
 def test_the_way_of_a_chunk_over_http(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_application, "MOMENT", 60.0)  # on a slow machine, too, nobody looks for the client
+    monkeypatch.setattr(leaving, "MOMENT", 60.0)  # on a slow machine, too, nobody looks for the client
     array = KINDS[kind].make(tmp_path, **KINDS[kind].options)
     reader, tree = reader_of(array), set_of(array.group).tree
     application = application_of(FaceFolder([tree], reader.cache, versions=[b"opened"]), workers=1)
@@ -333,7 +333,7 @@ def test_opening_makes_few_calls(tmp_path: Path) -> None:
     (raw,) = write_raw(tmp_path, frames)
     mib, npy = write_mib(tmp_path, frames, scan=(2, 3)), write_npy(tmp_path, frames)
     for most, act in (
-        (95, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
+        (96, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
         (170, lambda: vfs.open(mib)),
         (122, lambda: vfs.open(npy)),
     ):

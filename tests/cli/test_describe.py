@@ -101,7 +101,7 @@ def test_frames_that_run_on(tmp_path: Path) -> None:
     assert described["frames"]["running_on"]
     both(vfs.open_group(paths, sync_offset=-1, nav_shape=(3, 5), **how), tmp_path)
     again(vfs.open_group(paths, roi=[0, 3], **how), tmp_path)
-    with pytest.raises(OptionError, match="chosen frames that run across files have no explicit description"):
+    with pytest.raises(OptionError, match="run across files have no explicit description"):
         describe(set_of(vfs.open_group(paths, roi=[0, 1, 2, 3], **how)), tmp_path, explicit=True)
 
 

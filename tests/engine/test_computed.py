@@ -52,7 +52,7 @@ def test_every_region_is_what_the_function_makes(data: st.DataObject) -> None:
     assert sum(np.prod(region.shape, dtype=int) for region in made) == twin.size, "blocks at the edges are cut off"
 
 
-def test_what_the_function_raises_reaches_the_reader_and_it_is_called_again() -> None:
+def test_what_the_function_raises_reaches_the_reader() -> None:
     def make(region: Region) -> np.ndarray:
         if region.start == (2, 0) and not made:
             made.append(region)

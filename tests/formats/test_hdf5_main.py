@@ -182,7 +182,7 @@ def test_the_array_of_the_convention_opens(
     assert set_of(group).tree.main == next(iter(group)) == expected
 
 
-def test_what_a_lost_file_held_is_missed_only_where_it_would_be_shown_first(tmp_path: Path) -> None:
+def test_a_lost_file_counts_only_where_it_would_be_shown_first(tmp_path: Path) -> None:
     path = hdf5(tmp_path, MOTOR, {"entry": NXENTRY, "entry/data": NXDATA | {"signal": "counts"}})
     with h5py.File(path, "r+") as file:
         file["entry/more"] = h5py.ExternalLink("lost.h5", "data")

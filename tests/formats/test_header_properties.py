@@ -462,7 +462,7 @@ def ser(draw: Draw, folder: Path) -> Case:
     flat[valid:] = 0
     if len(nav) == 1:
         twin = flat[:valid] if valid > 1 else flat[0]
-    dims = {1: ("frame",), 2: ("scan_y", "scan_x")}[len(nav)] if len(nav) > 1 or valid > 1 else ()
+    dims = {1: ("scan_x",), 2: ("scan_y", "scan_x")}[len(nav)] if len(nav) > 1 or valid > 1 else ()
     attrs["calibration"] = {dim: {"scale": 0.5, "offset": 9.0, "unit": "m"} for dim in dims}
     if draw(st.booleans()):
         path = write_emi(folder)

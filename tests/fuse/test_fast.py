@@ -441,6 +441,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
     if not direct.view.three:
         pytest.skip("the pointers of this test are those of libfuse 3")
     paths = list(every_path(direct.folder))
+    refused = f"{os.strerror(errno.EIO)}|{os.strerror(errno.EROFS)}"
     wrong = [
         "x",
         "part0.zarr/data/c/",
@@ -494,7 +495,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
                     direct.open(path, os.O_RDWR)
         for path in wrong:
             for call in (direct.stat, direct.open):  # what may be a chunk is not absent
-                with pytest.raises(OSError, match=os.strerror(errno.EIO if "/data/" in path else errno.ENOENT)):
+                with pytest.raises(OSError, match=refused if "/data/" in path else os.strerror(errno.ENOENT)):
                     call(path)
     chunks = math.prod(direct.folder.split("part0.npy")[0].array.grid.counts)  # type: ignore[union-attr]
     assert len(paths) > 2 * chunks > 20

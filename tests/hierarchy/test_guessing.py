@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.model.test_scan_guess import times
+from tests.model.scan_times import times
 from vfs.testing.frame_writers import write_frms6, write_seq, write_tvips
 from vfs.testing.writers import write_mib, write_npy
 

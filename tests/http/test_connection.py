@@ -139,7 +139,7 @@ def test_a_body_that_never_ends_is_cut_off(
     (status, said), rest = talk(application, to)
     assert (status, rest) == (408, b"")
     assert said == b"expected the whole body within 0.3 seconds"
-    assert not application.api._under_way
+    assert not application.api._at_once._under_way
 
 
 def test_a_body_that_nobody_waits_for_is_cut_off(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,7 @@ import vfs
 from tests.http.support import Asgi, application_of, eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http import application as http_application
-from vfs.http import pictures, views
+from vfs.http import leaving, pictures, views
 from vfs.http.application import Application
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
@@ -145,7 +144,7 @@ class Slow:
 def test_no_cycle_keeps_a_picture(shown: Application, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     slow = Slow()
     monkeypatch.setattr(pictures, "picture", slow)
-    monkeypatch.setattr(http_application, "MOMENT", 0.0)
+    monkeypatch.setattr(leaving, "MOMENT", 0.0)
 
     async def run() -> None:
         asked = [Asgi(shown, f"{PATH}?at=2,{k}", "HEAD" if how == "head" else "GET") for k in (1, 1, 2)]

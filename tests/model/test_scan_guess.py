@@ -7,19 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.model.scan_times import times
 from vfs.model import likeness
 from vfs.model.scan_guess import ScanGuess, best_first, from_count, from_exposures, from_intervals, of_line
-
-
-def times(
-    rows: int, columns: int, *, skip: int = 0, before: int = 0, jitter: float = 0, flyback: float = 5, seed: int = 0
-) -> np.ndarray:
-    """Start of each frame in nanoseconds: one a millisecond, and `flyback` ms more around frames behind a line."""
-    random, count = np.random.default_rng(seed), before + rows * (columns + skip)
-    interval = 1e6 * (1 + jitter * random.uniform(-1, 1, count))
-    interval[(np.arange(count) - before) % (columns + skip) >= columns - 1] += flyback * 1e6
-    interval[:before] = 1e6
-    return 1_600_000_000 * 10**9 + np.cumsum(np.append(0, interval[:-1])).astype(np.int64)
 
 
 def options(guess: ScanGuess) -> tuple[tuple[int, int], int, int, bool]:

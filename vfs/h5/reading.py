@@ -180,7 +180,7 @@ class _Reader:
             facts["address"] = _mark(at, item)[1]
         kind = plan.get_layout()
         if kind == h5py.h5d.VIRTUAL:
-            lost: dict[str, Lost] = {}
+            lost: dict[str, _LostFile] = {}
             mapped = list(self._mapped(at, item, shape, depth, lost))
             return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
@@ -198,7 +198,7 @@ class _Reader:
         start = item.id.get_offset()
         return facts | {"kind": "contiguous", "offset": -1 if start is None else int(start)}, ()
 
-    def _parts(self, at: Opened, plan: Any, lost: dict[str, Lost]) -> list[tuple[str, int, int]]:
+    def _parts(self, at: Opened, plan: Any, lost: dict[str, _LostFile]) -> list[tuple[str, int, int]]:
         """Return the pieces of external storage: (path, first byte, bytes; -1 for all up to the end).
 
         Args:
@@ -213,7 +213,7 @@ class _Reader:
                 os.close(fd)
             except AbsentError as error:
                 path = ""
-                lost.setdefault(error.file, Lost(error, 0))
+                lost.setdefault(error.file, _LostFile(error, 0))
             parts.append((path, int(start), -1 if size == virtual.UNLIMITED else int(size)))
         return parts
 
@@ -265,7 +265,7 @@ class _Reader:
         raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
 
     def _mapped(
-        self, at: Opened, item: Any, shape: tuple[int, ...], depth: int, lost: dict[str, Lost]
+        self, at: Opened, item: Any, shape: tuple[int, ...], depth: int, lost: dict[str, _LostFile]
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the boxes of a virtual data set as facts.
 
@@ -281,7 +281,7 @@ class _Reader:
                 try:
                     number, of = self._source(at, file, path, depth)
                 except AbsentError as error:
-                    lost.setdefault(error.file, Lost(error, 0)).frames += virtual.frames(box, shape)
+                    lost.setdefault(error.file, _LostFile(error, 0)).frames += virtual.frames(box, shape)
                     continue
                 axes = virtual.paired(
                     virtual.box(entry.src_space, of), box, of, shape, virtual.growing(entry.vspace) is not None
@@ -312,14 +312,14 @@ class _Reader:
 
 
 @dataclass
-class Lost:
+class _LostFile:
     """A file that should hold a part of a data set, and how many whole frames that part has."""
 
     error: AbsentError
     frames: int
 
 
-def _some_lost(there: Sequence[Any], lost: Mapping[str, Lost]) -> list[tuple[str, str, bool, int]]:
+def _some_lost(there: Sequence[Any], lost: Mapping[str, _LostFile]) -> list[tuple[str, str, bool, int]]:
     """Return the files that are lost, as facts.
 
     Raises:

@@ -19,7 +19,7 @@ from vfs.http.centre import centre
 from vfs.http.first_look import FirstLook
 from vfs.http.guard import RefusedError
 from vfs.http.limits import AtOnce
-from vfs.http.listing import Listing
+from vfs.http.listing import SetListing
 from vfs.http.pictures import Pictures
 from vfs.http.reads import Reads
 from vfs.http.requests import MOST, Answering, Request, answer_json, check_fields, indices, page_of
@@ -37,7 +37,7 @@ class Threads(Protocol):
     async def __call__(self, key: Any, work: Callable[[], Any], receive: Any, pool: Reads | None = None) -> Any: ...
 
 
-class Kind(NamedTuple):
+class RequestKind(NamedTuple):
     """A kind of request: what answers it, its methods, the fields that its query may have."""
 
     answering: Answering
@@ -61,7 +61,7 @@ class Api:
     def __init__(self, contents: Contents, threads: Threads, failed: Callable[[str, Exception], str]) -> None:
         self.contents = contents
         self._threads = threads
-        self._listing = Listing(contents)
+        self._listing = SetListing(contents)
         self.streams = Computing(contents, self._listing, threads, failed)
         self.computing, self.ahead = self.streams.pool, self.streams.ahead
         self._look = FirstLook(self._all, self._listing.face, contents.cache)
@@ -69,20 +69,20 @@ class Api:
         self._at_once = AtOnce(AT_ONCE)
         self._kinds = self._known()
 
-    def _known(self) -> dict[str, Kind]:
+    def _known(self) -> dict[str, RequestKind]:
         """Return the kinds of requests, by the names that paths begin with."""
         stopping = Stopping()
         thumbnails = partial(stopping.until_stopped, self.pictures.thumbnails)
         return {
-            "list": Kind(self._list, fields=("first", "count")),
-            "set": Kind(self._set, fields=("first", "count")),
-            "array": Kind(self._array),
-            "python": Kind(self._python),
-            "frame": Kind(self.pictures.frame, fields=("at", "max", "part")),
-            "thumbnails": Kind(thumbnails, ("GET",), ("first", "count", "size", "main", "id")),
-            "centre": Kind(self._centre, fields=("within",)),
-            "compute": Kind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),
-            "stop": Kind(stopping.stop, ("POST",)),
+            "list": RequestKind(self._list, fields=("first", "count")),
+            "set": RequestKind(self._set, fields=("first", "count")),
+            "array": RequestKind(self._array),
+            "python": RequestKind(self._python),
+            "frame": RequestKind(self.pictures.frame, fields=("at", "max", "part")),
+            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id")),
+            "centre": RequestKind(self._centre, fields=("within",)),
+            "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),
+            "stop": RequestKind(stopping.stop, ("POST",)),
         }
 
     async def answer(self, request: Request, answer: Answer) -> None:

@@ -18,7 +18,7 @@ from vfs.http.views import described
 WARNINGS = 100  # most warnings that are said of a set
 
 
-class Listing:
+class SetListing:
     """Describes what is served. Its methods may look at files: they are called in threads.
 
     Args:

@@ -17,7 +17,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.http.answers import Answer
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
-from vfs.http.listing import Listing
+from vfs.http.listing import SetListing
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
@@ -80,7 +80,7 @@ class Pictures:
         work: runs what looks at files.
     """
 
-    def __init__(self, contents: Contents, listing: Listing, work: Working) -> None:
+    def __init__(self, contents: Contents, listing: SetListing, work: Working) -> None:
         self._contents, self._listing, self._work = contents, listing, work
         self._held = Held(HELD, ALL)
 

@@ -17,7 +17,7 @@ from vfs.http.answers import Answer
 from vfs.http.computing import COST, Asked, Computation, following
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
-from vfs.http.listing import Listing
+from vfs.http.listing import SetListing
 from vfs.http.reads import GoneError, Reads
 from vfs.http.records import record
 from vfs.http.requests import Answering, Request, answer_json, body_of, read_json
@@ -81,7 +81,7 @@ class Computing:
     """
 
     def __init__(
-        self, contents: Contents, listing: Listing, threads: Any, failed: Callable[[str, Exception], str]
+        self, contents: Contents, listing: SetListing, threads: Any, failed: Callable[[str, Exception], str]
     ) -> None:
         self._contents, self._listing, self._threads, self._failed = contents, listing, threads, failed
         self._held = Held(COST, ALL)

@@ -522,6 +522,8 @@ def main_of(arrays: Sequence[StoredArray]) -> StoredArray | None:
     own = [array for array in arrays if not array.companion]
     for mark in (True, None):
         if marked := [array for array in own if array.main is mark]:
+            if len(marked) == 1:
+                return marked[0]
             return max(marked, key=lambda array: math.prod(array.shape) * array.dtype.itemsize)
     return None
 

@@ -11,7 +11,7 @@ from vfs.model.stored import nav_dims, scan_dims
 from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
 
-class Axes(NamedTuple):
+class ShownAxes(NamedTuple):
     """Names and roles of the stored axes, slowest first.
 
     Attributes:
@@ -30,7 +30,7 @@ class Axes(NamedTuple):
         return self.names[self.sig_ndim :] + self.names[: self.sig_ndim] if self.maps else self.names
 
 
-def axes_of(image: DmImage, signal_first: bool | None) -> Axes:
+def axes_of(image: DmImage, signal_first: bool | None) -> ShownAxes:
     """Name the stored axes of an image.
 
     Args:
@@ -41,15 +41,15 @@ def axes_of(image: DmImage, signal_first: bool | None) -> Axes:
     if found is not None:
         return _of_spectra(*found, units, _says(image, "Format").startswith(("image", "diffraction")), signal_first)
     if nd == 1:
-        return Axes(("x",), 1, False)
+        return ShownAxes(("x",), 1, False)
     maps = _stores_maps(image, units) if signal_first is None else signal_first
     if maps and nd > 2 and not image.coloured:
-        return Axes(("y", "x", *scan_dims(units[2:])), 2, True)
+        return ShownAxes(("y", "x", *scan_dims(units[2:])), 2, True)
     scanned = {*units[-2:]} <= DIFFRACTION
-    return Axes((*(scan_dims(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
+    return ShownAxes((*(scan_dims(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
 
 
-def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal_first: bool | None) -> Axes:
+def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal_first: bool | None) -> ShownAxes:
     """Name the axes of spectra along a stored axis.
 
     Args:
@@ -57,15 +57,15 @@ def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal
     """
     nd = len(units)
     if axis == nd - 1:
-        return Axes((*scan_dims(units[:-1]), name), 1, False)
+        return ShownAxes((*scan_dims(units[:-1]), name), 1, False)
     if axis:
         scan = nav_dims(nd - 1)
-        return Axes((*scan[:axis], name, *scan[axis:]), nd - axis, False)
+        return ShownAxes((*scan[:axis], name, *scan[axis:]), nd - axis, False)
     if nd == 3 and images and signal_first is None:
-        return Axes((name, "y", "x"), 2, False)
+        return ShownAxes((name, "y", "x"), 2, False)
     if signal_first is False:
-        return Axes((name, *scan_dims(units[1:])), nd - 1, False)
-    return Axes((name, *scan_dims(units[1:])), 1, True)
+        return ShownAxes((name, *scan_dims(units[1:])), nd - 1, False)
+    return ShownAxes((name, *scan_dims(units[1:])), 1, True)
 
 
 def _says(image: DmImage, tag: str) -> str:

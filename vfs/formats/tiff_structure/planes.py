@@ -66,9 +66,9 @@ def arrange(
         ).arranged(nav)
         return frames, PlainDecoder(show.newbyteorder(one.order)), ()
     numbers = np.cumsum([0, *(len(part.which) * math.prod(part.kind.grid) for part in parts)])
-    blocks = _Blocks.joined(
+    blocks = _PlaneBlocks.joined(
         [
-            _Blocks.of(part, index, nav, take, first)
+            _PlaneBlocks.of(part, index, nav, take, first)
             for part, take, first in zip(parts, axes, numbers.tolist(), strict=False)
         ]
     )
@@ -113,7 +113,7 @@ def _turned(kind: Kind, axes: tuple[int, ...]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Blocks:
+class _PlaneBlocks:
     """Holds the strips and tiles of planes as columns, see `BlockLayout.of`.
 
     Attributes:
@@ -129,7 +129,9 @@ class _Blocks:
     number: np.ndarray
 
     @classmethod
-    def of(cls, planes: Planes, index: np.ndarray, nav: tuple[int, ...], axes: tuple[int, ...], first: int) -> _Blocks:
+    def of(
+        cls, planes: Planes, index: np.ndarray, nav: tuple[int, ...], axes: tuple[int, ...], first: int
+    ) -> _PlaneBlocks:
         """Find the blocks of planes that are stored alike.
 
         Args:
@@ -158,7 +160,7 @@ class _Blocks:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[_Blocks]) -> _Blocks:
+    def joined(cls, parts: Sequence[_PlaneBlocks]) -> _PlaneBlocks:
         if len(parts) == 1:
             return parts[0]
         return cls(*[np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__])
