@@ -14,6 +14,8 @@ import vfs
 h5py = pytest.importorskip("h5py")
 pytest.importorskip("h5netcdf")
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*not decode.*timedelta:FutureWarning")  # of xarray before 2026.3
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
