@@ -94,13 +94,22 @@ CASES: list[tuple[str, str, dict[str, str]]] = [
         {
             "shape": "the .hdr says nothing of a scan; RosettaSciIO guesses it from time stamps",
             "navigate": "so it has two scan axes",
+            "data": "and its frames lie in another shape",
         },
     ),
     ("mib/nav4x2_002*/*.mib", "quantumdetector", {}),
     ("mrc/HAADFscan/*.mrc", "mrc", {}),
     ("mrc/de_20241021_00405/*_movie.mrc", "mrc", {"scale": "vfs reads the step of the scan in the file _info.txt"}),
     ("mrc/de_20241021_00405/*[!e].mrc", "mrc", MINUS_ONE),
-    ("mrc/de_Custom/*_movie.mrc", "mrc", MINUS_ONE),
+    (
+        "mrc/de_Custom/*_movie.mrc",
+        "mrc",
+        {
+            "shape": "vfs shows frames where _scan_coordinates.csv says, RosettaSciIO as they were recorded",
+            "data": "as above",
+            "navigate": "as above",
+        },
+    ),
     (
         "mrc/mrcfile_EMD-3001.map/*",
         "mrc",
