@@ -237,6 +237,7 @@ def dm(draw: Draw, folder: Path) -> Case:
     tags = draw(st.dictionaries(name, st.one_of(leaf, st.dictionaries(name, leaf, min_size=1, max_size=3)), max_size=4))
     unit = st.sampled_from(["nm", "1/nm", "µm", "mrad", ""])
     units = [draw(unit) for _ in shape]
+    units[2:] = [""] * len(units[2:])  # units may say that the slowest axes are those of the detector: see test_dm
     spelled = {"µm": "um"}
     twin = pixels(shape, kind)
     version, order = draw(st.sampled_from([3, 4])), draw(st.sampled_from("<>"))
@@ -489,9 +490,8 @@ def tvips(draw: Draw, folder: Path) -> Case:
     said = patched(draw, path, "<", {name: (20 + 4 * k, "i") for k, name in enumerate(names)})
     seconds = 1_600_000_000 + np.arange(n, dtype="u4")
     if scan:
-        rows = (n - start) // scan[1]
-        twin = twin[start : start + rows * scan[1]].reshape(rows, scan[1], *twin.shape[1:])
-        seconds = seconds[start : start + rows * scan[1]].reshape(rows, scan[1])
+        of_scan = slice(start, start + math.prod(scan))  # frames behind it were recorded after the scan
+        twin, seconds = twin[of_scan].reshape(*scan, *twin.shape[1:]), seconds[of_scan].reshape(scan)
     return Case(
         path,
         twin,
