@@ -132,13 +132,3 @@ def locate_one(position, how, chosen, stream):
     where = tables(how, chosen, stream)
     begin, row = locate(where, position, 0, -1)
     return file_byte(where, begin, row)
-
-
-@kernel(error_model="numpy")
-def locate_all(positions, how, chosen, stream, found):
-    """Do what `locate_one` does for int64[n] positions, and write to the rows of `found`, int64[n, 3]."""
-    where = tables(how, chosen, stream)
-    row = -1
-    for k in range(positions.shape[0]):
-        begin, row = locate(where, positions[k], 0, row)
-        found[k, 0], found[k, 1], found[k, 2] = file_byte(where, begin, row)

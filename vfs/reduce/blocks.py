@@ -25,9 +25,9 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.reader import RegionReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import OptionError, SourceError
-from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, frame_places, groups
+from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
 from vfs.model import coverage
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import FrameLayout, altered, whole_frame
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.stored import flat_positions
 from vfs.reduce.reduction import FrameBlock, taken_as
@@ -172,15 +172,21 @@ class _Frames:
         stored_as, turns = lies if lies is not None else (np.dtype(object), 1)
         self.turned: int = turns
         fitting = self.turned == 1 or (turned and bool(sig) and sig[-1] % self.turned == 0)
+        self.layout = cast(FrameLayout, reader.dataset.layout)
+        one_piece = np.array_equal(self.layout.pieces, whole_frame(sig))
         self.in_place = (
-            fitting and stored_as.kind in "biuf" and stored_as.newbyteorder("=") != np.float16 and reader.as_stored
+            one_piece
+            and fitting
+            and stored_as.kind in "biuf"
+            and stored_as.newbyteorder("=") != np.float16
+            and reader.as_stored
         )
         self.order = None if stored_as.isnative else True
         most = reader.backend.window if self.in_place and not reader.backend.copies else LARGE
         self.least = max(nbytes, min(tile_frames, most // nbytes) * nbytes)
         apart = patches and not self.in_place and reader.corrections is None and self.wanted == sig
         large = nbytes * tile_frames > PATCHED
-        self.patches = cast(FrameLayout, reader.dataset.layout).patches if apart and large else ()
+        self.patches = self.layout.patches if apart and large else ()
         longest = max((patch.size for patch in self.patches), default=1) * reader.dtype.itemsize
         self.together = max(1, PATCHED // longest // tile_frames) * tile_frames
 
@@ -204,16 +210,24 @@ class _Frames:
 
     def _places(self, region: Region) -> np.ndarray | None:
         """Find where the frames of a region are in files; None where some are in pieces."""
-        rows, _ = self.reader.dataset.layout.read_ranges(region)
-        table = np.empty((region.shape[0], P_FRAME + 1), np.int64)
-        n = frame_places(rows, self.size, self.reader.stored.itemsize, table)
-        return None if n < 0 else table[:n]
+        found = self.layout.locate(np.arange(region.start[0], region.stop[0]))
+        held = np.flatnonzero(found[:, 0] >= 0)
+        width = self.reader.stored.itemsize
+        if len(held) < len(found):
+            found = found[held]
+        if (found[:, 2] < (self.skipped + self.size) * width).any():
+            return None
+        table = np.empty((len(found), P_FRAME + 1), np.int64)
+        table[:, P_FILE], table[:, P_FRAME] = found[:, 0], held
+        table[:, P_START] = found[:, 1] + self.skipped * width
+        table[:, P_STOP] = table[:, P_START] + self.size * width
+        return table
 
     def _where_they_are(self, table: np.ndarray, at: int, region: Region) -> Iterator[FrameBlock]:
         """Give frames where they lie in mapped files, or in what is read of files.
 
         Args:
-            table: see `frame_places`; at: the place in the selection that its first frame has.
+            table: see `_places`; at: the place in the selection that its first frame has.
         """
         reader, width = self.reader, self.reader.stored.itemsize
         backend, nbytes = reader.backend, self.size * width

@@ -1,43 +1,11 @@
-"""Find where whole frames lie in files, and which of them are taken together."""
+"""Cuts frames that lie in files into groups that are read together."""
 
 from __future__ import annotations
 
-from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, SKIP, START, STEP
 from vfs.kernels.compiled import kernel
 
 P_FILE, P_START, P_STOP, P_FRAME = range(4)
 """Columns of a table of frames: index of the file, first byte, byte after the last one, which frame it is."""
-
-
-@kernel
-def frame_places(ranges, size, width, table):
-    """Find where frames begin, of read ranges that hold them one by one, in whatever order.
-
-    Args:
-        ranges: see `vfs.kernels.columns`; size: elements that are wanted of a frame; width: bytes of one.
-        table: int64[frames, 4], written to: see `P_FILE`.
-
-    Returns: how many there are; -1 where some frame is not in one piece.
-    """
-    n = 0
-    for r in range(ranges.shape[0]):
-        count, to, by, start = ranges[r, COUNT], ranges[r, DEST], ranges[r, NEXT], ranges[r, START]
-        lines = max(1, ranges[r, LINES])
-        if (
-            count % size != 0
-            or to % size != 0
-            or (lines > 1 and by % size != 0)
-            or (ranges[r, STEP] != 1 and count > 1)
-            or ranges[r, SKIP] != 0
-        ):
-            return -1
-        for line in range(lines):
-            for j in range(count // size):
-                first = start + line * ranges[r, PITCH] + j * size * width
-                table[n, P_FILE], table[n, P_START], table[n, P_STOP] = ranges[r, FILE], first, first + size * width
-                table[n, P_FRAME] = (to + line * by) // size + j
-                n += 1
-    return n
 
 
 @kernel

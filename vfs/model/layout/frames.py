@@ -340,6 +340,11 @@ class FrameLayout:
             table,
         )
 
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        """int64[f], stream bytes at which the parts of the stream begin."""
+        return np.ascontiguousarray(self.stream[:, S_START])
+
     def locate(self, positions: np.ndarray) -> np.ndarray:
         """Find where frames begin.
 
@@ -352,8 +357,20 @@ class FrameLayout:
             another file, or is not whole). -1, -1, 0 where the position is blank: no frame is
             stored for it, or no file holds its first byte.
         """
-        found = np.empty((len(positions), 3), np.int64)
-        kernels.locate.locate_all(positions, *self.how, self.stream, found)
+        table = self.how[1]
+        frames = (table[positions] if len(table) else positions) + self.offset
+        if not len(self.stream):
+            return np.tile(np.array([-1, -1, 0]), (len(frames), 1))
+        begin = frames * self.stride + self.header
+        rows = self._starts.searchsorted(begin, "right") - 1
+        parts = self.stream[rows]
+        found = np.empty((len(frames), 3), np.int64)
+        found[:, 0] = parts[:, S_FILE]
+        found[:, 1] = begin - parts[:, S_START] + parts[:, S_BYTE]
+        found[:, 2] = parts[:, S_STOP] - begin
+        held = (frames >= 0) & (frames < self.stored) & (rows >= 0) & (found[:, 2] > 0)
+        if not held.all():
+            found[~held] = -1, -1, 0
         return found
 
     def stored_frames(self, nav_ndim: int) -> int:
@@ -361,6 +378,10 @@ class FrameLayout:
 
     def valid(self, nav_ndim: int) -> np.ndarray:
         nav = self.shape[:nav_ndim]
+        if self.in_order:
+            runs = np.stack(self._held_by_parts(math.prod(nav)), axis=1)
+            edges = np.concatenate([[0], runs[runs[:, 0] < runs[:, 1]].reshape(-1), [math.prod(nav)]])
+            return np.repeat(np.arange(len(edges) - 1) % 2 == 1, np.diff(edges)).reshape(nav)
         found = np.empty(math.prod(nav), bool)
         for first in range(0, len(found), _LOCATED):
             part = found[first : first + _LOCATED]
@@ -376,10 +397,20 @@ class FrameLayout:
         nav = math.prod(self.shape[:nav_ndim])
         if not self.in_order:
             return nav - int(np.count_nonzero(self.valid(nav_ndim)))
-        low, high = max(0, self.offset), min(self.stored, nav + self.offset)
-        # Index of the first frame that begins in each row of `stream`, and of the first one behind it
+        first, last = self._held_by_parts(nav)
+        return nav - int(np.maximum(0, last - first).sum())
+
+    def _held_by_parts(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Find the positions whose frames begin in each part of the stream, where positions are in order.
+
+        Args:
+            count: number of positions that are shown.
+
+        Returns: int64[f] first position of each part, and int64[f] the one behind its last.
+        """
+        low, high = max(0, self.offset), min(self.stored, count + self.offset)
         first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))
-        return nav - int(np.maximum(0, np.minimum(last, high) - np.maximum(first, low)).sum())
+        return np.maximum(first, low) - self.offset, np.minimum(last, high) - self.offset
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         if not kernels.wanted() and (alone := self._whole_frame(region)) is not None:
