@@ -141,6 +141,8 @@ def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> Non
         "gain": np.ones((4, 5)),
         "dead": [[0, 1]],
         "derive": {"mean": "mean()"},
+        "axes": "frame,-y,x",
+        "calibration": "y=2nm",
     }
     values |= {
         "nav_shape": (3, 4),

@@ -24,7 +24,7 @@ import zarr
 import vfs
 import vfs.formats as registry
 from tests.cli.support import mount_status, process, refused, run, said_at_the_end
-from vfs.cli import app, report
+from vfs.cli import app, desktop, report
 from vfs.cli.writing import stopping
 from vfs.errors import size
 from vfs.formats import formats
@@ -863,3 +863,26 @@ def test_demo_keeps_files_in_a_new_folder_only(tmp_path: Path, capsys: pytest.Ca
     np.testing.assert_array_equal(vfs.open(tmp_path / "new" / "scan.hdr")[...], diffraction())
     capsys.readouterr()
     assert "is not empty" in refused(capsys, "demo", "--keep", tmp_path / "new")
+
+
+# the desktop
+
+
+def test_a_desktop_entry_is_written_where_the_desktop_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    path = tmp_path / "applications" / "vfs.desktop"
+    for _ in range(2):  # the second one replaces the first
+        assert run("serve", "--install-desktop") == 0
+        assert capsys.readouterr().out == f"{path}\n"
+    lines = path.read_text().splitlines()
+    assert f"Exec={sys.executable} -m vfs %F" in lines
+    assert "inode/directory" in next(line for line in lines if line.startswith("MimeType="))
+    path.write_text("[Desktop Entry]\n")
+    assert "found another; remove it first" in refused(capsys, "serve", "--install-desktop")
+    assert path.read_text() == "[Desktop Entry]\n"
+
+
+def test_a_program_with_odd_letters_in_a_desktop_entry() -> None:
+    assert 'Exec="/my \\\\"py\\\\\\\\thon\\\\"%%" -m vfs %F' in desktop.entry(['/my "py\\thon"%', "-m", "vfs"])

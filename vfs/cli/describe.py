@@ -22,6 +22,7 @@ from vfs.formats.description.blocks import MixedDecoder
 from vfs.formats.description.sources import DescribedFolder
 from vfs.hierarchy.documents import json_number, plain_json
 from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.model import calibration
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
@@ -118,6 +119,8 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
         return np.dtype(value).str if np.dtype(value).itemsize > 1 else np.dtype(value).name
     if saved == "reductions":
         return {one: _reduction(one, reduction, names) for one, reduction in value.items()}
+    if saved == "calibration":
+        return calibration.asked(value)
     if saved == "image" and isinstance(value, str | os.PathLike):
         return names.of(os.fspath(value)) if os.path.isabs(value) else os.fspath(value)  # else an array of the set
     if saved == "positions":

@@ -20,12 +20,31 @@ if TYPE_CHECKING:
     from vfs.serving.status import Status
 
 
+def _install(wanted: bool) -> None:
+    """Install the desktop entry, and end: no data set is needed for it."""
+    if wanted:
+        from vfs.cli.desktop import install
+
+        put(install())
+        say("a file manager offers vfs under `Open with`; closing its window ends the server; remove this file to undo")
+        raise typer.Exit
+
+
 @opens(ServeOptions)
 def serve(
     datasets: Datasets,
     open_: Annotated[bool, typer.Option("--open", help="Also open the URL in a browser.")] = False,
     background: Background = False,
     log_level: Level = None,
+    install_desktop: Annotated[
+        bool,
+        typer.Option(
+            "--install-desktop",
+            is_eager=True,
+            callback=_install,
+            help="Have file managers offer vfs for your files (writes vfs.desktop into your own folder), and end.",
+        ),
+    ] = False,
     *,
     settings: Settings,
 ) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
+from vfs.engine.chunking import ChunkSpec
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import Files, StoredArray
@@ -60,14 +61,19 @@ class ComputedBlocks:
         start = [int(k) * b for k, b in zip(np.unravel_index(block, self._counts), self.block, strict=True)]
         return self.make(Region.box(start, [a + n for a, n in zip(start, shape, strict=True)]))
 
-    def reader(self, dataset: StoredArray, cache: ChunkCache) -> ArrayReader:
-        """Make what reads an array of these blocks. Its chunks are the blocks.
+    def reader(self, dataset: StoredArray, cache: ChunkCache, chunks: ChunkSpec | None = None) -> ArrayReader:
+        """Make what reads an array of these blocks.
 
         Args:
             dataset: the array; its files are those that the blocks are made of.
             cache: keeps blocks.
+            chunks: shape of its chunks; None: the blocks.
+
+        Raises:
+            OptionError: the shape does not fit.
         """
-        return ArrayReader(dataset, _NoBytes(dataset.files), chunks=self.block or "auto", cache=cache)
+        cut = self.block or "auto" if chunks is None else chunks
+        return ArrayReader(dataset, _NoBytes(dataset.files), chunks=cut, cache=cache)
 
 
 class _NoBytes:

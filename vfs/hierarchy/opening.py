@@ -40,7 +40,8 @@ from vfs.errors import (
     UnknownArrayError,
 )
 from vfs.formats import Format, by_name, detect
-from vfs.formats.headers import expand, shape_option
+from vfs.formats.headers import expand
+from vfs.hierarchy.arranging import arranged
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.set_readers import readers
 from vfs.model.coverage import positions
@@ -243,7 +244,7 @@ def _open_named(
         mask_files = [Files.stat([name]) for name in file_names(masks)] if masks else []
         if options.roi is not None:
             options = replace(options, roi=positions(options.roi))
-    shown = _arranged(stored, options)
+    shown = arranged(stored.datasets, stored.main, options, as_stored=bool(images.given))
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
     absent = _absent(stored, main.dataset)
@@ -364,27 +365,6 @@ def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[Stored
     return [altered(dataset, files=files[id(dataset.files)]) for dataset in datasets]
 
 
-def _arranged(stored: _StoredSet, options: OpenOptions) -> dict[str, StoredArray]:
-    """Return the arrays as they are shown, by path.
-
-    The main array, and companions with the same scan, get the scan shape, offset, skipped frames and
-    selection of the options.
-    """
-    main, nav = stored.main, stored.main.nav_ndim
-    scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape")
-
-    def goes_along(dataset: StoredArray) -> bool:
-        return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]
-
-    def skipped(one: StoredArray) -> int:  # a virtual image has no values for skipped frames
-        return options.line_skip if one.layout.stored_frames(nav) == main.layout.stored_frames(nav) else 0
-
-    how, skip = (scan, options.sync_offset, options.roi), options.line_skip
-    arranged = [one for one in stored.datasets if one is main or goes_along(one)]
-    shown = {one.path: one.arranged(*how, skip and skipped(one)) for one in arranged}
-    return {one.path: shown.get(one.path, one) for one in stored.datasets}
-
-
 def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:
     """Collect the absences that the arrays report, each one once.
 
@@ -441,8 +421,8 @@ def _attributes(
     for absence in absent:
         counts.update(absence.counts)
     made = {"vfs": {"format": options.format, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}}
-    arranged = options.nav_shape is not None or options.roi is not None or options.sync_offset or options.line_skip
-    as_stored = options.array is None and not arranged
+    given = (options.array, options.nav_shape, options.roi, options.axes, options.calibration)
+    as_stored = all(one is None for one in given) and not options.sync_offset and not options.line_skip
     return made | dict(stored.main.group_attrs) if as_stored else made
 
 

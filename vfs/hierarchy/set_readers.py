@@ -12,6 +12,9 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections
+from vfs.engine.turned import turned
+from vfs.hierarchy.arranging import Arranged
+from vfs.model.axis_order import AxisOrder
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import StoredArray
 
@@ -48,7 +51,7 @@ class SetReaders(Mapping[str, ArrayReader]):
 
 def readers(
     main: StoredArray,
-    shown: Mapping[str, StoredArray],
+    shown: Mapping[str, Arranged],
     options: OpenOptions,
     images: Mapping[str, Any],
     cache: ChunkCache,
@@ -57,7 +60,7 @@ def readers(
 
     Args:
         main: the main array as it is stored.
-        shown: path -> array as it is shown.
+        shown: path -> array as it is shown, with the order of axes that its reader has to make.
         images: `dark`, `gain` and `dead`, those that are given, as arrays.
 
     Raises:
@@ -65,18 +68,28 @@ def readers(
     """
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     make: dict[str, Callable[[], ArrayReader]] = {}
-    for path, dataset in shown.items():
+    for path, (dataset, order) in shown.items():
         how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
         if path != main.path:
             how = {"chunks": _companion_chunks(dataset)}
         how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
-        make[path] = partial(_reader, dataset, **how)
+        make[path] = partial(_reader, dataset, order, **how)
     return SetReaders(make)
 
 
-def _reader(dataset: StoredArray, backend: str, accept_changes: bool, **how: Any) -> ArrayReader:
+def _reader(
+    dataset: StoredArray,
+    order: AxisOrder | None,
+    backend: str,
+    accept_changes: bool,
+    chunks: chunking.ChunkSpec,
+    cache: ChunkCache,
+    **how: Any,
+) -> ArrayReader:
     files = dataset.files.unremembered() if accept_changes else dataset.files
-    return ArrayReader(dataset, make_backend(backend, files), **how)
+    if order is None:
+        return ArrayReader(dataset, make_backend(backend, files), chunks=chunks, cache=cache, **how)
+    return turned(ArrayReader(dataset, make_backend(backend, files), cache=cache, **how), order, chunks, cache)
 
 
 def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:

@@ -10,9 +10,12 @@ spelling, and what says nothing is left out. So `a.calibration` and the attribut
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vfs.errors import OptionError
+from vfs.model.options import shown
 from vfs.model.units import spelled
 
 Calibration = Mapping[str, Mapping[str, Any]]
@@ -89,3 +92,47 @@ def arranged(
     elif shift and (scale := _number(slowest.get("scale"))) is not None:
         kept[names[0]] = {**slowest, "offset": (_number(slowest.get("offset")) or 0.0) + shift * scale}
     return kept
+
+
+_TYPED = re.compile(
+    r"\s*(?P<scale>[-+]?[\d.]+(?:e[-+]?\d+)?)\s*(?P<unit>\S.*?)?(?:\s+from\s+(?P<offset>[-+]?[\d.]+(?:e[-+]?\d+)?))?\s*",
+    re.I,
+)
+_EXAMPLE = "scan_x=5.3nm, or energy=0.5 eV from -20"
+_LONGEST, _LONGEST_TYPED = 40, 200  # most characters of a unit that is typed, and of all of it
+
+
+def asked(given: object) -> dict[str, dict[str, Any]]:
+    """Read a calibration that a user gives.
+
+    Args:
+        given: axis name -> scale, unit and offset, as a mapping or as text ("0.5 eV from -20"); or texts
+            AXIS=SCALE UNIT.
+
+    Returns: axis name -> {"scale": float, "offset": float, "unit": str}.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Sequence) and all(isinstance(one, str) and "=" in one for one in given):
+        given = dict(one.rsplit("=", 1) for one in given)
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise OptionError(f"calibration={shown(given)}: expected an axis, its step and its unit, such as {_EXAMPLE}")
+    return {name.strip(): _asked(name.strip(), one) for name, one in given.items()}
+
+
+def _asked(name: str, given: object) -> dict[str, Any]:
+    known: Any = given
+    if isinstance(given, str):
+        found = _TYPED.fullmatch(given) if len(given) <= _LONGEST_TYPED else None
+        known = found.groupdict() if found else {}
+    if not isinstance(known, Mapping) or not {"scale"} <= {*known} <= {"scale", "offset", "unit"}:
+        raise OptionError(f"calibration: {name}={shown(given)}: expected a step and its unit, such as {_EXAMPLE}")
+    scale, offset, unit = _number(known["scale"]), _number(known.get("offset") or 0.0), known.get("unit") or ""
+    if scale is None or not _LEAST <= abs(scale) <= _MOST or offset is None or abs(offset) > _MOST:
+        raise OptionError(f"calibration: {name}={shown(given)}: expected a step that is a number other than 0")
+    if not isinstance(unit, str) or len(unit) > _LONGEST or not unit.isprintable():
+        raise OptionError(f"calibration: {name}={shown(given)}: expected a unit of at most {_LONGEST} characters")
+    return {"scale": scale, "offset": offset, "unit": spelled(unit)}

@@ -23,12 +23,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_type_hints
 
 from vfs.model.options import fitting, kinds
 
-Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "never"]
+Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "calibration", "never"]
 """The ways in which an option stands in a description (`*.vfs.json`).
 
 "as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
 "positions": positions of the scan. "image": numbers, a file, or an array of the set. "reductions": name -> text.
-"never": not at all; a description that has it is refused.
+"calibration": axis -> step, offset and unit. "never": not at all; a description that has it is refused.
 """
 
 Scope = Literal["any", "one set", "reading"]
@@ -124,6 +124,26 @@ class OpenOptions:
         ),
         saved="positions",
         scope="one set",
+    )
+    axes: str | None = option(
+        None,
+        "Show the axes in this order, the scan before |: 'scan_x,scan_y|-y,x' ('-' turns an axis over).",
+        "A,B|C,D",
+        more=(
+            "Every axis is named once; `new=old` gives an axis another name. It is the order after `nav_shape`, and"
+            " `dark`, `gain` and `dead` are as the files store frames. Arrays beside it that have the axes of the scan"
+            " are turned with it."
+        ),
+        scope="one set",
+    )
+    calibration: Any = option(
+        None,
+        "Step and unit along an axis, in place of what the files say: 'scan_x=5.3nm', 'energy=0.5eV from -20'.",
+        "AXIS=STEP",
+        more='A mapping of names of axes to `{"scale": 5.3, "unit": "nm", "offset": 0}` or such texts; or texts.',
+        saved="calibration",
+        scope="one set",
+        several=True,
     )
     dtype: Any = option(
         None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -48,3 +48,30 @@ def check_arranged(opened: Callable[..., VirtualArray], frames: np.ndarray, blan
     picked = opened(nav_shape=(lines, columns), line_skip=3, roi=[lines * columns - 1, 0])
     last = columns + 3 + columns - 1
     same(picked[...], np.stack([frames[last] if last < n else blank, frames[0]]))
+
+
+def check_axes(opened: Callable[..., VirtualArray], twin: np.ndarray, dims: Sequence[str], nav: int) -> None:
+    """Check that axes come in another order, turned over, and in another split into scan and frame.
+
+    Args:
+        opened: opens the array with these options.
+        twin: its elements; dims: names of its axes, of which the first `nav` are navigation axes.
+    """
+
+    def check(order: Sequence[int], over: Collection[int], bar: int | None) -> None:
+        words = [f"-{dims[axis]}" if axis in over else dims[axis] for axis in order]
+        text = ",".join(words) if bar is None else f"{','.join(words[:bar])}|{','.join(words[bar:])}"
+        shown = opened(axes=text)
+        wanted = np.flip(twin, tuple(over)).transpose(order)
+        assert shown.dims == tuple(dims[axis] for axis in order)
+        same(shown[...], wanted)
+        cut = tuple(slice(n // 3, n // 3 + 2) for n in wanted.shape)
+        same(shown[cut], wanted[cut])
+
+    axes = list(range(len(dims)))
+    scan, frame = axes[:nav], axes[nav:]
+    check([*scan, *frame[::-1]], frame[:1], None)  # a frame turned by a right angle
+    check(axes, frame[:-1], None)
+    check([*scan[::-1], *frame], scan[:1], None)
+    check([*frame, *scan], axes[-1:], len(frame))  # what was a frame is the scan
+    check(axes, (), len(axes))

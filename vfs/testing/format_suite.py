@@ -28,7 +28,7 @@ from vfs.kernels.columns import FILE
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.units import spelled
-from vfs.testing.arranged import check_arranged, same
+from vfs.testing.arranged import check_arranged, check_axes, same
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
@@ -166,6 +166,10 @@ class FormatTests(CountedTests):
         mask = (np.arange(len(frames)) % 3 == 1) | (np.arange(len(frames)) == 0)
         same(found.open(roi=mask.reshape(found.twin.shape[:k]))[...], frames[mask])
         same(found.open(roi=[len(frames) - 1, 0, 0])[...], frames[[len(frames) - 1, 0, 0]])
+
+    def test_axes_in_another_order(self, found: WrittenSet) -> None:
+        dataset = reader_of(found.open()).dataset
+        check_axes(found.open, found.twin, dataset.dims, dataset.nav_ndim)
 
     @of_rows(lambda row: row.ordered)
     def test_files_in_any_order(self, found: WrittenSet) -> None:

@@ -11,6 +11,7 @@ from vfs.errors import OptionError
 from vfs.formats import Format, by_name
 from vfs.formats.description.schema import MOST, Value, load
 from vfs.formats.description.sources import DescribedFolder
+from vfs.model import calibration
 from vfs.model.open_options import Known, OpenOptions, Saved, known
 from vfs.model.options import fitting, kinds, named
 from vfs.model.stored import Saved as SavedSet
@@ -125,12 +126,21 @@ def _reduction(value: Value, folder: DescribedFolder) -> str:
     return text
 
 
+def _calibration(value: Value, folder: DescribedFolder) -> dict[str, dict[str, Any]]:
+    """Read steps and units of axes."""
+    try:
+        return calibration.asked(value.metadata())
+    except OptionError as error:
+        value.fail(str(error))
+
+
 _WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
     "dtype": _text,
     "numbers": _numbers,
     "positions": _image,
     "image": _image_or_array,
     "reductions": _reductions,
+    "calibration": _calibration,
 }
 _PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
 

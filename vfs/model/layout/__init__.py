@@ -17,11 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from vfs.model.layout.blocks import BlockLayout
-from vfs.model.layout.frames import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.layout.frames import FrameLayout, altered, mirrored, permuted, whole_frame
 from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
-__all__ = ["BlockLayout", "FrameLayout", "Layout", "ScanOrder", "altered", "mirrored", "whole_frame"]
+__all__ = ["BlockLayout", "FrameLayout", "Layout", "ScanOrder", "altered", "mirrored", "permuted", "whole_frame"]
 
 
 class Layout(Protocol):

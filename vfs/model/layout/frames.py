@@ -81,6 +81,18 @@ def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
     return made
 
 
+def permuted(pieces: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """Return the pieces of a frame whose axes come in another order.
+
+    Args:
+        pieces: see `mirrored`.
+        axes: for each axis, its number in the frame so far.
+    """
+    k = pieces.shape[1] // 3
+    columns = [group * k + axis for group in range(3) for axis in axes]
+    return pieces[:, [*columns, 3 * k, 3 * k + 1]]
+
+
 @dataclass(frozen=True, eq=False)
 class FrameLayout:
     """Says where equal frames lie in a stream of bytes that is spread over files.
