@@ -90,38 +90,9 @@ def serve(
     share_heap()
     module = library()
     point = prepare(mountpoint, version(module), allow_other)
-    shown = printable(point)
-    mount: list[Mounted] = []
-    named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
-    since = 0.0
-
-    def take() -> MountStatus:
-        return MountStatus(
-            mountpoint=point,
-            device=mount[0].device if mount else "",
-            sources=named,
-            pid=os.getpid(),
-            since=since,
-            cached=folder.cache.held,
-            cache_size=folder.cache.limit,
-            log=entry.log if entry else None,
-            libfuse=version(module),
-            warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
-            **_counted(view),
-        )
-
-    ending = Ending(module, shown, lambda: readers.living() if leave() else [])
+    ending = Ending(module, printable(point), lambda: readers.living() if leave() else [])
     with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
         readers = Readers(entry.folder if entry else None)
-
-        def write(status: MountStatus) -> None:  # each second in which something was done
-            give_back()
-            readers.look_again()
-            view.remembered.look(point, list(view.tops), status.requests - status.reads, status.cached)
-            if entry:
-                entry.write(status.document())
-
-        reporter = Reporter(take, write, watch)
         _warm_up(folder)
         # Present objects stay: if the collector went through them each time, opening sets would take
         # a twentieth longer
@@ -129,47 +100,113 @@ def serve(
         if allow_other:
             _warn_of_closed(folder)
         said = _Stderr(debug)
-
-        def init() -> None:  # in a thread of libfuse
-            nonlocal since
-            said.restore()
-            try:
-                since = time.time()
-                mount.extend(filter(None, [mounted(point)]))
-                if to_log and entry:
-                    os.dup2(entry.log_fd, 1)
-                    os.dup2(entry.log_fd, 2)
-                log.info("%s: mounted", shown)
-                reporter.start(ready)
-            except Exception:
-                log.exception("%s: cannot say that the mount is ready", shown)
-
         view = FuseView(
             folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers
         )
+        named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
+        session = _Session(view, readers, point, named, entry, version(module))
+        reporter = Reporter(session.status, session.write, watch)
+
+        def init() -> None:  # in a thread of libfuse
+            said.restore()
+            try:
+                session.begin(to_log)
+                reporter.start(ready)
+            except Exception:
+                log.exception("%s: cannot say that the mount is ready", printable(point))
+
         try:
-            with ending:
+            with ending, _mounting(session, said):
                 loop(view, module, point, init, ending)
-        except UnicodeEncodeError:
-            raise MountError(
-                errno.EILSEQ,
-                f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy",
-            ) from None
-        except RuntimeError as error:  # once mounted, its number only tells how the mount ended
-            if not mount:
-                reason = said.text() or f"libfuse gave up with code {error}"
-                hint = f"; {CONTAINER}" if "not permitted" in reason else ""
-                raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
         finally:
             said.restore()
             view.failures.close()
         last = reporter.end()
     if ending.left:
         ending.say()
-    else:
-        for gone in mount:
-            _leave(point, gone)
+    elif session.mount is not None:
+        _leave(point, session.mount)
     return last
+
+
+class _Session:
+    """What is known of a mount while it is served.
+
+    Attributes:
+        mount: what is mounted; None before that.
+        since: time at which it was, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        view: FuseView,
+        readers: Readers,
+        point: str,
+        sources: tuple[str, ...],
+        entry: Entry | None,
+        libfuse: int,
+    ) -> None:
+        self.view = view
+        self.readers = readers
+        self.point = point
+        self.sources = sources
+        self.entry = entry
+        self.libfuse = libfuse
+        self.mount: Mounted | None = None
+        self.since = 0.0
+
+    def begin(self, to_log: bool) -> None:
+        """Note that it is mounted now; with `to_log`, stdout and stderr go to the log file from now on."""
+        self.since = time.time()
+        self.mount = mounted(self.point)
+        if to_log and self.entry:
+            os.dup2(self.entry.log_fd, 1)
+            os.dup2(self.entry.log_fd, 2)
+        log.info("%s: mounted", printable(self.point))
+
+    def status(self) -> MountStatus:
+        """Return what was done so far."""
+        folder = self.view.folder
+        return MountStatus(
+            mountpoint=self.point,
+            device=self.mount.device if self.mount else "",
+            sources=self.sources,
+            pid=os.getpid(),
+            since=self.since,
+            cached=folder.cache.held,
+            cache_size=folder.cache.limit,
+            log=self.entry.log if self.entry else None,
+            libfuse=self.libfuse,
+            warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
+            **_counted(self.view),
+        )
+
+    def write(self, status: MountStatus) -> None:
+        """Write a status down. This is called each second in which something was done, so it tidies up, too."""
+        give_back()
+        self.readers.look_again()
+        others = status.requests - status.reads
+        self.view.remembered.look(self.point, list(self.view.tops), others, status.cached)
+        if self.entry:
+            self.entry.write(status.document())
+
+
+@contextmanager
+def _mounting(session: _Session, said: _Stderr) -> Iterator[None]:
+    """Turn what libfuse raises where it cannot mount into a MountError that says why."""
+    shown = printable(session.point)
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise MountError(
+            errno.EILSEQ,
+            f"{shown}: fusepy takes only names in UTF-8 as mount points; choose another, or install mfusepy",
+        ) from None
+    except RuntimeError as error:
+        if session.mount is None:  # once mounted, its number only tells how the mount ended
+            reason = said.text() or f"libfuse gave up with code {error}"
+            hint = f"; {CONTAINER}" if "not permitted" in reason else ""
+            raise MountError(errno.EIO, f"{shown}: cannot mount: {printable(reason)}{hint}") from None
 
 
 def _counted(view: FuseView) -> dict[str, int]:
