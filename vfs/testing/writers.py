@@ -51,6 +51,26 @@ def write_npy(
     return path
 
 
+def _mib_settings(chips: int, time: np.datetime64, exposure: int) -> list[str]:
+    """Return the fields of a MIB header from the mask of the chips on to their settings.
+
+    Args:
+        exposure: in nanoseconds.
+    """
+    return [
+        f"{(1 << chips) - 1:02X}",
+        str(time)[:26].replace("T", " "),
+        f"{exposure / 1e9:.6f}",
+        "0",
+        "0",
+        "0",
+        "1.200000E+1",
+        "5.110000E+2",
+        *["0.000000E+0"] * 6,
+        *(["3RX", "175", "511", *["000"] * 25] * chips),
+    ]
+
+
 def write_mib(
     folder: Folder,
     frames: np.ndarray,
@@ -102,6 +122,18 @@ def write_mib(
         x *= 2
     chips = 4 if quad else 1
     size = header_bytes or (768 if quad else 384)
+    said = [f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind, layout or ("   2x2" if quad else "   1x1")]
+
+    def record(i: int) -> bytes:
+        """Make header and pixels of a frame."""
+        later = i * 1_000_000 if times_ns is None else int(times_ns[i])
+        time = np.datetime64(start, "ns") + np.timedelta64(later, "ns")
+        exposure = exposure_ns if isinstance(exposure_ns, int) else int(exposure_ns[i])
+        fields = ["MQ1", f"{first_sequence + i:06d}", *said, *_mib_settings(chips, time, exposure)]
+        fields += ["MQ1A", f"{time}Z", f"{exposure}ns", str(depth)] if extended else []
+        header = (",".join(fields) + ",").encode().ljust(size, b"\0")[:size]
+        return header + _mib_pixels(frames[i], kind.upper(), depth, quad)
+
     if frames_per_file is None:
         counts = [n]
     elif isinstance(frames_per_file, int):
@@ -111,32 +143,7 @@ def write_mib(
     paths, at = [], 0
     for k, count in enumerate(counts):
         path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")
-        records = []
-        for i in range(at, min(at + count, n)):
-            later = i * 1_000_000 if times_ns is None else int(times_ns[i])
-            time = np.datetime64(start, "ns") + np.timedelta64(later, "ns")
-            exposure = exposure_ns if isinstance(exposure_ns, int) else int(exposure_ns[i])
-            fields = ["MQ1", f"{first_sequence + i:06d}", f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind]
-            fields += [
-                layout or ("   2x2" if quad else "   1x1"),
-                f"{(1 << chips) - 1:02X}",
-                str(time)[:26].replace("T", " "),
-                f"{exposure / 1e9:.6f}",
-            ]
-            fields += [
-                "0",
-                "0",
-                "0",
-                "1.200000E+1",
-                "5.110000E+2",
-                *["0.000000E+0"] * 6,
-                *(["3RX", "175", "511", *["000"] * 25] * chips),
-            ]
-            fields += ["MQ1A", f"{time}Z", f"{exposure}ns", str(depth)] if extended else []
-            records.append(
-                (",".join(fields) + ",").encode().ljust(size, b"\0")[:size]
-                + _mib_pixels(frames[i], kind.upper(), depth, quad)
-            )
+        records = [record(i) for i in range(at, min(at + count, n))]
         if k not in missing:
             path.write_bytes(b"".join(records))
         paths.append(path)

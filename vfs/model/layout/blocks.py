@@ -166,15 +166,27 @@ class BlockLayout:
             nav = np.empty((0, len(new)), np.int64)
             if len(keep):
                 nav = np.stack(np.unravel_index(flat[keep], new), axis=1)
-            shape = new
-        else:  # a position may be chosen more than once: join the blocks with the list of choices
-            shape = (len(chosen),)
-            by_choice = np.argsort(chosen, kind="stable")
-            ordered = chosen[by_choice]
-            a, b = np.searchsorted(ordered, flat[keep], "left"), np.searchsorted(ordered, flat[keep], "right")
-            keep = np.repeat(keep, b - a)
-            within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
-            nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
+            return self._moved(nav, keep, new, nav_ndim)
+        # A position may be chosen more than once: join the blocks with the list of choices
+        by_choice = np.argsort(chosen, kind="stable")
+        ordered = chosen[by_choice]
+        a, b = np.searchsorted(ordered, flat[keep], "left"), np.searchsorted(ordered, flat[keep], "right")
+        keep = np.repeat(keep, b - a)
+        within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
+        nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
+        return self._moved(nav, keep, (len(chosen),), nav_ndim)
+
+    def _moved(self, nav: np.ndarray, keep: np.ndarray, shape: tuple[int, ...], nav_ndim: int) -> BlockLayout:
+        """Show some blocks at other scan positions.
+
+        Args:
+            nav: int64[m, navigation axes from now on], the position of each of these blocks.
+            keep: int64[m], which blocks they are.
+            shape: shape of the scan from now on.
+            nav_ndim: number of navigation axes so far.
+        """
+        nd, n = len(self.shape), int(self.levels[1])
+        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
         origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
         shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
         # A block of one position may be stored longer (the last block, if an odd number of frames is
@@ -182,23 +194,23 @@ class BlockLayout:
         pitch: tuple[int, ...] = ()
         if self.pitch:
             pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:])
-        place = self.place[keep]
         box_starts = None
         if self.box_starts is not None:
             steps = np.array([math.prod(self.pitch[k + 1 : nav_ndim]) for k in range(nav_ndim)], np.int64)
             along = (self.box_starts[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
             box_starts = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.box_starts[keep, nav_ndim:]], axis=1)
+        file, first, nbytes, numbers = self.place[keep].T
         return BlockLayout.of(
             shape + self.shape[nav_ndim:],
             origins,
             shapes,
-            place[:, 0],
-            place[:, 1],
-            place[:, 2],
+            file,
+            first,
+            nbytes,
             word_bytes=self.word_bytes,
             whole=self.whole,
             pitch=pitch,
-            numbers=place[:, 3],
+            numbers=numbers,
             box_starts=box_starts,
         )
 
