@@ -144,7 +144,7 @@ def test_opening_a_file(inside: Path, secret: Path) -> None:
     (inside / "link").symlink_to(secret)
     with pytest.raises(
         OutsideError,
-        match=rf"{inside}/link: leads to {secret}, outside of {inside}, the folder of the set; --follow-outside",
+        match=rf"{inside}/link: leads to {secret}, outside of {inside}, the folder of the set; follow_outside=True",
     ) as caught:
         open_file(str(inside / "link"), bound)
     assert isinstance(caught.value, PermissionError)
@@ -404,7 +404,7 @@ def test_links_behind_links_of_hdf5(inside: Path, secret: Path) -> None:
     assert set(group) == {"own", "hop/own"}
     left = group.main.attrs["root"]["left_out"]
     for name in ("direct", "through", "soft", "virtual", "hop/out"):
-        assert "outside the folder; --follow-outside" in left[name], name
+        assert "outside the folder; follow_outside=True" in left[name], name
     group = vfs.open_group(inside / "set.h5", follow_outside=True)
     for name in ("own", "direct", "through", "soft", "virtual", "hop/out/data"):
         np.testing.assert_array_equal(group[name][...], TWIN)

@@ -20,10 +20,11 @@ from vfs.api.opening import OpenHere
 from vfs.cli.app import main
 from vfs.cli.describe import describe
 from vfs.formats import formats
-from vfs.model.open_options import MountOptions, OpenOptions, ServeOptions, flag, known
+from vfs.model.open_options import MountOptions, OpenOptions, ServeOptions, known
 from vfs.model.options import fitting, kinds
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
+from vfs.wording import flag
 
 
 def test_only_public_names_are_shown(tmp_path: Path) -> None:

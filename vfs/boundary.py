@@ -24,8 +24,12 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.wording import option
 
-ALLOW = "--follow-outside (follow_outside=True)"
+
+def reads_outside() -> str:
+    """Return the end of a message on a file outside of the folder of its set: the option that reads it."""
+    return f"{option(follow_outside=True)} reads it nevertheless"
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,7 @@ class Boundary:
     def _outside(self, path: str, real: str) -> OutsideError:
         leads = f"leads to {real}, " if real != os.path.abspath(path) else "lies "
         return OutsideError(
-            f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {ALLOW} reads it"
-            " nevertheless"
+            f"{path}: {leads}outside of {', '.join(self.folders[:3])}, the folder of the set; {reads_outside()}"
         )
 
 

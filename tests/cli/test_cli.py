@@ -141,7 +141,7 @@ def test_info_says_what_a_scan_is(scan: Path, capsys: pytest.CaptureFixture[str]
     assert lines[1].split()[0] == "data"
     assert "scan_y: 4, scan_x: 6, y: 8, x: 16" in lines[1]
     assert "uint16" in lines[1]
-    assert lines[2] == "    rows: bottom first; flip_y=True (-o flip_y=true) shows the top first"
+    assert lines[2] == "    rows: bottom first; -o flip_y=true shows the top first"
     assert lines[3].startswith("    chunks: 4 x 6 x 8 x 16, 6.0 KiB: ")
     assert " scan_y: 4, scan_x: 6, in nanoseconds since 1970-01-01 exposure " in " ".join(" ".join(lines).split())
 
@@ -447,7 +447,7 @@ def test_every_option_of_every_format_can_be_given_as_text() -> None:
         (["-o", "series=perhaps"], "expected true or false"),
         (["--format", "mab"], "did you mean mib?"),
         (["--array", "dat"], "no array 'dat'"),
-        (["--nav-shape", "4,x"], "nav_shape='4,x'"),
+        (["--nav-shape", "4,x"], "--nav-shape 4,x"),
         (["--roi", "no such.npy"], "no such.npy"),
         (["--dtype", "u3"], "u3"),
         (["--chunks", "1,2"], "4 axes"),

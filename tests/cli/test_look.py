@@ -212,7 +212,7 @@ def test_another_array_is_not_shown_for_the_main_one(tmp_path: Path, capsys: pyt
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(
-        f"vfs: {path}: entry/data/data_000001 links to scan_data_000001.h5, which is missing; allow_incomplete=True"
+        f"vfs: {path}: entry/data/data_000001 links to scan_data_000001.h5, which is missing; --allow-incomplete"
     )
     assert said.err.count("\n") == 1
     for option in (["--allow-incomplete"], ["--array", "flatfield"]):

@@ -151,7 +151,7 @@ def test_skipped_patterns_are_not_in_the_preview(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[24:28] = struct.pack("<HH", 3, 3)  # the scan has 3 columns and a pattern more a row
     path.write_bytes(raw)
-    hint = "3 are left out; that is 1 frame a line: line_skip=1 (--line-skip 1) leaves out the end of each line"
+    hint = "3 are left out; that is 1 frame a line: line_skip=1 leaves out the end of each line"
     opens_incomplete(path, hint, counts={"frames_left_out": 3})
     group = vfs.open_group(path, line_skip=1)
     same(group["data"][...], twin[:, :3])

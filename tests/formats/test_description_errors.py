@@ -493,7 +493,7 @@ def test_links_that_lead_out_are_not_followed(folder: Path) -> None:
     (inner / "real.bin").write_bytes(TWIN.tobytes())
     for name in ("link.bin", "sub/a.bin", "../a.bin", str(folder / "a.bin")):
         path = write(inner, FRAMES | {"files": [name]})
-        refused(path, r"files\[0\]: .* leaves the folder of the description; .*--follow-outside", OutsideError)
+        refused(path, r"files\[0\]: .* leaves the folder of the description; .*follow_outside=True", OutsideError)
         same(vfs.open(path, follow_outside=True)[...], TWIN)
         saved = write(
             inner, {"vfs": 1, "format": "raw", "files": [name], "options": {"stored_dtype": "<u2", "sig_shape": "6,8"}}

@@ -38,7 +38,7 @@ def test_a_master_without_its_data_does_not_open_as_its_flat_field(master: Path)
         vfs.open(master)
     text = one_line(caught.value)
     assert "entry/data/data_000001 links to scan_data_000001.h5, which is missing (and 2 more like it)" in text
-    assert text.endswith("; allow_incomplete=True (--allow-incomplete) shows the largest of the other arrays")
+    assert text.endswith("; allow_incomplete=True shows the largest of the other arrays")
     with pytest.warns(vfs.IncompleteWarning, match=r"scan_data_000001\.h5, which is missing \(and 2 more like it\)$"):
         group = vfs.open_group(master)
     assert list(group) == ["entry/instrument/flatfield"]

@@ -610,7 +610,7 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
     write_mib(tmp_path, make(2, "U32"), prefix="scan003", kind="U32", first_sequence=5, hdr=False)
     with pytest.raises(
         FormatError,
-        match=r"scan003\.mib: holds .*U32.*U16.*series=false|scan00[12]\.mib: holds .*U16.*U32.*series=false",
+        match=r"scan003\.mib: holds .*U32.*U16.*series=False|scan00[12]\.mib: holds .*U16.*U32.*series=False",
     ):
         vfs.open(path)
     equal(vfs.open(path, series=False), make(4)[:2])
@@ -625,7 +625,7 @@ def test_frames_that_two_files_hold(tmp_path: Path) -> None:
     write_mib(tmp_path, make(4), prefix="scan2", first_sequence=4, hdr=False)
     with pytest.raises(
         FormatError,
-        match=r"scan2\.mib: its first frame is number 4, .*scan1\.mib has the numbers 1 to 4; .*series=false",
+        match=r"scan2\.mib: its first frame is number 4, .*scan1\.mib has the numbers 1 to 4; .*series=False",
     ):
         vfs.open(one)
     with pytest.raises(FormatError, match="first frame is number 1"):
@@ -752,7 +752,7 @@ def test_frames_recorded_while_the_beam_returned(tmp_path: Path, said: bool) -> 
         array = vfs.open(path)
         same(vfs.open(path, nav_shape=(5, 8))[...], twin.reshape(5, 8, *twin.shape[1:]))
     else:
-        hint = "5 are left out; that is 1 frame a line: line_skip=1 (--line-skip 1) leaves out the end of each line"
+        hint = "5 are left out; that is 1 frame a line: line_skip=1 leaves out the end of each line"
         same(warned(path, f"says a scan of 5 × 7, 40 frames are stored: {hint}")[...], twin[:35].reshape(shown.shape))
         array = vfs.open(path, line_skip=1)
     same(array[...], shown)

@@ -473,7 +473,7 @@ def refused(guard: Guard, method: str = "GET", **headers: str) -> bool:
         guard.check(method, {b"host": b"localhost:8765"} | named)
     except RefusedError as error:
         found = error
-    assert found is None or (found.status == 403 and "--cors" in found.reason)
+    assert found is None or (found.status == 403 and "cors=" in found.reason)
     return found is not None
 
 

@@ -15,6 +15,7 @@ from vfs.formats.headers import file_name
 from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
 from vfs.model.signatures import Path, Several, mounts, serves
+from vfs.wording import option
 
 if TYPE_CHECKING:
     from vfs.fuse import Mount
@@ -96,7 +97,7 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
     if not items:
         raise OptionError(f"nothing to {verb}: expected at least one data set")
     if options.show_files and not options.tree:
-        raise OptionError("show_files goes with tree=True")
+        raise OptionError(f"{option(show_files=True)} goes with {option(tree=True)}")
     for_urls = isinstance(options, ServeOptions)
     limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()

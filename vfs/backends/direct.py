@@ -21,6 +21,7 @@ from vfs.boundary import Boundary, open_file
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
 from vfs.model.stored import Files
+from vfs.wording import option
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
 
@@ -156,6 +157,6 @@ class DirectBackend:
                     )
                 raise SourceError(
                     f"{opened.path}: bytes {start:,} to {stop:,}: a direct read at byte {at:,} returned less than a"
-                    " block; try backend='buffered'"
+                    f" block; try {option(backend='buffered')}"
                 )
             at = reached

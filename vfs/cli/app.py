@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vfs import wording
 from vfs.cli import mounting, serving, writing
 from vfs.cli.common import (
     Datasets,
@@ -414,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     debug = bool(os.environ.get("VFS_DEBUG"))
     try:
-        with _process():
+        with _process(), wording.shell():
             given = _with_command(list(sys.argv[1:] if arguments is None else arguments))
             status = app(given, prog_name="vfs", standalone_mode=False)
             sys.stdout.flush()

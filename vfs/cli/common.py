@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
-from vfs.model.open_options import Known, OpenOptions, Scope, flag, known
+from vfs.model.open_options import Known, OpenOptions, Scope, known
 from vfs.model.options import from_text, kinds, named
 from vfs.streams import give_up
+from vfs.wording import flag
 
 if TYPE_CHECKING:
     from vfs.engine.cache import ChunkCache

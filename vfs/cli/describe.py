@@ -27,6 +27,7 @@ from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
 from vfs.model.stored import StoredArray
+from vfs.wording import option
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
 MOST_NUMBERS = 1 << 16  # elements of an array that was given as an option, such as a gain image
@@ -82,7 +83,7 @@ class _RelativeNames:
         if not self.follow_outside and not self.folder.holds(os.path.join(self.folder.path, name), name):
             raise OptionError(
                 f"{path} lies outside of {self.folder.path}: write the description beside its files, or with"
-                " follow_outside=True"
+                f" {option(follow_outside=True)}"
             )
         try:
             name.encode()

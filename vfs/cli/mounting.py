@@ -139,7 +139,7 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
     options = settings.options
     assert isinstance(options, ShowOptions)
     for_urls = isinstance(options, ServeOptions)
-    limit = as_bytes(options.cache_size, "--cache-size")
+    limit = as_bytes(options.cache_size, "cache_size")
     if options.show_files and not options.tree:
         raise OptionError("--show-files goes with --tree")
     if options.tree:

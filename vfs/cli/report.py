@@ -19,6 +19,7 @@ from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
+from vfs.wording import format_option
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
@@ -328,7 +329,7 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
     if uncertain := array.attrs.get("uncertain"):
         yield from _paragraph(f"uncertain: {uncertain}", columns)
     if array.attrs.get("rows") == BOTTOM_FIRST:
-        yield from _paragraph("rows: bottom first; flip_y=True (-o flip_y=true) shows the top first", columns)
+        yield from _paragraph(f"rows: bottom first; {format_option(flip_y=True)} shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         yield (

@@ -24,8 +24,8 @@ from operator import index
 from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
-from vfs.model.options import shown
 from vfs.model.region import Region
+from vfs.wording import option
 
 ChunkSpec = str | int | Sequence[int]
 
@@ -102,8 +102,8 @@ class Chunking:
         if max(self.one, self.full) <= COSTLY:
             return None
         return (
-            f"chunks {self.shape} read {max(self.one, self.full):.0f} bytes for each byte asked for; chunks='auto'"
-            " reads whole frames or blocks"
+            f"chunks {self.shape} read {max(self.one, self.full):.0f} bytes for each byte asked for;"
+            f" {option(chunks='auto')} reads whole frames or blocks"
         )
 
 
@@ -139,7 +139,7 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
         shape, reason = _named(spec, source)
     elif (size := _integer(spec)) is not None:
         if size < 1:
-            raise OptionError(f"chunks={size}: a number of bytes must be at least 1")
+            raise OptionError(f"{option(chunks=size)}: a number of bytes must be at least 1")
         shape = _units(source, size, max(size, LIMIT))
         reason = f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
     else:
@@ -320,7 +320,7 @@ def parsed(word: str) -> str | int | tuple[int, ...]:
     except ValueError:
         known = ", ".join(f'"{w}"' for w in _WORDS)
         raise OptionError(
-            f'chunks={word!r}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"'
+            f'{option(chunks=word)}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"'
         ) from None
 
 
@@ -340,7 +340,7 @@ def as_bytes(spec: int | str, name: str) -> int:
     """
     size = _size(spec) if isinstance(spec, str) else _integer(spec)
     if size is None or size < 0:
-        raise OptionError(f'{name}={shown(spec)}: expected a number of bytes, also as "512MiB"')
+        raise OptionError(f'{option(**{name: spec})}: expected a number of bytes, also as "512MiB"')
     return size
 
 
@@ -353,18 +353,18 @@ def _integer(value: object) -> int | None:
 
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(spec, Iterable):
-        raise OptionError(f"chunks={shown(spec)}: expected a word, a number of bytes, or elements per axis")
+        raise OptionError(f"{option(chunks=spec)}: expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):
         raise OptionError(
-            f"chunks={asked}: expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape"
-            f" {tuple(shape)}"
+            f"{option(chunks=asked)}: expected an element count, or -1 for all of it, for each of {len(shape)} axes,"
+            f" shape {tuple(shape)}"
         )
     chunk = []
     for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
         length = _integer(c)
         if length is None or length < -1 or length == 0:
-            raise OptionError(f"chunks={asked}: axis {axis} must be at least 1, or -1 for the whole axis")
+            raise OptionError(f"{option(chunks=asked)}: axis {axis} must be at least 1, or -1 for the whole axis")
         chunk.append(max(1, n if length == -1 else min(length, n)))
     return tuple(chunk)
 

@@ -25,6 +25,7 @@ from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
 from vfs.model.region import Region
 from vfs.model.stored import TRIES, StoredArray
+from vfs.wording import option
 
 TILE = 1 << 22
 """Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""
@@ -325,5 +326,5 @@ def _target_dtype(stored: np.dtype, asked: Any) -> np.dtype:
         or target.itemsize > (16 if target.kind == "c" else 8)
         or (stored.kind == "c" and target.kind != "c")
     ):
-        raise OptionError(f"dtype={target}: cannot convert {stored} to it")
+        raise OptionError(f"{option(dtype=str(target))}: cannot convert {stored} to it")
     return target

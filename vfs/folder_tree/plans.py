@@ -26,6 +26,7 @@ from vfs.hierarchy.opening import OpenedSet, Opening, open_set
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.pickles import digest
+from vfs.wording import ANY, option, option_names
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def plan_tree(
         OptionError: there are several folders; also errors of `folder_tree`.
     """
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
-        raise OptionError(f"tree=True (--tree) shows one folder, found {len(folders)}")
+        raise OptionError(f"{option(tree=True)} shows one folder, found {len(folders)}")
     root = os.path.abspath(file_name(folders[0]))
     make = partial(folder_tree, root, options, format_options, **how)
     shown = make()  # raises errors now rather than in the process that serves; opens nothing
@@ -145,7 +146,7 @@ def folder_tree(
     """
     options, own = _for_all(options or OpenOptions(), format_options or {})
     if zarr_format not in (None, 2, 3):
-        raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+        raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
     cache = ChunkCache(cache_size)
     told: dict[str, None] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
@@ -177,16 +178,18 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
     """
     for name in options.said():
         if known(OpenOptions)[name].about.scope == "one set":
-            raise OptionError(f"{name} is for one data set, not for all that are in a folder; mount that one by itself")
+            raise OptionError(
+                f"{option_names(name)} is for one data set, not for all that are in a folder; mount that one by itself"
+            )
     chunks = options.chunks
     if not isinstance(chunking.parsed(chunks) if isinstance(chunks, str) else chunks, str | int):
         raise OptionError(
-            f"chunks={chunks!r}: elements per axis are for one data set; for a folder take auto, frames, scan, balanced"
-            " or a size (4MiB)"
+            f"{option(chunks=chunks)}: elements per axis are for one data set; for a folder take auto, frames, scan,"
+            " balanced or a size (4MiB)"
         )
     if format_options and not options.format:
         name = next(iter(format_options))
-        raise OptionError(f"{name} is an option of a format: say of which one, with --format (format=)")
+        raise OptionError(f"{name} is an option of a format: say of which one, with {option(format=ANY)}")
     if options.dtype is not None:
         dtype_option(options.dtype)
     backend, _ = choice(options.backend, serves=True)

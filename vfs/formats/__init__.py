@@ -23,6 +23,7 @@ from vfs.errors import FormatError, OptionError, UnknownFormatError
 from vfs.formats.headers import read_first
 from vfs.model.options import fitting, kinds
 from vfs.model.stored import Saved, StoredArray
+from vfs.wording import ANY, format_option, option
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
 HEADERLESS = "raw"  # a format that is never detected, only chosen by name
@@ -92,7 +93,9 @@ class Format:
         found = {}
         for name, value in given.items():
             annotation = options[name].annotation
-            found[name] = value if {type(value), Any} & {*kinds(annotation)} else fitting(name, value, annotation)
+            found[name] = (
+                value if {type(value), Any} & {*kinds(annotation)} else fitting(name, value, annotation, format_option)
+            )
         return found
 
     def label(self, path: str) -> str:
@@ -177,15 +180,15 @@ def detect(path: str, given: Collection[str] = ()) -> Format:
         names = " or ".join(f.name for f in candidates)
         raise UnknownFormatError(
             f"{path}: no format recognises it, and {', '.join(given)} may be of {names};"
-            " choose one with --format (format=)"
+            f" choose one with {option(format=ANY)}"
         )
     if claims:
         raise UnknownFormatError(
-            f"{path}: could be {' or '.join(f.name for f in claims)}; choose one with --format (format=)"
+            f"{path}: could be {' or '.join(f.name for f in claims)}; choose one with {option(format=ANY)}"
         )
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(
         f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for"
-        " example, stored_dtype='u2', sig_shape=(256, 256) (-o stored_dtype=u2 -o sig_shape=256,256)"
+        f" example, {format_option(stored_dtype='u2', sig_shape=(256, 256))}"
     )

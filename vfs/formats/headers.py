@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, takewhile
 from typing import Any, BinaryIO
 
@@ -16,8 +16,8 @@ from numpy.lib import format as npy
 from vfs.boundary import Boundary, absolute, open_found, read_open, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.model.name_order import in_order, numbers_in
-from vfs.model.options import shown
 from vfs.model.stored import Absence
+from vfs.wording import format_option, option, shown
 
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
@@ -157,8 +157,14 @@ def file_name(given: Any) -> str:
     raise OptionError(f"{shown(given)}: expected the name of a file, several of them in a list, or a glob")
 
 
-def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]:
+def shape_option(
+    value: int | str | Sequence[int], name: str, write: Callable[..., str] = format_option
+) -> tuple[int, ...]:
     """Read a shape given as numbers, as "256,256" or as "256x256".
+
+    Args:
+        name: name of the option, for the error.
+        write: writes it: `format_option`, or `option` for one that every format has.
 
     Raises:
         OptionError: the value is not a shape.
@@ -172,12 +178,15 @@ def shape_option(value: int | str | Sequence[int], name: str) -> tuple[int, ...]
     except ValueError:
         shape = ()
     if not shape or any(n < 1 for n in shape):
-        raise OptionError(f"{name}={shown(value)}: expected one or more positive numbers such as 256,256")
+        raise OptionError(f"{write(**{name: value})}: expected one or more positive numbers such as 256,256")
     return shape
 
 
-def dtype_option(value: Any) -> np.dtype:
+def dtype_option(value: Any, write: Callable[..., str] = option, name: str = "dtype") -> np.dtype:
     """Read a dtype given in any way that numpy takes.
+
+    Args:
+        write, name: see `shape_option`.
 
     Raises:
         OptionError: the value is not a dtype.
@@ -185,7 +194,7 @@ def dtype_option(value: Any) -> np.dtype:
     try:
         dtype: np.dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError):  # ValueError: text that is not UTF-8; SyntaxError: "f4,,"
-        raise OptionError(f"dtype={shown(value)}: not a numpy dtype") from None
+        raise OptionError(f"{write(**{name: value})}: not a numpy dtype") from None
     return dtype
 
 

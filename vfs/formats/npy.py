@@ -21,6 +21,7 @@ from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.wording import format_option
 
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
 
@@ -84,7 +85,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
 
     k = min(2, len(shape)) if sig_ndim is None else sig_ndim
     if not 0 <= k <= len(shape):
-        raise OptionError(f"sig_ndim={k}: the array has {len(shape)} axes")
+        raise OptionError(f"{format_option(sig_ndim=k)}: the array has {len(shape)} axes")
     stacked = len(paths) > 1
     if len(shape) > 6 and stacked:
         raise OptionError(f"{paths[0]}: cannot stack arrays of {len(shape)} axes")

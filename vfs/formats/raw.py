@@ -26,6 +26,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.wording import format_option
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
@@ -70,25 +71,29 @@ def open(
     """
     if stored_dtype is None:
         raise OptionError(
-            f"{paths[0]}: raw data needs the dtype of its pixels, such as stored_dtype='u2' (-o stored_dtype=u2)"
+            f"{paths[0]}: raw data needs the dtype of its pixels, such as {format_option(stored_dtype='u2')}"
         )
     if (shape is None) == (sig_shape is None):
         raise OptionError(
-            f"{paths[0]}: raw data needs either sig_shape (a frame, such as 256,256) or shape (the whole array)"
+            f"{paths[0]}: raw data needs either the shape of a frame, such as"
+            f" {format_option(sig_shape=(256, 256))}, or of the whole array, such as"
+            f" {format_option(shape=(40, 256, 256))}"
         )
-    dtype = dtype_option(stored_dtype)
+    dtype = dtype_option(stored_dtype, format_option, "stored_dtype")
     if byte_order is not None:
         if byte_order not in ("little", "big", "<", ">"):
-            raise OptionError(f"byte_order={byte_order!r}: expected little or big")
+            raise OptionError(f"{format_option(byte_order=byte_order)}: expected little or big")
         dtype = dtype.newbyteorder(">" if byte_order in ("big", ">") else "<")
     for name, value in (("file_header", file_header), ("frame_header", frame_header), ("frame_footer", frame_footer)):
         if not 0 <= value < _FAR:
-            raise OptionError(f"{name}={value}: expected a number of bytes, 0 or more, and fewer than any file has")
+            raise OptionError(
+                f"{format_option(**{name: value})}: expected a number of bytes, 0 or more, and fewer than any file has"
+            )
     decoder = PlainDecoder(dtype)
     whole = None if shape is None else shape_option(shape, "shape")
     sig = shape_option("" if sig_shape is None else sig_shape, "sig_shape") if whole is None else whole[-2:]
     if whole is not None and math.prod(whole) * dtype.itemsize >= 1 << 63:
-        raise OptionError(f"shape={shape!r}: an array of {dtype} has more than 2^63 bytes")
+        raise OptionError(f"{format_option(shape=shape)}: an array of {dtype} has more than 2^63 bytes")
     if len(sig) > 8:
         raise OptionError(f"sig_shape has {len(sig)} axes, expected at most 8")
 
@@ -201,19 +206,19 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
     # Running on must not cut a pixel in two; with frame headers, `open` reports that itself
     whole_pixels = not ((sizes[:-1] - file_header).cumsum() % record % width).any() or frame_header + footer
     if not running_on and len(sizes) > 1 and whole_pixels and not _rests(sizes, heads, size, True).any():
-        fits.append("running_on=True")
+        fits.append(format_option(running_on=True))
     head = int(sizes[0]) % record
     if (
         head != file_header
         and not _rests(sizes, (head, frame_header, footer), size, running_on).any()
         and sizes.min() > head
     ):
-        fits.append(f"file_header={head}")
+        fits.append(format_option(file_header=head))
     body, heads_tried = int(sizes[0]) - file_header, np.arange(min(size, _MOST_TRIED))
     even = (body % (size + footer + heads_tried) == 0) & (body > size + footer + heads_tried)
     for head in np.flatnonzero(even).tolist():
         if not _rests(sizes, (file_header, head, footer), size, running_on).any():
-            return [*fits, f"frame_header={head}"]
+            return [*fits, format_option(frame_header=head)]
     return fits
 
 

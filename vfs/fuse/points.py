@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from vfs.errors import MountError, printable
+from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
 
@@ -277,7 +278,8 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allo
             )
         if allow_other and not _others_may():
             raise MountError(
-                errno.EPERM, f"--allow-other: not permitted: {CONFIG} has no line user_allow_other; root can add it"
+                errno.EPERM,
+                f"{option(allow_other=True)}: not permitted: {CONFIG} has no line user_allow_other; root can add it",
             )
         if not os.access(point, os.W_OK):
             raise MountError(

@@ -26,6 +26,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.status import ENDING, MountStatus, Reporter
+from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
 
@@ -82,7 +83,7 @@ def serve(
     """
     workers = WORKERS if workers is None else workers
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise OptionError(f"workers={workers!r}: expected a number, at least 1")
+        raise OptionError(f"{option(workers=workers)}: expected a number, at least 1")
     if threading.current_thread() is not threading.main_thread():
         raise MountError(
             errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it"

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from vfs.boundary import reads_outside
+
 HEAD = struct.Struct("=QQ")
 
 Runs = tuple[tuple[int, int, int], ...]
@@ -193,6 +195,11 @@ def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarr
         yield said, tables
 
 
+def _advised(why: str, outside: bool) -> str:
+    """Add to a reason the option that reads files outside of the folder: the helper does not know who reads it."""
+    return f"{why}; {reads_outside()}" if outside else why
+
+
 def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
     """Return the facts in a message.
 
@@ -202,7 +209,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
     fill = said.get("fill", 0)
     return Data(
         name=said["name"],
-        left_out=said.get("left_out", ""),
+        left_out=_advised(said.get("left_out", ""), said.get("outside", False)),
         absent=said.get("absent", ""),
         outside=said.get("outside", False),
         file=said.get("file", ""),
@@ -224,7 +231,9 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
             )
             for source, axes, start, place in said.get("mapped", ())
         ),
-        lost=tuple((why, path, outside, frames) for why, path, outside, frames in said.get("lost", ())),
+        lost=tuple(
+            (_advised(why, outside), path, outside, frames) for why, path, outside, frames in said.get("lost", ())
+        ),
         fill=complex(*fill) if isinstance(fill, list) else fill,
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),

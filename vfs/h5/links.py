@@ -15,7 +15,7 @@ from typing import Any
 
 import h5py
 
-from vfs.boundary import ALLOW, Boundary, open_found
+from vfs.boundary import Boundary, open_found
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.h5 import writers
 from vfs.h5.budget import Budget
@@ -115,9 +115,7 @@ class Links:
         except MissingSourceError:
             raise AbsentError(f"links to {name}, which is missing", path) from None
         except OutsideError:
-            raise AbsentError(
-                f"links to {name}, outside the folder; {ALLOW} reads it nevertheless", path, outside=True
-            ) from None
+            raise AbsentError(f"links to {name}, outside the folder", path, outside=True) from None
         except (SourceError, ValueError) as error:  # ValueError: a null character in the name
             raise AbsentError(
                 f"links to {name}, which cannot be opened ({first_line(error).removeprefix(f'{path}: ')})", path

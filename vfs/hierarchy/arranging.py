@@ -14,8 +14,8 @@ from vfs.model import calibration
 from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
-from vfs.model.options import shown
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, StoredArray
+from vfs.wording import option, shown
 
 _TURNED = {BOTTOM_FIRST: TOP_FIRST, TOP_FIRST: BOTTOM_FIRST}
 
@@ -45,7 +45,7 @@ def arranged(
         OptionError: an option does not fit the main array.
     """
     nav = main.nav_ndim
-    scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape")
+    scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape", option)
 
     def goes_along(dataset: StoredArray) -> bool:
         return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]

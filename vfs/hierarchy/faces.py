@@ -28,6 +28,7 @@ from vfs.hierarchy.absence import SHOWN, looks_like_chunk, may_be_absent
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
+from vfs.wording import option
 
 
 class Node(NamedTuple):
@@ -136,7 +137,7 @@ class ZarrFace:
         self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3, main: str = ""
     ) -> None:
         if zarr_format not in (2, 3):
-            raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+            raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
         self.arrays = dict(arrays)
         self.chunks = {array: Chunks(array) for array in self.arrays.values()}
         self.zarr_format = zarr_format

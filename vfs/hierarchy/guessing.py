@@ -15,6 +15,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, VfsError
 from vfs.model import likeness, scan_guess
 from vfs.model.scan_guess import ScanGuess
+from vfs.wording import option_names
 
 FEW = 4096
 """Frames at the beginning, and as many at the end, whose time stamps are read where it should be quick."""
@@ -59,7 +60,7 @@ def guesses(
     if not dataset.nav_ndim:
         raise OptionError(f"{dataset.path}: has no axis of frames, of which a scan shape could be guessed")
     if dataset.chosen is not None:
-        raise OptionError(f"{dataset.path}: frames that roi= selected have no scan shape; open it without roi")
+        raise OptionError(f"{dataset.path}: frames that {option_names('roi')} selected have no scan shape")
     count = _recorded(main)
     found = _of_stamps(_beside(main, arrays, count), main, _sampled(count, most), count)
     if alike and not any(one.sure for one in found):

@@ -51,8 +51,8 @@ from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
 from vfs.model.stored import Absence, Files, Saved, StoredArray, main_of
+from vfs.wording import ANY, option
 
-ALLOW = "allow_incomplete=True (--allow-incomplete)"
 _ORDER = {True: 0, None: 1, False: 2}
 
 
@@ -351,7 +351,7 @@ def _standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
     own = [dataset.path for dataset in datasets if not dataset.companion]
     said = (
         f"{file}: expected images or other data to show first, found only what comes beside them: {first_names(own)};"
-        " open one of these by its name with array= (--array)"
+        f" open one of these by its name with {option(array=ANY)}"
     )
     absence = Absence(said, FormatError, "shows the largest of them", main=True)
     return altered(found, absent=(*found.absent, absence))
@@ -383,7 +383,9 @@ def _refuse(absent: Sequence[Absence], options: OpenOptions) -> None:
     """
     for absence in absent:
         if absence.refused is not None and not options.allow_incomplete:
-            raise absence.refused(f"{absence.said}" + (f"; {ALLOW} {absence.allowed}" if absence.allowed else ""))
+            raise absence.refused(
+                f"{absence.said}" + (f"; {option(allow_incomplete=True)} {absence.allowed}" if absence.allowed else "")
+            )
 
 
 def refuse_without_main(found: OpenedSet) -> None:

@@ -33,6 +33,7 @@ from vfs.reduce.masks import between
 from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
+from vfs.wording import ANY, option
 
 RESULTS = 16
 """Most results of one computation."""
@@ -378,7 +379,9 @@ def _reduction(text: str) -> Reduction:
         return MagnitudeSum()
     made = spelling.read_call(text)
     if isinstance(made, Masks):  # it would be a way to look at files that are not served
-        raise OptionError("masks are in files, which no request may name; serve the set with --derive for them")
+        raise OptionError(
+            f"masks are in files, which no request may name; serve the set with {option(derive=ANY)} for them"
+        )
     return made
 
 

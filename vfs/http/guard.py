@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
 from vfs.hierarchy.absence import looks_like_chunk
-from vfs.model.options import shown
+from vfs.wording import Word, option
 
 LEAST = 16
 """Fewest characters of a token that a user chooses."""
@@ -129,8 +129,8 @@ class Guard:
         named = printable((origin or b"its name was not sent").decode("latin-1")[:100])
         raise RefusedError(
             403,
-            f"a page of another site ({named}) may not read this server, which has no token: serve with one, or"
-            " `vfs serve --cors ORIGIN` lets that page in",
+            f"a page of another site ({named}) may not read this server, which has no token: serve with one;"
+            f" {option(cors=[Word('ORIGIN')])} lets that page in",
         )
 
     def check_host(self, host: bytes | None) -> None:
@@ -150,7 +150,7 @@ class Guard:
         raise RefusedError(
             400,
             f"the Host header names {printable(name[:100]) or 'nothing'}, which is no name of this server;"
-            " `vfs serve --allow-host NAME` lets it in",
+            f" serving with {option(allow_host=[Word('NAME')])} lets it in",
         )
 
     def place(self, raw: bytes) -> Place:
@@ -227,7 +227,7 @@ def origin_of(text: str) -> str:
     """
     made = text.lower().removesuffix("/")
     if made != "null" and not _ORIGIN.fullmatch(made):
-        raise OptionError(f"cors={shown(text)}: expected an origin, such as https://example.org")
+        raise OptionError(f"{option(cors=text)}: expected an origin, such as https://example.org")
     return made
 
 
@@ -239,7 +239,7 @@ def name_of(text: str) -> str:
     """
     made = _without_port(text.lower())
     if not made or not _ORIGIN.fullmatch(f"http://{text.lower()}"):
-        raise OptionError(f"allow_host={shown(text)}: expected a name, such as example.org")
+        raise OptionError(f"{option(allow_host=text)}: expected a name, such as example.org")
     return made
 
 
@@ -259,7 +259,8 @@ def choose_token(wanted: str | None, host: str) -> str:
     if wanted == "none":
         if not is_loopback(host):
             raise OptionError(
-                f"token none goes only with a host that just this machine reaches; others reach {printable(host)}"
+                f"{option(token='none')} goes only with a host that just this machine reaches; others reach"
+                f" {printable(host)}"
             )
         return ""
     try:

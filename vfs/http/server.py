@@ -25,6 +25,7 @@ from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
 from vfs.serving.status import ENDING, Reporter, ServerStatus
+from vfs.wording import option
 
 log = logging.getLogger("vfs.http")
 
@@ -82,7 +83,7 @@ def serve(
         raise ServeError(errno.EPERM, "a server runs in the main thread; vfs.serve() starts a process for it")
     workers = WORKERS if workers is None else workers
     if workers < 1:
-        raise OptionError(f"workers={workers!r}: expected a number, at least 1")
+        raise OptionError(f"{option(workers=workers)}: expected a number, at least 1")
     more_descriptors()
     secret = choose_token(token, host)
     origins, names = tuple(map(origin_of, cors)), tuple(map(name_of, allow_host))
@@ -136,7 +137,7 @@ def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
         ServeError: that cannot be.
     """
     if port is not None and not 0 <= port < 1 << 16:
-        raise OptionError(f"port={port}: expected 0 (a free one) to 65535")
+        raise OptionError(f"{option(port=port)}: expected 0 (a free one) to 65535")
     try:
         family, _, _, _, where = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:

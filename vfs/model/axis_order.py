@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vfs.errors import OptionError
-from vfs.model.options import shown
+from vfs.wording import option
 
 LONGEST = 200  # most characters of a name
 
@@ -77,7 +77,7 @@ def axis_order(text: Any, dims: Sequence[str], nav_ndim: int) -> AxisOrder:
         OptionError: it is no such order of these axes.
     """
     if not isinstance(text, str):
-        raise OptionError(f"axes={shown(text)}: expected text such as 'scan_x, scan_y | -y, x'")
+        raise OptionError(f"{option(axes=text)}: expected text such as 'scan_x, scan_y | -y, x'")
     parts = [_words(part) for part in text.split("|")]
     words = [word for part in parts for word in part]
     read = [_word(word, text, dims) for word in words]
@@ -108,4 +108,4 @@ def _is_name(name: str) -> bool:
 
 
 def _unfitting(text: str, dims: Sequence[str], expected: str) -> OptionError:
-    return OptionError(f"axes={shown(text)}: expected {expected}; the axes are {', '.join(dims) or 'none'}")
+    return OptionError(f"{option(axes=text)}: expected {expected}; the axes are {', '.join(dims) or 'none'}")

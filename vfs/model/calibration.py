@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vfs.errors import OptionError
-from vfs.model.options import shown
 from vfs.model.units import spelled
+from vfs.wording import option, shown
 
 Calibration = Mapping[str, Mapping[str, Any]]
 
@@ -119,7 +119,7 @@ def asked(given: object) -> dict[str, dict[str, Any]]:
     if isinstance(given, Sequence) and all(isinstance(one, str) and "=" in one for one in given):
         given = dict(one.rsplit("=", 1) for one in given)
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise OptionError(f"calibration={shown(given)}: expected an axis, its step and its unit, such as {_EXAMPLE}")
+        raise OptionError(f"{option(calibration=given)}: expected an axis, its step and its unit, such as {_EXAMPLE}")
     return {name.strip(): _asked(name.strip(), one) for name, one in given.items()}
 
 

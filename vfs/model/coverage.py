@@ -14,6 +14,7 @@ import numpy as np
 from vfs.boundary import open_stream
 from vfs.errors import OptionError
 from vfs.model.stored import StoredArray
+from vfs.wording import option_names
 
 
 def positions(roi: Any) -> np.ndarray:
@@ -100,7 +101,7 @@ def unroi(dataset: StoredArray, result: Any) -> np.ndarray:
         OptionError: no frames were selected with roi, or `result` does not have one entry for each.
     """
     if dataset.chosen is None or dataset.scan is None:
-        raise OptionError("unroi needs an array that was opened with roi=")
+        raise OptionError(f"unroi needs an array that was opened with {option_names('roi')}")
     values = np.asarray(result)
     if values.ndim == 0 or len(values) != len(dataset.chosen):
         raise OptionError(

@@ -375,11 +375,6 @@ def known(kind: type[OpenOptions]) -> Mapping[str, Known]:
 _KNOWN: dict[type[OpenOptions], dict[str, Known]] = {}
 
 
-def flag(name: str) -> str:
-    """Return the flag of an option on the command line."""
-    return "--" + name.replace("_", "-")
-
-
 def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
     """Split keyword arguments into the options that are fields of `kind`, and those of the format.
 

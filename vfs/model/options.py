@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from numbers import Real
 from operator import index
@@ -11,12 +11,12 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from vfs.errors import OptionError
+from vfs.wording import option
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
 _ORIGINS: dict[Any, str] = {Sequence: "a list of them", os.PathLike: "a path"}
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-_LONG = 80  # characters of a value in a message
 
 
 @cache
@@ -68,10 +68,13 @@ def from_text(text: str, annotation: Any) -> Any:
     raise ValueError(text)
 
 
-def fitting(name: str, value: Any, annotation: Any) -> Any:
+def fitting(name: str, value: Any, annotation: Any, write: Callable[..., str] = option) -> Any:
     """Check the value of an option, and return it as one of the types that the option takes.
 
     Numbers of numpy become numbers of Python.
+
+    Args:
+        write: writes the option for a message: `option`, or `format_option`.
 
     Raises:
         OptionError: the value is of none of these types.
@@ -83,13 +86,7 @@ def fitting(name: str, value: Any, annotation: Any) -> Any:
             return _as(value, kind)
         except (TypeError, ValueError):
             continue
-    raise OptionError(f"{name}={shown(value)}: expected {named(annotation)}")
-
-
-def shown(value: object) -> str:
-    """Write a value as messages show it: in one line, and cut off where it is long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    raise OptionError(f"{write(**{name: value})}: expected {named(annotation)}")
 
 
 def _as(value: Any, kind: Any) -> Any:

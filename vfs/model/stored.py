@@ -26,6 +26,7 @@ from vfs.model.layout import Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
 from vfs.model.units import LENGTHS
+from vfs.wording import Word, option, option_names
 
 T = TypeVar("T")
 
@@ -335,23 +336,27 @@ class StoredArray:
             return self
         if self.nav_ndim == 0:
             raise OptionError(
-                f"nav_shape, sync_offset and roi do not apply, nor does line_skip: {self.path} has no navigation axes"
-                f" (shape {self.shape})"
+                f"{option_names('nav_shape', 'sync_offset', 'roi', 'line_skip')} do not apply: {self.path} has no"
+                f" navigation axes (shape {self.shape})"
             )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
         if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
             raise OptionError(
-                f"nav_shape {nav}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be counted"
+                f"{option(nav_shape=nav)}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be"
+                " counted"
             )
         try:
             sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
         except TypeError:
-            raise OptionError(f"sync_offset={sync_offset!r}: expected a number of frames") from None
+            raise OptionError(f"{option(sync_offset=sync_offset)}: expected a number of frames") from None
         if line_skip:
             self._skippable(nav, line_skip)
         chosen = None if roi is None else flat_positions(roi, nav)
         if self.chosen is not None and (nav_shape is not None or sync_offset or line_skip):
-            raise OptionError("nav_shape, sync_offset and line_skip do not apply to an array that was opened with roi=")
+            raise OptionError(
+                f"{option_names('nav_shape', 'sync_offset', 'line_skip')} do not apply to an array that was opened with"
+                f" {option_names('roi')}"
+            )
         shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
         scan, total = (None, None) if chosen is None else (nav, chosen)
         if self.chosen is not None and chosen is not None:
@@ -414,20 +419,20 @@ class StoredArray:
             OptionError: the number is negative or absurd, there are no lines, or the files say where each frame is.
         """
         if not isinstance(line_skip, int | np.integer) or not 0 < line_skip < 1 << 31:
-            raise OptionError(f"line_skip={line_skip!r}: expected a number of frames, 0 or more")
+            raise OptionError(f"{option(line_skip=line_skip)}: expected a number of frames, 0 or more")
         if len(nav) < 2:
             raise OptionError(
-                f"line_skip={line_skip}: the frames are one axis; give the scan without the frames to leave out, as"
-                " nav_shape=LINES,COLUMNS"
+                f"{option(line_skip=line_skip)}: the frames are one axis; give the scan without the frames to leave"
+                f" out, as {option(nav_shape=(Word('LINES'), Word('COLUMNS')))}"
             )
         order = self.layout.order
         if order is not None and order.shape == nav and not order.line_skip:
             raise OptionError(
-                f"line_skip={line_skip}: does not apply, since the files say the scan position of each frame; with"
-                " another nav_shape, frames are in the order in which they were recorded"
+                f"{option(line_skip=line_skip)}: does not apply, since the files say the scan position of each"
+                f" frame; with another {option_names('nav_shape')}, frames are in the order in which they were recorded"
             )
         if math.prod(nav) > _MOST_BLANK * max(1, self.layout.stored_frames(self.nav_ndim)):
-            raise OptionError(f"line_skip={line_skip}: {self._scan_said(nav, 0)}")
+            raise OptionError(f"{option(line_skip=line_skip)}: {self._scan_said(nav, 0)}")
 
     def _scan_said(self, nav: tuple[int, ...], line_skip: int) -> str:
         """Return words that compare a scan with the stored frames."""

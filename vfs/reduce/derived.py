@@ -24,13 +24,13 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.model.naming import DERIVED
-from vfs.model.options import shown
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
+from vfs.wording import option, shown
 
 FRAMES = 64 << 20
 """Bytes of frames that a block of a result for each position is of, but for rows that are longer."""
@@ -54,7 +54,7 @@ def reductions(given: Any) -> dict[str, Reduction]:
     if isinstance(given, Sequence) and all(isinstance(text, str) for text in given):
         return spelling.read_all(given)
     if not isinstance(given, Mapping):
-        raise OptionError(f'derive={shown(given)}: expected {{"bf": vfs.Disk(…)}}, or texts as "bf=disk(…)"')
+        raise OptionError(f'{option(derive=given)}: expected {{"bf": vfs.Disk(…)}}, or texts as "bf=disk(…)"')
     found: dict[str, Reduction] = {}
     for name, one in given.items():
         try:

@@ -18,9 +18,9 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.naming import unusable
-from vfs.model.options import shown
 from vfs.reduce import in_frames, over_frames
 from vfs.reduce.reduction import Reduction, dtype_of
+from vfs.wording import shown
 
 _CLASSES: tuple[type[Reduction], ...] = (
     over_frames.Sum,

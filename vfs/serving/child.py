@@ -18,6 +18,7 @@ from typing import Any
 from vfs.errors import VfsError
 from vfs.serving.logs import Line, Stderr
 from vfs.streams import open_missing
+from vfs.wording import shell
 
 Ready = Callable[[dict[str, Any]], None]
 
@@ -25,7 +26,8 @@ Ready = Callable[[dict[str, Any]], None]
 def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None = None) -> None:
     """Run a server.
 
-    It reads a pickled (pid of the parent, `vfs.serving.process.Plan`) from standard input. It
+    It reads a pickled (pid of the parent, whether its messages are for a
+    shell, `vfs.serving.process.Plan`) from standard input. It
     answers with one line of JSON on standard output: what the server says when it is ready, else
     {"code", "error"}. It serves until standard input is closed or the parent is gone. A background
     server goes on without its parent once that has written `FREE`.
@@ -46,7 +48,7 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
             json.dump(answer, answers)
 
     try:
-        parent, plan = pickle.load(sys.stdin.buffer)
+        parent, for_shell, plan = pickle.load(sys.stdin.buffer)
         alone = threading.Event()
         if plan.background:
             alone.set()
@@ -58,17 +60,18 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
         _follow(parent, alone)
         if prepare is not None:
             prepare()
-        contents = plan.make()
-        if plan.background:
-            os.chdir("/")  # so that every other file system can be unmounted
-        last = serve(
-            contents,
-            ready=tell,
-            to_log=plan.background,
-            alone=alone.is_set,
-            debug=plan.log_level == "debug",
-            **plan.how,
-        )
+        with shell(for_shell):
+            contents = plan.make()
+            if plan.background:
+                os.chdir("/")  # so that every other file system can be unmounted
+            last = serve(
+                contents,
+                ready=tell,
+                to_log=plan.background,
+                alone=alone.is_set,
+                debug=plan.log_level == "debug",
+                **plan.how,
+            )
         logging.getLogger("vfs.serving").info("%s", last)
     except Exception as error:
         if answers.closed:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from vfs.errors import ServeError, printable
+from vfs.wording import speaks_shell
 
 PATIENCE = 10  # seconds that a server has to finish its requests when it is told to end
 FREE = b"."  # tells a background server to go on without the process that started it
@@ -113,7 +114,7 @@ def start(
     assert process.stdout is not None
     try:
         with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, is reported below
-            process.stdin.write(pickle.dumps((os.getpid(), plan)))
+            process.stdin.write(pickle.dumps((os.getpid(), speaks_shell(), plan)))
             process.stdin.flush()
         line = process.stdout.readline()
         if not line:

@@ -153,7 +153,7 @@ class FormatTests(CountedTests):
     @of_rows(lambda row: row.fixed)
     def test_refuses_to_be_arranged(self, found: WrittenSet) -> None:
         for wanted in ({"nav_shape": 2}, {"sync_offset": 1}, {"roi": [0]}, {"nav_shape": (1, 2), "line_skip": 1}):
-            with pytest.raises(OptionError, match="nav_shape, sync_offset and roi do not apply"):
+            with pytest.raises(OptionError, match="nav_shape, sync_offset, roi and line_skip do not apply"):
                 found.open(**wanted)
 
     @of_rows(lambda row: row.arranged)
@@ -294,7 +294,7 @@ class FormatTests(CountedTests):
                 said, files = self._outside(found)
                 if said:
                     assert path.name in said
-                    assert "--follow-outside" in said
+                    assert "follow_outside=True" in said
                 else:  # the set does not need this file, or opens without it
                     assert str(path) not in files
                 same(found.open(follow_outside=True)[...], found.twin)

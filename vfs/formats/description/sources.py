@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from vfs.boundary import ALLOW, Boundary, current
+from vfs.boundary import Boundary, current, reads_outside
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
 from vfs.model.stored import Absence, Files
@@ -42,8 +42,8 @@ class DescribedFolder:
         path = os.path.join(self.path, text)
         if not current().unlimited and not self.holds(path, text):
             name.fail(
-                f"{text!r} leaves the folder of the description; put the description beside its files, or open it with"
-                f" {ALLOW}",
+                f"{text!r} leaves the folder of the description; put the description beside its files;"
+                f" {reads_outside()}",
                 OutsideError,
             )
         return path

@@ -47,6 +47,7 @@ from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.wording import format_option
 
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
@@ -207,7 +208,7 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
     """
     for value, name in ((signal_first, "signal_first"), (same_offset, "same_offset")):
         if not isinstance(value, bool | None):
-            raise OptionError(f"{name}={value!r}: expected true or false")
+            raise OptionError(f"{format_option(**{name: value})}: expected true or false")
     if len(paths) > 1:
         return _stack(paths, same_offset, signal_first)
     files = Files.stat(paths)

@@ -14,6 +14,7 @@ from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, S
 from vfs.formats.headers import read_side_file
 from vfs.model.layout import BlockLayout
 from vfs.model.stored import Files, StoredArray
+from vfs.wording import format_option
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def gain_array(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
     """
     ending = os.path.splitext(path)[1].lower()
     if ending not in (".csv", ".mat"):
-        raise OptionError(f"gain_map={path}: expected a .csv or a .mat file")
+        raise OptionError(f"{format_option(gain_map=path)}: expected a .csv or a .mat file")
     files = Files.stat([path])
     decoder: _Frms6Table | _Matlab = _Frms6Table() if ending == ".csv" else _Matlab()
     try:

@@ -47,6 +47,7 @@ from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.wording import format_option
 
 _SYNC = b"\xff\xff\x00\x55"
 _FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file
@@ -256,7 +257,8 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
     box = tuple(int(part) if re.fullmatch(r" *[0-9]{1,4} *", str(part)) else -1 for part in parts)
     if len(box) != 4 or not (min(box) >= 0 and box[0] < box[1] <= _FULL[0] and box[2] < box[3] <= _FULL[1]):
         raise OptionError(
-            f"crop={crop!r}: expected true, false, or four numbers y0,y1,x0,x1 within 0,{_FULL[0]},0,{_FULL[1]}"
+            f"{format_option(crop=crop)}: expected true, false, or four numbers y0,y1,x0,x1 within"
+            f" 0,{_FULL[0]},0,{_FULL[1]}"
         )
     return box[0], box[1], box[2], box[3]
 
@@ -299,12 +301,12 @@ def open(
         flagged = first_with_open_shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
         raise FormatError(
-            f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter; first_frame=0"
-            " shows them nevertheless"
+            f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter;"
+            f" {format_option(first_frame=0)} shows them nevertheless"
         )
     start = max(0, flagged - 1) if first_frame is None else first_frame
     if not isinstance(start, int) or not 0 <= start < frames:
-        raise OptionError(f"first_frame={first_frame!r}: expected a number from 0 to {frames - 1}")
+        raise OptionError(f"{format_option(first_frame=first_frame)}: expected a number from 0 to {frames - 1}")
     shape, origin, stored = (box[1] - box[0], box[3] - box[2]), (box[0], box[2]), frames - start
     begins = np.insert(blocks * k2is.BYTES + start * _FRAME, np.array(missing, np.int64) - np.arange(len(missing)), -1)
     there = next(k for k in range(k2is.SECTORS) if k not in missing)

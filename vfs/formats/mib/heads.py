@@ -13,6 +13,7 @@ from vfs.formats.headers import read_and_stat, read_at
 from vfs.formats.mib.decoders import RawDecoder
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import whole_frame
+from vfs.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
 _MOST_HEADER = 1 << 20  # most bytes of a header
@@ -102,7 +103,7 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
                 if known[key] != first:
                     raise FormatError(
                         f"{path}: holds {known[key]}; {paths[0]} holds {first}; name the files that belong together, or"
-                        " one with series=false"
+                        f" one with {format_option(series=False)}"
                     )
         sequence = int(digits)
         sequences[k], sizes[k], times[k], ctimes[k] = sequence, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -241,7 +242,8 @@ def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: 
         before, file = full[k : k + 2].tolist()
         raise FormatError(
             f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers"
-            f" {begin[k]} to {begin[k] + counts[k] - 1}; name the files that belong together, or one with series=false"
+            f" {begin[k]} to {begin[k] + counts[k] - 1}; name the files that belong together, or one with"
+            f" {format_option(series=False)}"
         )
     highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
     total = highest + 1 - lowest

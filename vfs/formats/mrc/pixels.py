@@ -14,7 +14,7 @@ _SIGNED, _FOUR_BITS = 1, 16  # flags of IMOD
 _SIGNED_SINCE = 20140  # NVERSION of MRC2014, which says that bytes are signed
 _UNSURE = (
     "neither a stamp nor minimum and maximum in the header tell whether bytes are signed: shown as signed;"
-    " mode0=unsigned (-o mode0=unsigned) shows 0 to 255"
+    " the option mode0=unsigned shows 0 to 255"
 )
 _COMPONENTS = {3: (2, "component"), 16: (3, "s")}  # mode -> values a pixel, and the name of their axis
 

@@ -38,6 +38,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray
 from vfs.model.units import spelled
+from vfs.wording import option
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name
@@ -206,8 +207,8 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     size = image.sizes["Y"], image.sizes["X"]
     if kind is not None and (kind.shaped[1] != 1 or kind.shaped[2:4] != size):
         raise FormatError(
-            f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with format='tiff' to see"
-            " the pages"
+            f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with"
+            f" {option(format='tiff')} to see the pages"
         )
     dtype = dtype_of(image.type)
     if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):

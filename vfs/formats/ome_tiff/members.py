@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from vfs.boundary import ALLOW, current
+from vfs.boundary import current, reads_outside
 from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
 from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.ome_tiff.document import Document, parse
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
+from vfs.wording import option
 
 _SCANNED = 10_000  # most files of a folder that are searched for a UUID
 _START = 1 << 16  # first bytes of a description, which are searched for the UUID
@@ -28,9 +29,7 @@ def inside(folder: str, name: str, path: str) -> str:
     """
     found = os.path.normpath(os.path.join(folder, name))
     if not current().covers(found):
-        raise OutsideError(
-            f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {ALLOW} reads it nevertheless"
-        )
+        raise OutsideError(f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {reads_outside()}")
     return found
 
 
@@ -52,8 +51,8 @@ def document_at(path: str) -> tuple[Document, str]:
         there = _own(target)
     except MissingSourceError:
         raise MissingSourceError(
-            f"{path}: holds only pixels; {target}, which describes the set, is missing; open with format='tiff' to see"
-            " the pages of this file alone"
+            f"{path}: holds only pixels; {target}, which describes the set, is missing; open with"
+            f" {option(format='tiff')} to see the pages of this file alone"
         ) from None
     if there.elsewhere:
         raise FormatError(f"{path}: says that {target} describes the set, which says the same of {there.elsewhere!r}")
@@ -66,7 +65,8 @@ def _own(path: str) -> Document:
             text = description(reader, 1 << 62)
         if not text:
             raise FormatError(
-                f"{path}: expected OME-XML in the description of the first page, found none; open with format='tiff'"
+                f"{path}: expected OME-XML in the description of the first page, found none; open with"
+                f" {option(format='tiff')}"
             )
         return parse(text, path)
     data = read_side_file(path)

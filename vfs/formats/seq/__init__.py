@@ -39,6 +39,7 @@ from vfs.formats.seq.halves import half_of, other_half
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.stored import Absence, Files, StoredArray, per_frame
+from vfs.wording import Word, format_option, option
 
 HEADER = np.dtype(
     [
@@ -163,7 +164,8 @@ def _sequence(path: str, size: int) -> _Sequence:
     if header["image_format"] != _MONO:
         name = _FORMATS.get(int(header["image_format"]), f"format {header['image_format']}")
         raise FormatError(
-            f"{path}: its images are {name}; only monochrome sequences (format 100) are read, others with --format raw"
+            f"{path}: its images are {name}; only monochrome sequences (format 100) are read, others with"
+            f" {option(format='raw')}"
         )
     stride = int(header["true_image_size"])
     nbytes = width * height * depth // 8
@@ -274,7 +276,8 @@ def _without_other(path: str, which: str) -> Absence:
     other = "Bottom" if which == "top" else "Top"
     line = (
         f"{path}: holds half frames ({which}), and is shown as it is stored; whole frames need one file with the others"
-        f" (_{other}_, of about its time) beside it, and SegmentPreBuffer in its .Config.Metadata.xml or segment=…"
+        f" (_{other}_, of about its time) beside it, and SegmentPreBuffer in its .Config.Metadata.xml or"
+        f" {format_option(segment=Word('…'))}"
     )
     return Absence(line)
 
@@ -324,10 +327,13 @@ def _halves(
     height, width = one.sig_shape
     if segment is None:
         raise OptionError(
-            f"{files.paths[0]}: needs the number of half frames in a record: segment=…, or {beside.config} beside it"
+            f"{files.paths[0]}: needs the number of half frames in a record: {format_option(segment=Word('…'))}, or"
+            f" {beside.config} beside it"
         )
     if segment < 1 or height % segment:
-        raise OptionError(f"segment={segment}: records of {height} rows do not hold that many half frames")
+        raise OptionError(
+            f"{format_option(segment=segment)}: records of {height} rows do not hold that many half frames"
+        )
     rows = height // segment
     half = rows * width * one.dtype.itemsize
     records = min(part.frames for part in parts)  # one of the files may have an extra record

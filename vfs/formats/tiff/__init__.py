@@ -48,6 +48,7 @@ from vfs.formats.tiff_structure.scales import calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.layout import altered
 from vfs.model.stored import Absence, Files, StoredArray
+from vfs.wording import format_option
 
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
 _TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it
@@ -314,7 +315,7 @@ def _dataset(
         if part is not None and part.lead != one.lead and not concatenate:
             raise FormatError(
                 f"{files.paths[begin]}: holds {part}, expected {one} as in the others; files of a sequence must be"
-                " alike; concatenate=True puts the pages of all files one after the other"
+                f" alike; {format_option(concatenate=True)} puts the pages of all files one after the other"
             )
         full.append(part)
     counts = [n for p, m in zip(full, members, strict=True) for n in [each if p is None else p.count] * m.files]

@@ -27,8 +27,14 @@ from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.stored import Absence
+from vfs.wording import format_option
 
-HINT = "plain=True (-o plain=true) shows the bare pages"
+
+def hint() -> str:
+    """Return the end of a message on texts that do not fit the pages: the option that does without them."""
+    return f"{format_option(plain=True)} shows the bare pages"
+
+
 _MOST = 1_000_000  # most planes of which few are stored; a text that says more is garbled
 _ORDERS = {
     "czt": ("T", "Z", "C"),
@@ -231,7 +237,7 @@ def _lost(found: Structure, claim: Claim, count: int, lost: int) -> list[Absence
         return []
     said = (
         f"{found.path}: its {claim.name} text says {count:,} planes, the file has {count - lost:,}; it looks"
-        f" truncated; {HINT}"
+        f" truncated; {hint()}"
     )
     return [Absence(said, TruncatedSourceError, "shows the others as blank", {"frames_missing": lost})]
 

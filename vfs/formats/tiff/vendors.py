@@ -15,7 +15,7 @@ import numpy as np
 from vfs.boundary import open_stream
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.tiff.series import PageSeries, split
-from vfs.formats.tiff.texts import HINT
+from vfs.formats.tiff.texts import hint
 from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Reader, quiet, tifffile
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
@@ -56,7 +56,7 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
             series = file.series if marks else []
             if marks and series[0].kind not in marks:
                 raise TruncatedSourceError(
-                    f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {HINT}"
+                    f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {hint()}"
                 )
             return [
                 replace(_series(table, found, one), levels=[_series(table, found, level) for level in one.levels[1:]])
@@ -66,7 +66,7 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
         raise
     except Exception as error:
         raise FormatError(
-            f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {HINT}"
+            f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {hint()}"
         ) from None
 
 
@@ -79,14 +79,14 @@ def _series(table: PageTable, found: Structure, series: Any) -> PageSeries:
     if not isinstance(kind, Kind) or kind.shaped != tuple(key.shaped) or kind.stored.itemsize != series.dtype.itemsize:
         raise FormatError(
             f"{found.path}: the page at byte {key.offset:,} cannot be read:"
-            f" {kind.facts if isinstance(kind, Kind) else kind}; {HINT}"
+            f" {kind.facts if isinstance(kind, Kind) else kind}; {hint()}"
         )
     shape = tuple(int(n) for n in series.shape)
     count, rest = divmod(math.prod(shape), math.prod(kind.shape))
     nav, shown = split(shape, kind, count)
     if rest or nav < 0 or not count:
         raise FormatError(
-            f"{found.path}: its {series.kind} metadata say an array of {shape}, its pages are {kind.shape}; {HINT}"
+            f"{found.path}: its {series.kind} metadata say an array of {shape}, its pages are {kind.shape}; {hint()}"
         )
     pages = list(series.pages)
     rows = _rows(table, found, pages)
@@ -96,19 +96,19 @@ def _series(table: PageTable, found: Structure, series: Any) -> PageSeries:
         if series.dataoffset + count * kind.nbytes > found.size:
             raise TruncatedSourceError(
                 f"{found.path}: its {series.kind} metadata say {count:,} planes of {kind.nbytes:,} bytes, the file ends"
-                f" before; it looks truncated; {HINT}"
+                f" before; it looks truncated; {hint()}"
             )
         at = np.array(table.at[found.rows.start : found.rows.stop])
         if ((at > series.dataoffset) & (at < series.dataoffset + count * kind.nbytes)).any():
             raise FormatError(
                 f"{found.path}: its {series.kind} metadata say {count:,} planes in one piece, in which there are"
-                f" directories; {HINT}"
+                f" directories; {hint()}"
             )
         offsets = series.dataoffset + np.arange(count, dtype=np.int64)[:, None] * kind.nbytes
         sizes = np.full_like(offsets, kind.nbytes)
     elif len(pages) != count:
         raise FormatError(
-            f"{found.path}: its {series.kind} metadata say {count:,} pages, the file has {len(pages):,}; {HINT}"
+            f"{found.path}: its {series.kind} metadata say {count:,} pages, the file has {len(pages):,}; {hint()}"
         )
     else:
         segments = math.prod(kind.grid)

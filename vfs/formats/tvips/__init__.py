@@ -33,6 +33,7 @@ from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.wording import format_option
 
 HEADER = np.dtype(
     [
@@ -193,7 +194,7 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
         OptionError: `scan` has another value.
     """
     if scan not in ("position", "rotator", "none"):
-        raise OptionError(f"scan={scan!r}: expected position, rotator or none")
+        raise OptionError(f"{format_option(scan=scan)}: expected position, rotator or none")
     members, lost = _series(paths)
     files = Files.stat(members)
     header = _header(files.paths[0])

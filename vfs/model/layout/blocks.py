@@ -13,6 +13,7 @@ from vfs.errors import FormatError, OptionError
 from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
 from vfs.model.region import Region
+from vfs.wording import option_names
 
 _FEW = 32  # up to so many blocks a kernel sorts faster than numpy
 
@@ -150,8 +151,8 @@ class BlockLayout:
         old = self.shape[:nav_ndim]
         if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
             raise OptionError(
-                "nav_shape, sync_offset and roi do not apply, nor does line_skip: the file stores blocks that span"
-                " several navigation positions"
+                f"{option_names('nav_shape', 'sync_offset', 'roi', 'line_skip')} do not apply: the file stores blocks"
+                " that span several navigation positions"
             )
         new = tuple(nav_shape)
         flat = np.zeros(n, np.int64)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vfs.wording import option
+
 NO_FRAME = -(1 << 61)
 """Stands in a table of frames for "none": it stays negative with any offset added."""
 
@@ -151,10 +153,7 @@ def surplus(shape: Sequence[int], stored: int, *, shown: bool = True) -> str:
     lines, more = math.prod(shape[:-1]), stored - math.prod(shape)
     if lines < 2 or more < lines or more % lines:
         return ""
-    skip = more // lines
-    scan = ",".join(map(str, shape))
-    python, shell = ("", "") if shown else (f"nav_shape=({scan}), ", f"--nav-shape {scan} ")
+    skip = int(more // lines)
     frames = "is 1 frame" if skip == 1 else f"are {skip:,} frames"
-    return (
-        f"; that {frames} a line: {python}line_skip={skip} ({shell}--line-skip {skip}) leaves out the end of each line"
-    )
+    scan = {} if shown else {"nav_shape": tuple(shape)}
+    return f"; that {frames} a line: {option(**scan, line_skip=skip)} leaves out the end of each line"
