@@ -365,7 +365,7 @@ def test_several_series(tmp_path: Path) -> None:
     path = write_tiff(tmp_path / "a.tif", [a[0], b, a[1], c[0], a[2], c[1]])
     group = vfs.open_group(path)
     assert set(group) == {"series_0/data", "series_1/data", "series_2/data"}
-    assert reader_of(group.main).dataset.path == "series_1/data"  # the largest
+    assert reader_of(group.main).dataset.path == "series_0/data"  # its first page comes first, as in ImageJ
     for k, twin in enumerate((a, b, c)):
         check_boxes(path, twin, f"series_{k}/data", count=5)
 

@@ -96,6 +96,7 @@ class Data:
         labels: names of its axes, "" for one without a name.
         fields: names of the two parts of a complex number, where these are stored as fields.
         text: the text that it holds, of those that are read: see `vfs.h5.values.text`.
+        text_at: (first byte, bytes) of a text that TopSpin writes beside each frame; () for others.
         scales: addresses of the dimension scales of its axes, -1 where there is none; () without any.
         address: its own address in its file, if it is a dimension scale; else -1.
         conventions: attributes for readers of netCDF: text, or numbers with the dtype that they have in the file.
@@ -122,6 +123,7 @@ class Data:
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     text: str = ""
+    text_at: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
     address: int = -1
     conventions: Mapping[str, Any] = field(default_factory=dict)
@@ -239,6 +241,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         labels=tuple(said.get("labels", ())),
         fields=tuple(said.get("fields", ())),
         text=said.get("text", ""),
+        text_at=tuple(said.get("text_at", ())),
         scales=tuple(said.get("scales", ())),
         address=said.get("address", -1),
         conventions={

@@ -144,7 +144,8 @@ class _Reader:
             facts, tables = self._facts(at, item, 0)
         except LeftOutError as reason:
             facts, tables = {**_reason(reason), **_size(item, reason), "attrs": values.attributes(item)}, ()
-            facts |= {"text": values.text(name, item)} if isinstance(reason, NoNumbersError) else {}
+            if isinstance(reason, NoNumbersError):
+                facts |= {"file": at.path, "text": values.text(name, item), "text_at": values.text_at(name, item)}
         self.write(packed({"name": name, **facts}, *tables))
 
     def _facts(self, at: Opened, item: Any, depth: int) -> tuple[dict[str, Any], tuple[np.ndarray, ...]]:

@@ -90,6 +90,20 @@ def text(name: str, item: Any) -> str:
         return ""
 
 
+_OF_A_FRAME = re.compile(r"(.*/)?\d{1,9}/Metadata", re.ASCII)
+
+
+def text_at(name: str, item: Any) -> tuple[int, ...]:
+    """Return (first byte, bytes) of a text of fixed length that TopSpin writes beside each frame; else ().
+
+    There are as many as frames, so they are not read here.
+    """
+    if not _OF_A_FRAME.fullmatch(name) or item.size != 1 or item.dtype.kind != "S":
+        return ()
+    start = item.id.get_offset() if item.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS else None
+    return () if start is None else (int(start), min(item.dtype.itemsize, MOST_TEXT))
+
+
 def labels(attrs: dict[str, Any], ndim: int) -> list[str]:
     """Return the names of axes by HDF5's own convention; none if the file does not use it."""
     said = attrs.get("DIMENSION_LABELS")

@@ -12,7 +12,8 @@ value.
 External links, virtual data sets and external storage lead to other files in the same folder or
 below it (elsewhere only with `follow_outside`). The numbered pieces of a Dectris master
 (`entry/data/data_000001` …) are one array, `entry/data/data` (`series`): a piece with two axes is a
-frame, and a number that is missing is a loss. Arrays in files that cannot be read are absent:
+frame, and a number that is missing is a loss. Frames of a scan of TopSpin are one array, too
+(`topspin`). Arrays in files that cannot be read are absent:
 `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. An array that has
 lost some of its files (sources of a virtual data set, external storage, pieces) is an error, or with
 `allow_incomplete` blank there. So is a file that a program has open for writing: what that program

@@ -6,6 +6,7 @@
                `dim0`, `dim1`, … beside the data, with attributes name and units
     Velox      JSON in `Metadata` beside `Data`: size and unit of a pixel of images (y, x, frame) and
                the time of a frame; dispersion and offset of spectra (energy, spectrum), eV
+    TopSpin    XML in `Metadata` beside each frame: position of the beam (m), angle of a pixel (rad)
     NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
                it, with attribute units
     NXmx       (Dectris) size of a pixel (m) and time of a frame (s) in instrument/detector
@@ -26,7 +27,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5 import topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
@@ -72,7 +73,7 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
         found: the arrays of the file.
     """
     group, _, own = name.rpartition("/")
-    for convention in (_hyperspy, _emd, _velox, _nexus, _nxmx, _image):
+    for convention in (_hyperspy, _emd, _velox, _topspin, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
             return _curves(axes)
@@ -208,6 +209,22 @@ _VELOX: Mapping[str, tuple[tuple[str, ...], Callable[[str, Mapping[str, Any]], d
     "Image": (("y", "x", "frame"), _velox_image),
     "Spectrum": (("energy", "spectrum"), _velox_spectrum),
 }
+
+
+def _topspin(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
+    whole = f"{group}/{own}"
+    if not topspin.is_scan(whole) or whole in survey.data or len(shape) < 3:
+        return None
+    known = topspin.calibration(whole, survey)
+    scan: tuple[Axis, ...] = (Axis("frame"),)
+    if len(shape) == 4 and (of := topspin.raster(whole, math.prod(shape[:2]), survey)):
+        scan = tuple(
+            Axis(name, {"scale": scale, "offset": offset, "unit": "m"} if scale else None)
+            for name, (scale, offset) in (("scan_y", of.y), ("scan_x", of.x))
+        )
+    return Axes((*scan, Axis("y", known.get("y")), Axis("x", known.get("x"))), nav_ndim=len(scan))
 
 
 def _nexus(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import chain, pairwise
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.formats.hdf5 import topspin
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.stored import Absence
@@ -24,7 +25,7 @@ _MOST_GONE = 10  # most missing pieces for each existing one
 def join_numbered(
     path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey
 ) -> list[Absence]:
-    """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`.
+    """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`, and the frames of TopSpin.
 
     Pieces with three axes follow each other along the first one. A piece with two axes is one frame.
 
@@ -36,11 +37,12 @@ def join_numbered(
     Returns: what to say of pieces that are not joined. If all pieces of an array are gone, nothing.
     """
     said = []
-    for whole, pieces in _pieces(path, {*found, *left}, known).items():
+    scans = topspin.pieces({*found, *left})
+    for whole, pieces in (_pieces(path, {*found, *left}, known) | scans).items():
         there = {number: found[name] for number, name in pieces.items() if name in found}
         if len(pieces) < 2 or not there or whole in {*found, *left, *known.groups}:
             continue
-        lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces)
+        lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces, whole in scans)
         try:
             made = _joined(pieces, there)
         except LeftOutError as reason:
@@ -51,8 +53,11 @@ def join_numbered(
         for name in pieces.values():
             gone.pop(name, None)
             found.pop(name, None)
+            left.pop(topspin.beside(name), None)
         partly_lost = chain.from_iterable(piece.absent for piece in there.values())
-        found[whole] = replace(made, absent=(*absent, *partly_lost, *_before(path, pieces)))
+        begin = 0 if whole in scans else 1
+        made = replace(made, absent=(*absent, *partly_lost, *_before(path, pieces, begin)))
+        found[whole] = topspin.arranged(whole, made, known) if whole in scans else made
     return said
 
 
@@ -88,16 +93,22 @@ def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> Store
     return joined(parts, _length(parts))
 
 
-def _holes(pieces: Mapping[int, str]) -> dict[str, str]:
-    """Return the pieces whose numbers are missing: path -> reason; no more than a message can use."""
+def _holes(pieces: Mapping[int, str], of_scan: bool) -> dict[str, str]:
+    """Return the pieces whose numbers are missing: path -> reason; no more than a message can use.
+
+    Args:
+        of_scan: the pieces are frames of TopSpin, ID/0/Data …, else data_000001 ….
+    """
     numbers = sorted(pieces)
     found: dict[str, str] = {}
     for before, after in pairwise(numbers):
         if after - before > 1 and after - before < _MOST_GONE * len(pieces) + len(pieces):
-            stem = pieces[after].rpartition("_")[0]
-            width = len(pieces[before]) - len(stem) - 1
-            why = f"is not there, but {pieces[after].rpartition('/')[2]} is"
-            found |= {f"{stem}_{number:0{width}d}": why for number in range(before + 1, after)}
+            why = f"is not there, but {pieces[after] if of_scan else pieces[after].rpartition('/')[2]} is"
+            at = re.search(r"\d+(?=/Data$)" if of_scan else r"\d+$", pieces[before])
+            assert at is not None
+            start, width = pieces[before][: at.start()], 0 if of_scan else len(at[0])
+            end = pieces[before][at.end() :]
+            found |= {f"{start}{number:0{width}d}{end}": why for number in range(before + 1, after)}
     return found
 
 
@@ -135,11 +146,15 @@ def _apart(path: str, whole: str, lost: Mapping[str, str], why: str) -> list[Abs
     return [Absence(more, MissingSourceError, "shows those that are there", {"files_missing": len(lost)}, main=True)]
 
 
-def _before(path: str, pieces: Mapping[int, str]) -> list[Absence]:
-    """Say that the first piece has a number that Dectris gives to a later one."""
+def _before(path: str, pieces: Mapping[int, str], begin: int) -> list[Absence]:
+    """Say that the first piece has a number that only a later one gets.
+
+    Args:
+        begin: the number of the first piece, as it is written.
+    """
     first = min(pieces)
     said = f"{path}: {pieces[first]} is the first of its numbered pieces: those before it are not in the file"
-    return [Absence(said)] if first > 1 else []
+    return [Absence(said)] if first > begin else []
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:

@@ -160,8 +160,8 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
     gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
-    if all(one.main is False for one in out):
-        out = [altered(one, main=None) for one in out]
+    shown = next((one for one in out if one.main is not False), None)  # the first image, as its programs show it
+    out = [altered(one, main=True if one is shown else one.main if shown else None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 

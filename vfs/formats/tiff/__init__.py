@@ -3,7 +3,8 @@
 BigTIFF: https://www.awaresystems.be/imaging/tiff/bigtiff.html. Pages of one size and dtype are one
 array, with a leading axis if there are several; each page is read as its own tags say, so they may
 be compressed and cut into strips or tiles differently. A file with pages of several sizes has several
-arrays (`series_0/data`, `series_1/data`, …; `data` if there is one); smaller versions of an array
+arrays (`series_0/data`, `series_1/data`, …; `data` if there is one), of which that of the first page opens
+first, unless it is a thumbnail or a preview; smaller versions of an array
 are arrays beside it (`level_1/data`, …). ImageJ and tifffile write a text about dimensions
 (`vfs.formats.tiff.texts`), Zeiss LSM, MetaMorph STK, FluoView and ScanImage have metadata that
 tifffile reads; `plain=True` ignores both. Pixels are shown as they are stored: palettes as indices,
@@ -155,6 +156,7 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
     absent = [one for member in good for one in member.absent]
     absent += _unread(members, 0 if concatenate and not _each(good) else like.series[0].count)
     aside = _aside(table, like.series)
+    shown = aside.index(False)
     for k, main in enumerate(like.series):
         above = f"series_{k}/" if len(like.series) > 1 else ""
         attrs = _attrs(first, main, good[0].left_out)
@@ -169,14 +171,14 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
             path = above + ("data" if level == 0 else f"level_{level}/data")
             facts = attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}
             made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
-            out.append(altered(made, main=False) if aside[k] else made)
+            out.append(altered(made, main=(k, level) == (shown, 0) or (False if aside[k] else None)))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
     return [altered(d, absent=(*out[0].absent, *absent)) for d in out]  # all arrays lack the same files
 
 
 def _aside(table: PageTable, series: Sequence[PageSeries]) -> list[bool]:
-    """Find the series that come beside others, as their first pages say: none if all do.
+    """Find the series that come beside others, as their first pages say: none if all do. The first other one is main.
 
     They are smaller versions or masks of others, or previews in colour that cameras of Olympus write before the
     numbers; these pages alone have its tag.
