@@ -21,10 +21,12 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
 from vfs.hierarchy.faces import Face
-from vfs.http import application as http_application
-from vfs.http import connection
+from vfs.http import connection, deciding
+from vfs.http.answers import Reply, Work
 from vfs.http.application import Application
+from vfs.http.conditions import etag_of
 from vfs.http.connection import Connection
+from vfs.http.deciding import Decision, ForApi
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -51,86 +53,106 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
     return made
 
 
-KEYS = [
-    CHUNK,
-    "scan.zarr/zarr.json",
-    "scan.zarr/data/zarr.json",
-    "scan.v2.zarr/data/3.0.0.0",
-    "scan.v2.zarr/data/3/0/0/0",
-    "scan.npy",
-    "scan.zarr/data/c/4/0/0/0",
-    "scan.zarr/data",
-    "scan.zarr/",
-    "",
-    "api/set",
-    "metrics",
-    "assets/page.js",
-    "nothing",
-]
+FILES = [CHUNK, "scan.zarr/zarr.json", "scan.zarr/data/zarr.json", "scan.v2.zarr/data/3/0/0/0", "scan.npy"]
+OTHERS: dict[str, int | type] = {  # status of the answer, or what must be done or asked before there is one
+    "scan.v2.zarr/data/3.0.0.0": 422,
+    "scan.zarr/data/c/4/0/0/0": 422,
+    "scan.zarr/data": 404,
+    "scan.zarr/": Work,
+    "": Work,
+    "api/set": ForApi,
+    "metrics": 200,
+    "assets/page.js": 200,
+    "nothing": Work,  # a folder may have it by now
+}
 RANGES = [None, "bytes=0-9", "bytes=-5", "bytes=100-", "bytes=5000000-", "bytes=0-1,4-5", "lines=1-2"]
 
 
+def decided(application: Application, key: str, method: str = "GET", **headers: str) -> Decision:
+    named = {"host": "localhost"} | headers
+    given_ = {name.replace("_", "-").encode(): value.encode() for name, value in named.items()}
+    return application.decisions.decide(method, f"/{key}".encode(), given_)
+
+
+def expected(size: int, etag: str, method: str, span: str | None, condition: str, tag: str) -> tuple[int, int, int]:
+    """Status, first byte and byte behind the last one of the answer to a request for a file that is there."""
+    if condition == "if_match" and tag != etag:
+        return 412, 0, 0
+    if condition == "if_none_match" and tag == etag:
+        return 304, 0, 0
+    if method == "HEAD" or span is None or (condition == "if_range" and tag != etag):
+        return 200, 0, 0 if method == "HEAD" else size
+    known = {"bytes=0-9": (0, 10), "bytes=-5": (max(0, size - 5), size), "bytes=100-": (100, size)}
+    if span == "bytes=5000000-":
+        return 416, 0, 0
+    return (206, *known[span]) if span in known else (200, 0, size)
+
+
 @given(
-    key=st.sampled_from(KEYS),
+    key=st.sampled_from([*FILES, *OTHERS]),
     method=st.sampled_from(["GET", "HEAD", "POST", "OPTIONS"]),
     span=st.sampled_from(RANGES),
     condition=st.sampled_from(["", "if_none_match", "if_match", "if_range"]),
     right=st.booleans(),
     host=st.sampled_from(["localhost", "127.0.0.1:8000", "example.org"]),
 )
-def test_the_answers_are_those_of_asgi(
+def test_one_decision_for_every_request(
     application: Application, key: str, method: str, span: str | None, condition: str, right: bool, host: str
 ) -> None:
     look(application.contents, CHUNK)
-    known = asyncio.run(Asgi(application, f"/{CHUNK}", "HEAD").run())
-    etag = dict(known.sent[0]["headers"])[b"etag"].decode() if right else '"other"'
-    headers = {"host": host} | ({"range": span} if span else {}) | ({condition: etag} if condition else {})
-    given_ = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
-    reply = application.at_once(method, f"/{key}".encode(), given_)
-    if reply is not None:
-        expected = asyncio.run(Asgi(application, f"/{key}", method, **headers).run())
-        assert reply.status == expected.status
-        assert [*reply.usual, *reply.about] == expected.sent[0]["headers"]
-        assert bytes(reply.body) == expected.body
-    files = key in KEYS[:6] and "data/3.0" not in key
-    refused = host == "example.org" or (condition == "if_match" and (not right or key != CHUNK))
-    late = method == "GET" and span == "bytes=5000000-" and condition != "if_range"  # 416, unless it is a 304
-    if files and method in ("GET", "HEAD") and not refused and not late:
-        assert reply is not None
-    if not files:
-        assert reply is None
+    etag = etag_of(application.contents.version(key), key).decode()
+    tag = etag if right else '"other"'
+    headers = {"host": host} | ({"range": span} if span else {}) | ({condition: tag} if condition else {})
+    decision = decided(application, key, method, **headers)
+    if host == "example.org" or method == "OPTIONS" or (method == "POST" and not key.startswith("api/")):
+        assert isinstance(decision, Reply)
+        assert decision.status == (400 if host == "example.org" else 200 if method == "OPTIONS" else 405)
+    elif key in FILES:  # all of it is at hand
+        assert isinstance(decision, Reply)
+        whole = application.contents.get(key)
+        assert whole is not None
+        status, start, stop = expected(whole.nbytes, etag, method, span, condition, tag)
+        assert decision.status == status
+        if status < 400:
+            assert bytes(decision.body) == whole[start:stop]
+            assert (b"etag", etag.encode()) in decision.about
+        if status in (200, 206):
+            assert (b"content-length", b"%d" % (stop - start if method == "GET" else whole.nbytes)) in decision.about
+    else:
+        other = key == "assets/page.js" and condition == "if_match"
+        assert (decision.status if isinstance(decision, Reply) else type(decision)) == (412 if other else OTHERS[key])
 
 
 def test_what_the_page_cache_does_not_have_takes_a_thread(tmp_path: Path) -> None:
     path = write_mib(tmp_path, VALUES, scan=(4, 6))
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
-    application, headers = application_of(shown), {b"host": b"localhost"}
+    application = application_of(shown)
     look(shown, CHUNK)
-    ask = f"/{CHUNK}".encode()
-    assert application.at_once("GET", ask, headers) is None  # no file is open yet
+    assert isinstance(decided(application, CHUNK), Work)  # no file is open yet
     assert shown.get("scan.zarr/data/c/0/0/0/0") is not None
-    assert application.at_once("GET", ask, headers) is not None
+    assert isinstance(decided(application, CHUNK), Reply)
     data = tmp_path / "scan.mib"
     with data.open("rb+") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    assert application.at_once("GET", ask, headers) is not None  # this chunk is still kept
-    assert application.at_once("GET", ask.replace(b"/1/", b"/2/"), headers) is None
-    assert application.at_once("GET", b"/scan.npy", headers | {b"range": b"bytes=3000-3009"}) is None
-    assert application.at_once("GET", b"/scan.npy", headers | {b"range": b"bytes=0-9"}) is not None  # its header
+    assert isinstance(decided(application, CHUNK), Reply)  # this chunk is still kept
+    assert isinstance(decided(application, CHUNK.replace("/1/", "/2/")), Work)
+    assert isinstance(decided(application, "scan.npy", range="bytes=3000-3009"), Work)
+    assert isinstance(decided(application, "scan.npy", range="bytes=0-9"), Reply)  # its header
 
 
-def test_a_source_that_broke_is_left_to_asgi(tmp_path: Path) -> None:
+def test_a_source_that_broke_is_an_error(tmp_path: Path) -> None:
     path = write_mib(tmp_path, VALUES, scan=(4, 6))
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
-    application, headers = application_of(shown), {b"host": b"localhost"}
+    application = application_of(shown)
     assert shown.get(CHUNK) is not None
     look(shown, CHUNK)
     data = tmp_path / "scan.mib"
     os.truncate(data, data.stat().st_size - 1)
-    other = f"/{CHUNK}".replace("/1/", "/3/")  # of the first one the bytes are still kept
-    assert application.at_once("GET", other.encode(), headers) is None
-    assert asyncio.run(Asgi(application, other).run()).status == 422
+    other = CHUNK.replace("/1/", "/3/")  # of the first one the bytes are still kept
+    assert isinstance(decided(application, other), Work)
+    assert application.tally.errors == 0
+    assert asyncio.run(Asgi(application, f"/{other}").run()).status == 422
     assert application.tally.errors == 1
 
 
@@ -269,14 +291,14 @@ def test_a_client_that_does_not_read_is_not_answered_at_once(
 ) -> None:
     """What it asked for waits in memory, which a client could fill."""
     replies = 0
-    real = application.at_once
+    real = application.decisions.decide
 
     def counted(*arguments: Any) -> Any:
         nonlocal replies
         replies += 1
         return real(*arguments)
 
-    monkeypatch.setattr(application, "at_once", counted)
+    monkeypatch.setattr(application.decisions, "decide", counted)
     many, one = 20_000, VALUES.reshape(4, 6, 16, 32)[1].tobytes()
 
     async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -297,12 +319,11 @@ def test_a_client_that_goes_away_leaves_all_its_requests(
     application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the one that is being answered while others wait behind it."""
-    monkeypatch.setattr(http_application, "WHOLE", 1000)
-    monkeypatch.setattr(http_application, "PIECE", 100)
-    monkeypatch.setattr(application, "at_once", lambda *_: None)
-    monkeypatch.setattr(application, "_prompt", lambda *_: None)  # as if the bytes had to come from a disk
+    monkeypatch.setattr(deciding, "WHOLE", 1000)
+    monkeypatch.setattr(deciding, "PART", 100)
+    monkeypatch.setattr(application.decisions, "_at_hand", lambda *_: None)  # as if the bytes had to come from a disk
     reads, gone = 0, threading.Event()
-    take, lost = application._take, Connection.connection_lost
+    take, lost = application.decisions._take, Connection.connection_lost
 
     def read(*arguments: Any) -> memoryview:
         nonlocal reads
@@ -315,7 +336,7 @@ def test_a_client_that_goes_away_leaves_all_its_requests(
         lost(self, error)
         gone.set()
 
-    monkeypatch.setattr(application, "_take", read)
+    monkeypatch.setattr(application.decisions, "_take", read)
     monkeypatch.setattr(Connection, "connection_lost", leave)
 
     async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

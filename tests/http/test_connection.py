@@ -15,8 +15,7 @@ import vfs
 from tests.http.support import answer, application_of, look, request, talk
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http import application as http_application
-from vfs.http import connection
+from vfs.http import connection, deciding
 from vfs.http.application import Application
 from vfs.http.connection import Connection
 from vfs.testing.inside import set_of
@@ -87,11 +86,11 @@ def test_garbage_behind_an_answer_under_way_breaks_the_connection(
     application: Application, monkeypatch: pytest.MonkeyPatch, garbage: str, at: int
 ) -> None:
     """Before the first byte of that answer, and in its middle, where a 400 would be a part of the file."""
-    monkeypatch.setattr(http_application, "WHOLE", 1000)
-    monkeypatch.setattr(http_application, "PIECE", 400)
-    monkeypatch.setattr(application, "_prompt", lambda *_: None)  # as if the bytes had to come from a disk
+    monkeypatch.setattr(deciding, "WHOLE", 1000)
+    monkeypatch.setattr(deciding, "PART", 400)
+    monkeypatch.setattr(application.decisions, "_at_hand", lambda *_: None)  # as if the bytes had to come from a disk
     reads, parsed = 0, threading.Event()
-    take, refuse = application._take, Connection.send_400_response
+    take, refuse = application.decisions._take, Connection.send_400_response
 
     def read(*arguments: Any) -> memoryview:
         nonlocal reads
@@ -103,7 +102,7 @@ def test_garbage_behind_an_answer_under_way_breaks_the_connection(
         refuse(self, message)
         parsed.set()
 
-    monkeypatch.setattr(application, "_take", read)
+    monkeypatch.setattr(application.decisions, "_take", read)
     monkeypatch.setattr(Connection, "send_400_response", told)
 
     async def to(reader: StreamReader, writer: StreamWriter) -> bytes:
@@ -159,10 +158,10 @@ def test_what_the_server_is_slow_with_is_not_cut_off(
 ) -> None:
     """The body of a request behind a slow one is not read; and an answer does not wait for a body nobody wants."""
     monkeypatch.setattr(connection, "SECONDS", 0.1)
-    monkeypatch.setattr(http_application, "WHOLE", 1000)
-    monkeypatch.setattr(http_application, "PIECE", 30_000)
-    monkeypatch.setattr(application, "_prompt", lambda *_: None)
-    take, reads = application._take, 0
+    monkeypatch.setattr(deciding, "WHOLE", 1000)
+    monkeypatch.setattr(deciding, "PART", 30_000)
+    monkeypatch.setattr(application.decisions, "_at_hand", lambda *_: None)
+    take, reads = application.decisions._take, 0
 
     def read(*arguments: Any) -> memoryview:
         nonlocal reads
@@ -171,7 +170,7 @@ def test_what_the_server_is_slow_with_is_not_cut_off(
             threading.Event().wait(0.5)
         return take(*arguments)
 
-    monkeypatch.setattr(application, "_take", read)
+    monkeypatch.setattr(application.decisions, "_take", read)
 
     async def to(reader: StreamReader, writer: StreamWriter) -> bytes:
         writer.write(request("scan.npy", more=BODY if slow == "answer" else ""))

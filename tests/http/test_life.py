@@ -419,7 +419,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
 
     shown.get = slow
     application = application_of(shown, workers=1)
-    application._prompt = lambda *_: None  # as if the bytes had to come from a disk
+    application.decisions._at_hand = lambda *_: None  # as if the bytes had to come from a disk
 
     async def leave() -> tuple[list[Asgi], Asgi]:
         clients = [Asgi(application, "/scan.npy", range=f"bytes={k}-{k + 9}") for k in range(20)]

@@ -21,7 +21,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import application as http_application
+from vfs.http import deciding
 from vfs.http.conditions import Span, names, wanted
 from vfs.http.index import index
 from vfs.testing.inside import set_of
@@ -408,8 +408,8 @@ def test_files_that_may_change_have_no_lasting_etag(tmp_path: Path) -> None:
 
 
 def test_a_long_body_comes_in_pieces(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_application, "WHOLE", 1000)
-    monkeypatch.setattr(http_application, "PIECE", 700)
+    monkeypatch.setattr(deciding, "WHOLE", 1000)
+    monkeypatch.setattr(deciding, "PART", 700)
     contents = contents_of(scan, chunks=CHUNKS)
     for key in ("scan.npy", "scan.zarr/data/c/0/0/0/0"):
         expected = contents.get(key)
@@ -425,8 +425,8 @@ def test_a_long_body_comes_in_pieces(scan: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_source_that_breaks_in_a_long_body_breaks_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, tree: bool
 ) -> None:
-    monkeypatch.setattr(http_application, "WHOLE", 1000)
-    monkeypatch.setattr(http_application, "PIECE", 700)
+    monkeypatch.setattr(deciding, "WHOLE", 1000)
+    monkeypatch.setattr(deciding, "PART", 700)
     path = tmp_path / "a.npy"
     np.save(path, VALUES)
     expected = path.read_bytes()
@@ -452,8 +452,8 @@ def test_a_source_that_breaks_in_a_long_body_breaks_the_connection(
 
 
 def test_a_client_that_goes_away_ends_a_long_body(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_application, "WHOLE", 100)
-    monkeypatch.setattr(http_application, "PIECE", 70)
+    monkeypatch.setattr(deciding, "WHOLE", 100)
+    monkeypatch.setattr(deciding, "PART", 70)
 
     class Leaving(Asgi):
         async def send(self, message: Any) -> None:

@@ -7,8 +7,9 @@ those of `vfs.hierarchy.contents.Contents`, and bytes come from its faces.
 Every request is answered like this:
 
 1. `guard`: the `Host` header and the token in the path are checked, and the path becomes a key;
-2. `application`: node and version of the key, then ETag, range and status (`conditions`);
-3. `reads`: bytes that must be read or decoded are, in a few threads; what is in memory is sent at once.
+2. `deciding`: node and version of the key, then ETag, range and status (`conditions`). If the bytes are at hand, that
+   is the response, which the connection sends (`connection`);
+3. `reads`: bytes that must be read or decoded are, in a few threads, and ASGI's way leads there (`application`).
 
 But a connection on which chunks are asked for, one after the other, is lent to threads that answer without the
 interpreter (`native`), and comes back with what they cannot answer (`connection`).

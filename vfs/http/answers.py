@@ -1,8 +1,9 @@
-"""Writes one response, in the messages of ASGI."""
+"""Says what a response is (`Reply`), or what is to be done before it is known (`Work`); writes one as ASGI says."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
@@ -15,6 +16,8 @@ Usual = tuple[tuple[bytes, bytes], ...]
 STEP = 1 << 20
 """Bytes that are handed on at once where they are encrypted, which copies them."""
 METHODS = "GET, HEAD, OPTIONS"
+CLOSING = frozenset((400, 401, 403, 405))
+"""Statuses of responses behind which the connection is closed."""
 SHARED: Usual = (
     (
         b"access-control-expose-headers",
@@ -32,20 +35,86 @@ USUAL: Usual = (
 """Headers of every response, beside those of CORS that depend on the request."""
 
 
+NOTHING = memoryview(b"")
+
+
 class Reply(NamedTuple):
-    """A response that is known as a whole.
+    """A response.
 
     Attributes:
         status: its status.
-        usual: headers that many responses have.
-        about: its other headers.
-        body: its body. This memory must not be used again: it may leave later.
+        about: its headers, beside those that every response to this client has.
+        body: its body, or the first part of it. This memory must not be used again: it may leave later.
+        rest: makes the next part, a `Reply` of which only `body` and `rest` count; None: there is none.
     """
 
     status: int
-    usual: Usual
     about: Headers
-    body: memoryview
+    body: memoryview = NOTHING
+    rest: Work | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a thread must do before a request can be answered.
+
+    Attributes:
+        path: what it is done for, as a log names it.
+        key: equal work has equal keys: one run does for all requests that wait for it.
+        run: is called in a thread.
+        then: decides how to go on, given what `run` returned. It is called in the thread of the event loop.
+    """
+
+    path: str
+    key: Hashable
+    run: Callable[[], Any]
+    then: Callable[[Any], Reply | Work]
+
+
+def whole(method: str, status: int, body: bytes, kind: bytes, headers: Headers | None = None) -> Reply:
+    """Return a short response.
+
+    Args:
+        method: of the request.
+        kind: content type of the body.
+    """
+    about = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *(headers or [])]
+    return Reply(status, about, NOTHING if method == "HEAD" else memoryview(body))
+
+
+def refusal(method: str, refused: RefusedError, browser: bool = False) -> Reply:
+    """Return a response that says why there is no data, in one line of text.
+
+    Args:
+        method: of the request.
+        browser: whoever asks shows HTML: if its token is wrong, it gets a page.
+    """
+    close = [(b"connection", b"close")] if refused.status in CLOSING else []
+    allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
+    size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
+    if browser and refused.status == 401:
+        return whole(method, 401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", POLICY)])
+    text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
+    return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])
+
+
+def options(request: Mapping[bytes, bytes], may: bool) -> Reply:
+    """Return the response to a browser that asks if a page of another site may send a request.
+
+    Args:
+        request: headers of the request.
+        may: the page may.
+    """
+    wanted = request.get(
+        b"access-control-request-headers", b"Range, If-Match, If-None-Match, If-Range, Cache-Control, Content-Type"
+    )
+    allowed = [
+        (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
+        (b"access-control-allow-headers", wanted),
+        (b"access-control-allow-private-network", b"true"),
+        (b"access-control-max-age", b"7200"),
+    ]
+    return Reply(200, [(b"allow", METHODS.encode()), *(allowed if may else []), (b"content-length", b"0")])
 
 
 class Answer:
@@ -94,40 +163,10 @@ class Answer:
         await self.end()
 
     async def whole(self, status: int, body: bytes, kind: bytes, headers: Headers | None = None) -> None:
-        """Send a short response.
+        """Send a short response, see `whole`."""
+        await self.reply(whole(self.method, status, body, kind, headers))
 
-        Args:
-            kind: its content type.
-        """
-        about = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *(headers or [])]
-        await self.begin(status, about)
-        await self.send(memoryview(b"" if self.method == "HEAD" else body), last=True)
-
-    async def refuse(self, refused: RefusedError, browser: bool = False) -> None:
-        """Say why there is no data, in one line of text.
-
-        Args:
-            browser: whoever asks shows HTML: if its token is wrong, it gets a page.
-        """
-        close = [(b"connection", b"close")] if refused.status in (400, 401, 403, 405) else []
-        allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
-        size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
-        if browser and refused.status == 401:
-            await self.whole(401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", POLICY)])
-            return
-        text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
-        await self.whole(refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])
-
-    async def options(self, request: Mapping[bytes, bytes]) -> None:
-        """Answer a browser that asks if a page of another site may send a request."""
-        wanted = request.get(
-            b"access-control-request-headers", b"Range, If-Match, If-None-Match, If-Range, Cache-Control, Content-Type"
-        )
-        allowed = [
-            (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
-            (b"access-control-allow-headers", wanted),
-            (b"access-control-allow-private-network", b"true"),
-            (b"access-control-max-age", b"7200"),
-        ]
-        may = any(name == b"access-control-allow-origin" for name, _ in self._usual)
-        await self.headers(200, [(b"allow", METHODS.encode()), *(allowed if may else []), (b"content-length", b"0")])
+    async def reply(self, reply: Reply) -> None:
+        """Send a response whose body has one part."""
+        await self.begin(reply.status, reply.about)
+        await self.send(reply.body, last=True)

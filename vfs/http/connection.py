@@ -19,8 +19,9 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vfs.http.accepting import Rest
-from vfs.http.answers import Reply
-from vfs.http.application import Application
+from vfs.http.answers import CLOSING, STEP, Reply, Usual
+from vfs.http.application import DECIDED, Application
+from vfs.http.deciding import Decision, ForNative
 from vfs.http.native import NativeAnswers
 from vfs.http.native_tables import Loan
 from vfs.http.sending import Sender, SendingTransport
@@ -89,21 +90,25 @@ class Shared:
         common: returns header lines that every answer has, and that change now and then.
 
     Attributes:
-        native: answers requests for chunks.
+        decisions: decides how requests are answered.
+        native: answers requests for chunks; None: nothing does it natively.
         sender: sends large bodies.
         known: headers that came before.
     """
 
     def __init__(self, application: Application, common: Callable[[], bytes]) -> None:
         self.application = application
-        self.native = application.native = NativeAnswers(common)
+        self.decisions = application.decisions
+        self.native = NativeAnswers(common) if application.natively else None
+        self.decisions.native = self.native
         self.sender = Sender()
         self.known = KnownHeaders()
 
     def close(self) -> None:
         """End the threads."""
         self.sender.close()
-        self.native.close()
+        if self.native is not None:
+            self.native.close()
 
 
 class Connection(HttpToolsProtocol):
@@ -119,6 +124,7 @@ class Connection(HttpToolsProtocol):
         self._shared = shared
         self._loan: Loan | None = None
         self._keeps_until = 0.0  # it is not lent before
+        self._decision: Decision | None = None  # of the request that is to be parsed, if it is known already
         self._replied = False  # to the request that is being parsed
         self._data = b""  # what is being parsed, if it began with a request
         self._in_message = False  # a request has begun and not ended
@@ -156,7 +162,7 @@ class Connection(HttpToolsProtocol):
         before = self._requests
         self._data = b"" if self._in_message else data
         super().data_received(data)
-        self._data = b""
+        self._data, self._decision = b"", None
         if self._in_message and self._late is None and not self.transport.is_closing():
             self._late = self.loop.call_later(SECONDS, self._close_late)
         if self._in_head and not self.transport.is_closing():
@@ -191,17 +197,18 @@ class Connection(HttpToolsProtocol):
         self._on_time()
         self._in_head, self._head = False, 0
         self._requests += 1
-        headers = self._headers_at_once()
-        method = self.parser.get_method().decode("ascii")
-        reply = None if headers is None else self._shared.application.at_once(method, self.url, headers)
+        decision, self._decision = self._decision, None
+        headers = self._headers_at_once() if decision is None else None
         if headers is not None:
+            decision = self._shared.decisions.decide(self.parser.get_method().decode("ascii"), self.url, headers)
             self._shared.known.add(self._data, headers)
-        if reply is None:
+        if headers is not None and isinstance(decision, Reply) and self._goes_at_once(decision):
+            self._replied = True
+            self._send(decision, headers)
+        else:
+            self.scope["extensions"] = {DECIDED: {"decision": decision}}
             super().on_headers_complete()
             self._unanswered.append(self.cycle)
-        else:
-            self._replied = True
-            self._send(reply)
 
     def on_message_complete(self) -> None:
         self._on_time()
@@ -242,30 +249,44 @@ class Connection(HttpToolsProtocol):
         line = None if headers is None else _PLAIN_GET.fullmatch(data, 0, end)
         if headers is None or line is None or not self._free():
             return False
-        if not self._lend(line[1], headers, data, end + 2):
-            reply = self._shared.application.at_once("GET", line[1], headers)
-            if reply is None:
-                return False
-            self._send(reply)
+        decide = self._shared.decisions.decide
+        decision = decide("GET", line[1], headers, self._may_be_lent)
+        if isinstance(decision, ForNative) and not self._lend(headers, data, end + 2):
+            decision = decide("GET", line[1], headers)
+        if isinstance(decision, Reply) and self._goes_at_once(decision):
+            self._send(decision, headers)
+        elif not isinstance(decision, ForNative):
+            self._decision = decision
+            return False
         self._on_time()
         self._requests += 1
         return True
 
-    def _lend(self, path: bytes, headers: Mapping[bytes, bytes], request: bytes, line: int) -> bool:
+    def _goes_at_once(self, reply: Reply) -> bool:
+        """Return True if a response needs no ASGI: it keeps the connection, and nothing large of it is copied."""
+        plain = isinstance(self.transport, SendingTransport)
+        return reply.status not in CLOSING and (plain or reply.body.nbytes <= STEP)
+
+    @property
+    def _may_be_lent(self) -> bool:
+        lends = self._shared.native is not None and isinstance(self.transport, SendingTransport)
+        return lends and self.loop.time() >= self._keeps_until
+
+    def _lend(self, headers: Mapping[bytes, bytes], request: bytes, line: int) -> bool:
         """Have a request and those after it answered natively. Returns False if that cannot be.
 
         Args:
+            headers: those of the request.
             line: bytes of its request line.
         """
-        transport = self.transport
-        if not isinstance(transport, SendingTransport) or self.loop.time() < self._keeps_until:
+        transport, native = self.transport, self._shared.native
+        assert isinstance(transport, SendingTransport)
+        assert native is not None
+        fd = transport.lend()
+        if fd is None:
             return False
-        usual = self._shared.application.lends(path, headers)
-        fd = None if usual is None else transport.lend()
-        if usual is None or fd is None:
-            return False
-        first = _STATUS[HTTPStatus.OK] + _lines(usual)
-        self._loan = self._shared.native.lend(fd, request[line:], first, request, partial(self._taken_back, request))
+        first = _STATUS[HTTPStatus.OK] + _lines(self._usual(headers))
+        self._loan = native.lend(fd, request[line:], first, request, partial(self._taken_back, request))
         if self._loan is None:
             transport.taken_back()
             return False
@@ -295,8 +316,13 @@ class Connection(HttpToolsProtocol):
                 transport.abort()  # as asyncio does with what it gives
                 raise
 
-    def _send(self, reply: Reply) -> None:
-        lines = [_STATUS[reply.status], _lines(reply.usual)]
+    def _usual(self, headers: Mapping[bytes, bytes]) -> Usual:
+        """Return the headers of every response to a request with these headers."""
+        return self._shared.decisions.usual(headers.get(b"origin"))
+
+    def _send(self, reply: Reply, request: Mapping[bytes, bytes]) -> None:
+        """Send a response to a request with these headers."""
+        lines = [_STATUS[reply.status], _lines(self._usual(request))]
         for name, value in (*self.server_state.default_headers, *reply.about):
             lines += name, b": ", value, b"\r\n"
         head, body = b"".join([*lines, b"\r\n"]), reply.body
@@ -357,7 +383,7 @@ class Connection(HttpToolsProtocol):
     def _write_refusal(self, reason: str) -> None:
         text = reason.encode("ascii")
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(text)
-        usual = _lines(self._shared.application.usual(None))
+        usual = _lines(self._usual({}))
         self.transport.write(self._status + usual + head + b"connection: close\r\n\r\n" + text)
 
     def _on_time(self) -> None:

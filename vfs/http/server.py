@@ -230,7 +230,7 @@ class _Run:
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs what clients do wrong; we log what we do
         server = web.Server(config)
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(partial(_unexpected, application.failures, debug))
+        loop.set_exception_handler(partial(_unexpected, application.log.failures, debug))
         entry = self._entry()
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
 
@@ -258,7 +258,7 @@ class _Run:
                     app_state=server.lifespan.state,
                 )
                 connections = server.server_state.connections
-                accepting = Acceptor(listener, BACKLOG, made, encryption, connections, application.failures)
+                accepting = Acceptor(listener, BACKLOG, made, encryption, connections, application.log.failures)
                 server.servers.append(accepting)  # so that it is closed first
                 self._begin(entry, reporter)
                 application.api.load()
@@ -270,7 +270,7 @@ class _Run:
             reads.close()
             shared.close()
             application.api.close()
-            application.failures.close()
+            application.log.failures.close()
             last = reporter.end()
             if entry:
                 entry.end()
