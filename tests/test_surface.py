@@ -118,8 +118,8 @@ def test_a_command_has_a_flag_for_every_option(
     assert main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     for name, option in known(kind).items():
-        assert flag(name) in text
-        assert option.about.help in text
+        assert (flag(name) in text) != option.about.hidden
+        assert (option.about.help in text) != option.about.hidden
 
 
 def test_options_are_pickled_as_what_is_said() -> None:

@@ -44,10 +44,13 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_mib(folder, VALUES.reshape(-1, 12, 20), frames_per_file=4, scan=SHAPE[:2])
 
 
-@pytest.fixture(scope="module")
-def served(scan: Path) -> Iterator[tuple[Client, FaceFolder]]:
+@pytest.fixture(scope="module", params=[False, True], ids=["native", "no native"])
+def served(scan: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Client, FaceFolder]]:
     options = {"chunks": CHUNKS}
-    with vfs.serve(scan, port=0, **options) as server, Client(server.url) as client:
+    with (
+        vfs.serve(scan, port=0, no_native=request.param, **options) as server,
+        Client(server.url) as client,
+    ):
         yield client, contents_of(scan, **options)
 
 

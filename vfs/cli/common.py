@@ -124,7 +124,7 @@ def _flag(name: str, option: Known) -> inspect.Parameter:
     default, annotation, about = option
     taken: Any = list[str] if about.several else _TYPED.get(kinds(annotation), str)
     names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
-    typed = typer.Option(*names, metavar=about.metavar, help=about.help)
+    typed = typer.Option(*names, metavar=about.metavar, help=about.help, hidden=about.hidden)
     return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)
 
 

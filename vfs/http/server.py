@@ -50,6 +50,7 @@ def serve(
     tls_cert: str | None = None,
     tls_key: str | None = None,
     workers: int | None = None,
+    no_native: bool = False,
     sources: Sequence[str] = (),
     ready: Callable[[str, str], None] | None = None,
     watch: Callable[[ServerStatus], None] | None = None,
@@ -63,7 +64,7 @@ def serve(
     Args:
         contents: what is served. Its arrays should use the buffered backend: a source that shrinks
             kills a process that reads its map.
-        host, port, token, cors, allow_host, tls_cert, tls_key, workers: see
+        host, port, token, cors, allow_host, tls_cert, tls_key, workers, no_native: see
             `vfs.model.open_options.ServeOptions`.
         sources: the file that names each data set, for `vfs mounts`.
         ready: called once with (address, URL with the token) when the server answers.
@@ -93,7 +94,7 @@ def serve(
         address = _address(listener, host, encryption is not None)
         guard = Guard(secret, host, names, origins)
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, debug))
+        return asyncio.run(status.run(web, listener, encryption, debug, not no_native))
 
 
 def _web_server() -> Any:
@@ -202,6 +203,7 @@ class _Run:
         listener: socket.socket,
         encryption: ssl.SSLContext | None,
         debug: bool,
+        natively: bool,
     ) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
         from vfs.http.application import Application
@@ -212,7 +214,7 @@ class _Run:
             return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
 
         reads = Reads(self.workers)
-        application = Application(self.contents, self.guard, reads, debug=debug)
+        application = Application(self.contents, self.guard, reads, debug=debug, natively=natively)
         shared = Shared(application, common)
         config = web.Config(
             application,

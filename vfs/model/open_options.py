@@ -50,6 +50,7 @@ class About:
         saved: see `Saved`.
         scope: see `Scope`.
         several: the command line takes it several times; the value is a list.
+        hidden: the help of the command line leaves it out.
     """
 
     help: str
@@ -58,6 +59,7 @@ class About:
     saved: Saved = "as it is"
     scope: Scope = "any"
     several: bool = False
+    hidden: bool = False
 
 
 def option(
@@ -69,6 +71,7 @@ def option(
     saved: Saved = "as it is",
     scope: Scope = "any",
     several: bool = False,
+    hidden: bool = False,
 ) -> Any:
     """Make a field of a dataclass that is an option.
 
@@ -76,9 +79,9 @@ def option(
 
     Args:
         default: value of the option if it is not given.
-        help, metavar, more, saved, scope, several: see `About`.
+        help, metavar, more, saved, scope, several, hidden: see `About`.
     """
-    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several)})
+    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several, hidden)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,6 +340,9 @@ class ServeOptions(ShowOptions):
     )
     tls_cert: str | None = option(None, "Encrypt connections, with the certificate in this PEM file.", "FILE")
     tls_key: str | None = option(None, "The key of --tls-cert, a PEM file.", "FILE")
+    no_native: bool = option(
+        False, "Answer every request in Python, which is slower: to find out where an error comes from.", hidden=True
+    )
 
 
 _PARSED = {int, str}
