@@ -1,4 +1,4 @@
-"""What a connection writes comes whole and in order, whoever sends it: the event loop or the thread beside it."""
+"""What a connection writes comes whole and in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vfs.http.sending import ALONE, BESIDE, Sender, SendingTransport
+from vfs.http.sending import SendingTransport
 
 DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
 
@@ -22,15 +22,14 @@ DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
 class Server(asyncio.Protocol):
     """A connection that notes what it is told."""
 
-    def __init__(self, sender: Sender) -> None:
-        self.sender = sender
+    def __init__(self) -> None:
         self.paused = False
         self.made = asyncio.get_running_loop().create_future()
         self.ended = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self.transport = SendingTransport(transport, self, self.sender)
+        self.transport = SendingTransport(transport, self)
         self.made.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -47,31 +46,14 @@ class Server(asyncio.Protocol):
 Do = Callable[[Server, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 
 
-def connected(do: Do, beside: bool = True, jobs: list[int] | None = None) -> Any:
-    """Do something with the two ends of a connection; afterwards no descriptor is left.
-
-    Args:
-        beside: the thread sends, too.
-        jobs: takes the bytes of each job of the thread.
-    """
+def connected(do: Do) -> Any:
+    """Do something with the two ends of a connection; afterwards no descriptor is left."""
 
     async def run() -> Any:
-        loop, sender, made = asyncio.get_running_loop(), Sender(), []
-        if jobs is not None:
-            start = sender.start
-
-            def noted(fd: int, parts: Any, told: Any) -> bool:
-                jobs.append(sum(part.nbytes for part in parts))
-                return start(fd, parts, told)
-
-            sender.start = noted  # type: ignore[method-assign]
-        if beside:
-            sender.begin()
-            while not sender.wanted(sender, ALONE):
-                await asyncio.sleep(0.01)
+        loop, made = asyncio.get_running_loop(), list[Server]()
 
         def accept() -> Server:
-            made.append(Server(sender))
+            made.append(Server())
             return made[-1]
 
         listening = await loop.create_server(accept, "127.0.0.1", 0)
@@ -88,8 +70,6 @@ def connected(do: Do, beside: bool = True, jobs: list[int] | None = None) -> Any
         finally:
             listening.close()
             await listening.wait_closed()
-            await asyncio.sleep(0.05)  # a job that is under way
-            sender.close()
 
     asyncio.run(asyncio.sleep(0))  # what it opens once is open
     gc.collect()  # what tests before left open is closed now, not in between
@@ -99,12 +79,10 @@ def connected(do: Do, beside: bool = True, jobs: list[int] | None = None) -> Any
     return done
 
 
-@pytest.mark.parametrize("beside", [True, False])
 @pytest.mark.parametrize("slow", [True, False])
-def test_all_comes_in_order(beside: bool, slow: bool) -> None:
-    sizes = [1, 100, BESIDE, 0, ALONE, 17, 3 * ALONE + 1, 5, BESIDE - 1, ALONE, 1, 1, 2]
+def test_all_comes_in_order(slow: bool) -> None:
+    sizes = [1, 100, 1 << 17, 0, 1 << 20, 17, (3 << 20) + 1, 5, (1 << 17) - 1, 1 << 20, 1, 1, 2]
     expected = b"".join(DATA[n : n + size] for n, size in enumerate(sizes))
-    jobs: list[int] = []
 
     async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         for n, size in enumerate(sizes):
@@ -116,32 +94,10 @@ def test_all_comes_in_order(beside: bool, slow: bool) -> None:
             got += await reader.read(1 << 18)
             if slow:
                 await asyncio.sleep(0.005)
-        while server.paused:  # until the thread has said that it is done
-            await asyncio.sleep(0)
         assert server.transport.get_write_buffer_size() == 0
         return bytes(got)
 
-    assert connected(do, beside, jobs) == expected
-    assert bool(jobs) == beside
-
-
-def test_only_connections_that_are_not_alone_need_the_thread() -> None:
-    jobs: list[int] = []
-
-    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for other in (False, False, True):
-            if other:
-                server.sender.wanted("somebody else", BESIDE)
-            server.transport.send(b"", DATA[:BESIDE])
-            await reader.readexactly(BESIDE)
-            while server.paused:
-                await asyncio.sleep(0)
-        server.transport.send(b"", DATA[:ALONE])
-        await reader.readexactly(ALONE)
-
-    connected(do, jobs=jobs)
-    assert set(jobs) <= {BESIDE, ALONE}
-    assert jobs[-1] == ALONE
+    assert connected(do) == expected
 
 
 def test_a_client_that_says_that_it_asks_no_more_gets_all() -> None:
@@ -154,8 +110,7 @@ def test_a_client_that_says_that_it_asks_no_more_gets_all() -> None:
     assert connected(do) == DATA
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_closing_waits_until_all_is_sent(beside: bool) -> None:
+def test_closing_waits_until_all_is_sent() -> None:
     async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         server.transport.send(b"head", DATA)
         server.transport.close()
@@ -163,7 +118,7 @@ def test_closing_waits_until_all_is_sent(beside: bool) -> None:
         server.transport.write(b" and what comes too late")
         return await reader.read()
 
-    assert connected(do, beside) == b"head" + DATA
+    assert connected(do) == b"head" + DATA
 
 
 def test_aborting_sends_no_more() -> None:
@@ -182,7 +137,6 @@ def test_aborting_sends_no_more() -> None:
 @pytest.mark.parametrize("reading", [True, False])
 def test_a_client_that_breaks_off_is_let_go(reading: bool) -> None:
     """Also where nobody reads from it, who would hear of it otherwise."""
-    jobs: list[int] = []
 
     async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not reading:
@@ -198,28 +152,10 @@ def test_a_client_that_breaks_off_is_let_go(reading: bool) -> None:
         while server.transport.get_write_buffer_size():
             await asyncio.sleep(0.01)
 
-    connected(do, jobs=jobs)
-    assert len(jobs) < 10
+    connected(do)
 
 
-def test_jobs_that_find_no_room_are_done_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-
-    def full(fd: int, data: bytes) -> int:
-        if len(data) == 48:
-            raise BlockingIOError
-        return write(fd, data)
-
-    async def do(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        monkeypatch.setattr(os, "write", full)
-        server.transport.send(b"", DATA)
-        return await reader.readexactly(len(DATA))
-
-    assert connected(do) == DATA
-
-
-@pytest.mark.parametrize("beside", [True, False])
-def test_without_a_descriptor_left_the_connection_ends(monkeypatch: pytest.MonkeyPatch, beside: bool) -> None:
+def test_without_a_descriptor_left_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(fd: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -233,4 +169,4 @@ def test_without_a_descriptor_left_the_connection_ends(monkeypatch: pytest.Monke
         except ConnectionResetError:
             return 0
 
-    assert connected(do, beside) < len(DATA)
+    assert connected(do) < len(DATA)

@@ -1,7 +1,7 @@
 """Accepts connections, as many as the descriptors of this process allow.
 
 A server without a descriptor answers nobody and opens no file. So connections have half of what open files leave. A
-connection may take two: one more for the threads that send or answer beside the event loop. Where there are too many,
+connection may take two: one more for the threads that answer beside the event loop. Where there are too many,
 some that rest are closed: first those that never asked for anything, then those that rest longest. Clients that wait
 for an answer keep their connections; while all do, new ones wait.
 """

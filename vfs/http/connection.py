@@ -24,7 +24,7 @@ from vfs.http.application import DECIDED, Application
 from vfs.http.deciding import Decision, ForNative
 from vfs.http.native import NativeAnswers
 from vfs.http.native_tables import Loan
-from vfs.http.sending import Sender, SendingTransport
+from vfs.http.sending import SendingTransport
 
 MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
@@ -92,7 +92,6 @@ class Shared:
     Attributes:
         decisions: decides how requests are answered.
         native: answers requests for chunks; None: nothing does it natively.
-        sender: sends large bodies.
         known: headers that came before.
     """
 
@@ -101,12 +100,10 @@ class Shared:
         self.decisions = application.decisions
         self.native = NativeAnswers(common) if application.natively else None
         self.decisions.native = self.native
-        self.sender = Sender()
         self.known = KnownHeaders()
 
     def close(self) -> None:
         """End the threads."""
-        self.sender.close()
         if self.native is not None:
             self.native.close()
 
@@ -140,7 +137,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         if transport.get_extra_info("sslcontext") is None:
-            transport = SendingTransport(transport, self, self._shared.sender)
+            transport = SendingTransport(transport, self)
         super().connection_made(transport)
         self._rests_since = self.loop.time()
         self._late = self.loop.call_later(SECONDS, self._close_late)

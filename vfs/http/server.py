@@ -264,7 +264,6 @@ class _Run:
                 server.servers.append(accepting)  # so that it is closed first
                 self._begin(entry, reporter)
                 application.api.load()
-                shared.sender.begin()
             await running
         finally:
             for number in ENDING:
