@@ -413,7 +413,26 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     assert np.array_equal(np.load(io.BytesIO(download(page, "Scan", "Numbers (.npy)"))), page.numbers("scan"))
     picture = np.asarray(Image.open(io.BytesIO(download(page, "Frame", "Picture (PNG)"))))
     assert picture.shape == (32, 32, 4)
-    assert tuple(picture[15, 16]) == page.colour("frame", 15, 16)
+    scan = np.asarray(Image.open(io.BytesIO(download(page, "Scan", "Picture (PNG)"))))
+    for y, x in [(15, 16), (3, 16), (10, 20), (31, 5)]:
+        assert tuple(picture[31 - y, x]) == page.colour("frame", y, x)  # the top row first, as it is seen
+    assert tuple(scan[2, 3]) == page.colour("scan", 2, 3)
+
+
+def test_the_wheel_of_colours_is_turned_over_as_the_frame_is(browse: Browse, header: Path, page: Browsed) -> None:
+    """With `flip_y` the numbers have another sign along y; what is seen is the same."""
+    places = [(0, 0), (0, 15), (11, 0), (11, 15), (2, 8), (9, 8), (6, 1)]
+    seen = []
+    with vfs.serve(header, port=0, flip_y=True) as server:
+        for one in (page, browse(server.url).open().settled()):
+            one.named("button", "Centre of mass").click()
+            one.settled()
+            one.wait("vfs.scan.pairs")
+            seen.append([one.colour("scan", *place) for place in places])
+            one.close()
+    turned, straight = np.array(seen, int)
+    assert np.abs(turned - straight).max() <= 6
+    assert np.abs(turned[:2] - turned[2:4]).max() > 60  # above and below differ
 
 
 def test_metadata_is_searched(page: Browsed) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.frames import FrameView
 from vfs.errors import DependencyError, OptionError
 from vfs.hierarchy.documents import plain_json
+from vfs.model.stored import TOP_FIRST
 from vfs.outputs import check_target, whole
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
@@ -111,7 +113,9 @@ def reduced(
             if target.lower().endswith(".npy"):
                 np.save(file, result.data)
             else:
-                _write_tiff(file, result, attrs[name] | ({"units": result.units} if result.units else {}))
+                about = attrs[name] | ({"units": result.units} if result.units else {})
+                upwards = result.kind == "sig" and FrameView.of(array).upward
+                _write_tiff(file, result, about | ({"rows": TOP_FIRST} if upwards else {}), upwards)
     return results
 
 
@@ -127,15 +131,16 @@ def lines(results: Mapping[str, Result]) -> Sequence[Sequence[str]]:
     ]
 
 
-def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any]) -> None:
+def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any], upwards: bool) -> None:
     """Write a result as pages of pictures. One along a single axis is a row.
 
+    Viewers show the first row of a TIFF at the top. So a frame whose bottom row comes first is turned over.
     Floats become float32 and complex numbers complex64; integers have 32 bits where they fit, else 64.
     """
     data = result.data
     if result.kind == "nav" and data.ndim > 2:  # a page for each mask, ring, or y and x
         data = np.moveaxis(data, range(len(result.scan), data.ndim), range(data.ndim - len(result.scan)))
-    data = np.atleast_2d(data)
+    data = np.atleast_2d(data[..., ::-1, :] if upwards else data)
     if data.dtype.kind == "f":
         data = data.astype(np.float32)
     elif data.dtype.kind == "c":

@@ -42,10 +42,21 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** @returns {Promise<Blob>} a PNG of a picture, a pixel for each number; of a plot, as it is on the screen. */
+/** @returns {Promise<Blob>} a PNG of a picture, a pixel for each number, the top row first; of a plot, as it is on the screen. */
 export function png(view) {
-  const canvas = view._image?.width ? view._image : view.canvas;
+  const canvas = view._image?.width ? upright(view) : view.canvas;
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+/** @returns {HTMLCanvasElement} the pixels of a picture, with the row first that is drawn at the top. */
+function upright({ _image: image, down }) {
+  if (down > 0) return image;
+  const { width, height } = image;
+  const canvas = el("canvas", { width, height });
+  const context = canvas.getContext("2d");
+  context.setTransform(1, 0, 0, -1, 0, height);
+  context.drawImage(image, 0, 0);
+  return canvas;
 }
 
 /**

@@ -368,7 +368,7 @@ export class Viewer {
     const size = this.scanSize();
     const com = image.detector.kind === "com";
     const pairs = com ? image.data : null;
-    const made = pairs && side === "wheel" && this.images.axes === 2 ? wheel(pairs) : null;
+    const made = pairs && side === "wheel" && this.images.axes === 2 ? wheel(pairs, this.array.upward ? -1 : 1) : null;
     this._wheel = made ? made.most : null;
     const caption = com
       ? `centre of mass, ${SIDES[side]}${made ? " (from the mean)" : ""}`

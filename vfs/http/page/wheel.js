@@ -30,9 +30,10 @@ export function oneOf(pairs, side) {
  * Colour the differences from the mean of all positions.
  *
  * @param {Float64Array} pairs float64[positions * 2], y and x.
+ * @param {number} down -1 where frames are drawn upwards: the colour of a direction is that which the frame shows.
  * @returns {{colours: Uint32Array, most: number}} `most`: the distance, in pixels, that has the full colour.
  */
-export function wheel(pairs) {
+export function wheel(pairs, down) {
   const [my, mx] = means(pairs);
   const count = pairs.length / 2;
   const far = new Float64Array(count);
@@ -42,7 +43,7 @@ export function wheel(pairs) {
   const wheelTable = hues();
   for (let i = 0; i < count; i++) {
     if (far[i] !== far[i]) continue;
-    const turn = Math.atan2(pairs[2 * i] - my, pairs[2 * i + 1] - mx) / (2 * Math.PI);
+    const turn = Math.atan2(down * (pairs[2 * i] - my), pairs[2 * i + 1] - mx) / (2 * Math.PI);
     colours[i] = tinted(wheelTable, turn, Math.min(1, far[i] / most));
   }
   return { colours, most };
