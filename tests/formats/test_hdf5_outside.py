@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, same
+from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, incomplete, same
 from tests.formats.hdf5_sets import written
 
 h5py = pytest.importorskip("h5py")
@@ -211,12 +212,65 @@ def test_elements_in_raw_files(tmp_path: Path, dtype: str) -> None:
     path = external(tmp_path, twin, [("a.raw", 0, 400), ("b.raw", 12, 4), ("c.raw", 100, twin.nbytes - 404)])
     check_boxes(path, twin)
     assert [Path(name).name for name in vfs.open(path).files] == ["a.raw", "b.raw", "c.raw"]
-    (tmp_path / "c.raw").write_bytes(bytes(110))
-    for backend in BACKENDS:
-        array = vfs.open(path, backend=backend)
-        same(array[0], twin[0])
-        with pytest.raises(vfs.TruncatedSourceError, match=r"c\.raw"):
+    opened = [vfs.open(path, backend=backend) for backend in BACKENDS]
+    os.truncate(tmp_path / "c.raw", 110)
+    for array in opened:
+        with pytest.raises(vfs.SourceError, match=r"c\.raw"):
             array[4]
+
+
+@pytest.mark.parametrize("dtype", ["<u2", ">f4"])
+@pytest.mark.parametrize(
+    ("share", "which", "gone"),
+    [
+        (0.9, "a", [1]),
+        (0.1, "a", [0, 1]),
+        (0, "a", [0, 1]),
+        (0.9, "b", [2]),
+        (0.2, "b", [1, 2]),
+        (0.4, "c", [3, 4]),
+        (0.7, "c", [4]),
+    ],
+)
+def test_raw_files_that_were_cut(tmp_path: Path, dtype: str, share: float, which: str, gone: list[int]) -> None:
+    """Frames that they do not hold as a whole are blank, also where one lies in two files; the others are shown."""
+    twin = np.arange(1, 5 * 6 * 7 + 1).reshape(5, 6, 7).astype(dtype)
+    third = twin[:3].nbytes
+    at = twin[0].nbytes + 20  # in the second frame
+    path = external(tmp_path, twin, [("a.raw", 0, at), ("b.raw", 12, third - at), ("c.raw", 100, twin.nbytes - third)])
+    head, size = {"a": (0, at), "b": (12, third - at), "c": (100, twin.nbytes - third)}[which]
+    os.truncate(tmp_path / f"{which}.raw", head + int(share * size))
+    array = incomplete(path, f"{which}.raw: expected", "it looks truncated", kind=vfs.TruncatedSourceError)
+    twin[gone] = 0
+    same(array[...], twin)
+    assert array.valid.tolist() == [k not in gone for k in range(5)]
+
+
+def test_a_raw_file_without_a_whole_frame_is_an_error(tmp_path: Path) -> None:
+    path = external(tmp_path, frames_of((5, 6), "u2"), [("a.raw", 0, 60)])
+    os.truncate(tmp_path / "a.raw", 31)
+    with pytest.raises(vfs.TruncatedSourceError, match=r"a\.raw: expected bytes"):
+        vfs.open(path, array="data", allow_incomplete=True)[...]
+
+
+@pytest.mark.parametrize("stored", [{}, {"chunks": (1, 4, 5)}, {"compression": "gzip", "chunks": (1, 4, 5)}])
+@pytest.mark.parametrize("gap", [False, True])
+def test_pieces_of_a_virtual_data_set_fit_any_scan(tmp_path: Path, stored: dict[str, Any], gap: bool) -> None:
+    """Contiguous ones too, which cover several frames each: taken from the middle of sources, in any order."""
+    frames = np.arange(1, 12 * 4 * 5 + 1, dtype=">u2").reshape(12, 4, 5)
+    layout = h5py.VirtualLayout((9, 4, 5), ">u2")
+    for k, (first, count) in enumerate([(6, 3), (0, 3), (3, 3)]):
+        with h5py.File(tmp_path / f"s{k}.h5", "w") as file:
+            file.create_dataset("data", data=frames[first : first + count + 1], **stored)
+        if not (gap and k == 1):
+            layout[first : first + count] = h5py.VirtualSource(f"s{k}.h5", "data", (count + 1, 4, 5))[:count]
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file.create_virtual_dataset("data", layout)
+        twin = file["data"][...]
+    check_boxes(tmp_path / "set.h5", twin)
+    array = vfs.open(tmp_path / "set.h5", nav_shape=(3, 3))
+    same(array[...], twin.reshape(3, 3, 4, 5))
+    same(vfs.open(tmp_path / "set.h5", nav_shape=(2, 4), sync_offset=1)[1], twin[5:9])
 
 
 def test_raw_files_that_cannot_be_shown(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def _arrays(
         try:
             if id(data) not in made:
                 one = stored(data, known)
-                made[id(data)] = replace(one, absent=partly(path, name, one.lost))
+                made[id(data)] = replace(one, absent=(*one.absent, *partly(path, name, one.lost)))
             found[name] = made[id(data)]
         except LeftOutError as reason:
             left[name] = str(reason)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from vfs.errors import FormatError
+from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, CompactValues
 from vfs.formats.hdf5.pieces import Blocks, StoredData, empty, frames, held, merged, of_blocks, one_block, same_fill
 from vfs.formats.hdf5.virtual import placed
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Survey
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
+from vfs.model.stored import Absence, Files
 
 
 def stored(data: Data, survey: Survey) -> StoredData:
@@ -79,10 +81,51 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
         done += take
     if done < whole:
         raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
-    stream = np.array(rows, np.int64).reshape(-1, 4)
+    stream, absent = _without_cut(
+        np.array(rows, np.int64).reshape(-1, 4), files, math.prod(data.shape[-2:]), data, dtype
+    )
     layout = frames(data.shape, dtype.itemsize, stream, max(0, len(data.shape) - 2))
     blocks = one_block(data.shape, dtype, rows[0][2]) if len(data.parts) == 1 else None
-    return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype), blocks)
+    return StoredData(data.shape, dtype, files, data.fill, layout, PlainDecoder(dtype), blocks, absent=absent)
+
+
+def _without_cut(
+    stream: np.ndarray, files: tuple[str, ...], frame: int, data: Data, dtype: np.dtype
+) -> tuple[np.ndarray, tuple[Absence, ...]]:
+    """Take the frames out of a stream that raw files, because they were cut, do not hold as a whole.
+
+    If nothing is left, the stream stays as it is: reading it is an error.
+
+    Args:
+        stream: int64[parts, 4], see `FrameLayout`.
+        frame: elements of a frame.
+
+    Returns: (the stream without them, words for them).
+    """
+    first, last, at, file = stream.T
+    sizes = Files.stat(files).sizes[file] if len(files) else file
+    held = first + np.clip(sizes - at, 0, last - first)
+    cut = np.flatnonzero(held < last)
+    nbytes = frame * dtype.itemsize
+    gone = np.zeros(math.prod(data.shape) // max(1, frame), bool)
+    for k in cut.tolist():
+        gone[held[k] // nbytes : -(-last[k] // nbytes)] = True
+    if not len(cut) or gone.all():
+        return stream, ()
+    k = int(cut[0])
+    found = f"expected {int(at[k] + last[k] - first[k]):,} bytes, the file has {int(sizes[k]):,}; it looks truncated"
+    counts = {"frames_missing": int(gone.sum())}
+    allowed = "shows the frames that are cut off as blank"
+    absent = Absence(f"{files[file[k]]}: {found}", TruncatedSourceError, allowed, counts)
+    return _within(stream, np.flatnonzero(np.diff(gone, prepend=True, append=True)).reshape(-1, 2) * nbytes), (absent,)
+
+
+def _within(stream: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the parts of a stream that lie between bytes of it: int64[n, 2], first and behind the last."""
+    first, last, at, file = (column[:, None] for column in stream.T)
+    low, high = np.maximum(first, kept[:, 0]), np.minimum(last, kept[:, 1])
+    rows: np.ndarray = np.stack([low, high, at + low - first, np.broadcast_to(file, low.shape)], axis=-1)
+    return rows[low < high]  # type: ignore[no-any-return]
 
 
 def _compact(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
@@ -153,9 +196,39 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
             BlockLayout.of(data.shape, made.blocks.origins, made.blocks.shapes, zero, zero, check_overlap=True)
         except FormatError:
             raise LeftOutError("a virtual data set whose sources overlap") from None
+    stream = _stream(made, places)
+    if stream is not None:
+        return replace(made, layout=frames(data.shape, dtype.itemsize, stream, max(0, len(data.shape) - 2)))
     return replace(
         made, chunk=tuple(min(c, n) for c, n in zip(made.blocks.pitch, data.shape, strict=True)) if made.chunk else ()
     )
+
+
+def _stream(made: StoredData, places: Sequence[tuple[StoredData, Blocks]]) -> np.ndarray | None:
+    """Return the stream of a virtual data set whose boxes are whole runs of sources in C order; None of any other.
+
+    Frames in a stream fit any scan shape.
+
+    Returns: int64[boxes, 4], see `FrameLayout`.
+    """
+    if any(part.layout.frames is None for part, _ in places) or not made.shape:
+        return None
+    rows = []
+    files = {path: n for n, path in enumerate(made.files)}
+    for part, blocks in places:
+        below = np.array([math.prod(made.shape[k + 1 :]) for k in range(len(made.shape))])
+        inside = np.array([math.prod(blocks.pitch[k + 1 :]) for k in range(len(made.shape))])
+        length = blocks.shapes.prod(axis=1)
+        # A run: behind the first axis along which there are several elements, all are taken
+        spans = (np.where(blocks.shapes > 1, blocks.shapes * steps, 1).max(axis=1) for steps in (below, inside))
+        if any((span != length).any() for span in spans):
+            return None
+        first = (blocks.origins * below).sum(axis=1) * part.dtype.itemsize
+        start = blocks.offsets + (blocks.box_starts * inside).sum(axis=1) * part.dtype.itemsize
+        number = np.array([files[path] for path in part.files], np.int64)[blocks.files]
+        rows.append(np.stack([first, first + length * part.dtype.itemsize, start, number], axis=1))
+    stream = np.concatenate(rows)
+    return stream[np.argsort(stream[:, 0])]
 
 
 def _source(data: Data, survey: Survey, of: Data, dtype: np.dtype) -> StoredData:
