@@ -41,7 +41,7 @@ def test_a_file_that_changed_is_not_at_hand(tmp_path: Path, change: str) -> None
     path.write_bytes(DATA.tobytes())
     backend = make_backend("buffered", Files.stat([path]))
     out = np.zeros(5000, np.uint8)
-    read = partial(kernels.at_hand.read, NO_ROWS, 0, out, out, 1000, 7)
+    read = partial(kernels.native.at_hand.read, NO_ROWS, 0, out, out, 1000, 7)
     assert not backend.at_hand(0, 1007, 6007, read)  # it is not open
     assert not out.any()
     backend.span(0, 0, 10, np.empty(10, np.uint8))
@@ -62,6 +62,6 @@ def test_bytes_are_decoded_to_their_places(tmp_path: Path) -> None:
     out = np.zeros(40, np.uint16)
     memory = np.empty(40, np.uint8)
     step = kernels.steps.placing(2, 1, True)
-    read = partial(kernels.at_hand.read, rows, step, memory, out.view(np.uint8), 4, 20)
+    read = partial(kernels.native.at_hand.read, rows, step, memory, out.view(np.uint8), 4, 20)
     assert backend.at_hand(0, 24, 64, read)
     assert out.tolist() == [0] * 10 + values[10:30].tolist() + [0] * 10

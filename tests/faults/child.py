@@ -177,7 +177,7 @@ def mounted(found: WrittenSet) -> Generator[Case]:
     """The files of a mount, the .npy face and all chunks, read as libfuse has them read."""
     from tests.fuse.direct import Direct, files_of  # the compiler: not for those who read in this process
     from vfs.hierarchy.face_folder import FaceFolder
-    from vfs.kernels.fuse import native, serve
+    from vfs.kernels.native.fuse import serve, state
 
     group = found.group(backend="buffered")
     direct = Direct(FaceFolder([set_of(group).tree]))
@@ -201,7 +201,7 @@ def mounted(found: WrittenSet) -> Generator[Case]:
             )
     finally:
         direct.native_server.close()
-        native.STATE[:] = 0
+        state.STATE[:] = 0
 
 
 def _read_files(group: VirtualGroup, direct: Any, paths: list[str], expected: list[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from tests.fuse.support import LIBRARIES, Scan, free, use
 from vfs.fuse.points import DEVICE
 from vfs.fuse.view import library
 from vfs.hierarchy.contents import Contents
-from vfs.kernels.fuse import native
+from vfs.kernels.native.fuse import state
 
 if TYPE_CHECKING:
     from tests.fuse.direct import Direct
@@ -65,7 +65,7 @@ def direct() -> Iterator[Callable[[Contents], Direct]]:
     yield start
     for one in made:
         one.native_server.close()
-    native.STATE[:] = 0
+    state.STATE[:] = 0
 
 
 @pytest.fixture(params=LIBRARIES)

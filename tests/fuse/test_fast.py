@@ -37,8 +37,9 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.npy_face import NpyFace
-from vfs.kernels.fuse import native
-from vfs.kernels.fuse.tables import LINE, StateWord
+from vfs.kernels.native.fuse import state
+from vfs.kernels.native.fuse.tables import StateWord
+from vfs.kernels.native.words import LINE
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 
@@ -227,7 +228,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(
         assert all(pool.map(reader, range(8)))
     assert not wrong
     assert cache.held <= cache.limit
-    assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
+    assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not native_server.ahead.making)
     native_server.retired.collect()
     native_server.retired.collect()
@@ -247,13 +248,13 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     assert direct.read(path, info, 1 << 17, 0) == expected
     cache = direct.folder.split("scan.npy")[0].array.cache  # type: ignore[union-attr]
     for at in (StateWord.INSIDE, StateWord.INSIDE + LINE):
-        native.STATE[at] = 1  # a reader who takes his time
+        state.STATE[at] = 1  # a reader who takes his time
         assert len(native_server.retired) == 0
         cache.clear()
         for _ in range(4):
             native_server.retired.collect()
         assert len(native_server.retired) == 1
-        native.STATE[at] = 0
+        state.STATE[at] = 0
         native_server.retired.collect()
         native_server.retired.collect()
         assert len(native_server.retired) == 0

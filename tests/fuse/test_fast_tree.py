@@ -22,8 +22,9 @@ from vfs.folder_tree import FolderTree, plans, trust
 from vfs.folder_tree import folder_tree as forest_module
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
-from vfs.kernels.fuse import lookup, native
-from vfs.kernels.fuse.tables import LINE, StateWord
+from vfs.kernels.native.fuse import lookup, state
+from vfs.kernels.native.fuse.tables import StateWord
+from vfs.kernels.native.words import LINE
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
@@ -245,7 +246,7 @@ def test_readers_while_sets_are_replaced_and_closed(
     for reader in readers:
         reader.join(60)
     assert wrong == []
-    assert np.all(native.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
+    assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not direct.native_server.ahead.making)
     direct.native_server.retired.collect()
     direct.native_server.retired.collect()

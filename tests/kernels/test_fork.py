@@ -16,13 +16,14 @@ from numba.core.compiler_lock import global_compiler_lock
 
 import vfs
 from vfs import kernels
+from vfs.kernels.importing import loading
 from vfs.testing.writers import write_npy
 
 PATIENCE = 60  # seconds
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-@pytest.mark.parametrize("lock", [global_compiler_lock, kernels._loading], ids=["compiles", "imports"])
+@pytest.mark.parametrize("lock", [global_compiler_lock, loading], ids=["compiles", "imports"])
 def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path, lock: Any) -> None:
     """It waited for ever for numba's lock, whose holder it does not have."""
     frames = np.arange(60, dtype=">u2").reshape(3, 4, 5)

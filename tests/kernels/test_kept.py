@@ -25,7 +25,7 @@ _NO_HOME = """
 """
 _PLAN = """
     import os
-    from vfs.kernels.fuse import paths
+    from vfs.kernels.native.fuse import paths
     import numpy as np
     text = np.frombuffer(b"path", np.uint8)
     paths.path_hash(text.ctypes.data, text.size)

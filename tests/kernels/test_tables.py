@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vfs.kernels.answer_words import ANSWER_WORDS, AnswerWord
-from vfs.kernels.fuse import tables
-from vfs.kernels.fuse.tables import LINE, STATE_WORDS, STATX, StateWord, Words, offset
 from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE
+from vfs.kernels.native.fuse import tables
+from vfs.kernels.native.fuse.tables import STATE_WORDS, StateWord
+from vfs.kernels.native.http.words import ANSWER_WORDS, AnswerWord
+from vfs.kernels.native.words import LINE, SECOND, STATX, Words, offset
 
 
 def test_words_count_from_0_and_none_is_named_twice() -> None:
@@ -55,6 +56,6 @@ def test_a_struct_statx_says_what_stat_does(tmp_path: Path) -> None:
     assert STATX.itemsize == 256
     assert (found["size"][0], found["links"][0], found["inode"][0]) == (12345, 1, expected.st_ino)
     for name, time in (("written", expected.st_mtime_ns), ("changed", expected.st_ctime_ns)):
-        assert (found[name]["seconds"][0], found[name]["nanoseconds"][0]) == divmod(time, tables.SECOND)
+        assert (found[name]["seconds"][0], found[name]["nanoseconds"][0]) == divmod(time, SECOND)
     memory = found.view(np.uint8)
     assert memory[offset(STATX, "written", "nanoseconds") :][:4].view("u4")[0] == 123_456_789

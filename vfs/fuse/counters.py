@@ -9,7 +9,8 @@ import threading
 
 import numpy as np
 
-from vfs.kernels.fuse.tables import LINE, WORD, CounterWord
+from vfs.kernels.native.fuse.tables import CounterWord
+from vfs.kernels.native.words import LINE, WORD
 
 FIELDS = tuple(word.name.lower() for word in CounterWord)
 """The fields of a `vfs.serving.status.Status` that are counted here."""

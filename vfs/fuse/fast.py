@@ -37,9 +37,10 @@ from vfs.fuse.sources import NativeSource
 from vfs.fuse.structs import Structs
 from vfs.hierarchy.contents import Contents, ResolvedPath
 from vfs.hierarchy.faces import FOLDER, Node
-from vfs.kernels.fuse import lookup, names, native, serve
-from vfs.kernels.fuse.files import NO_ANSWER, NOT_OPEN
-from vfs.kernels.fuse.tables import SourceWord, StateWord
+from vfs.kernels.native import memory
+from vfs.kernels.native.fuse import lookup, names, serve, state
+from vfs.kernels.native.fuse.files import NO_ANSWER, NOT_OPEN
+from vfs.kernels.native.fuse.tables import SourceWord, StateWord
 
 SMALL = 1 << 16  # bytes: a shorter read is decoded by itself, unless it continues another one
 
@@ -99,7 +100,7 @@ class NativeServer:
             StateWord.SOURCE_PLACES: MANY,
         }
         for word, value in words.items():
-            native.STATE[word] = value
+            state.STATE[word] = value
         fast = {
             "read": serve.read,
             "open": names.open_file,
@@ -119,7 +120,7 @@ class NativeServer:
             "readdir": StateWord.SLOW_READDIR,
         }
         if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
-            native.STATE[slow[operation]] = address
+            state.STATE[slow[operation]] = address
 
     def learn(self, path: str, describe: Callable[[Node], bytes]) -> None:
         """Let native code answer for names like this path from now on, as far as it can.
@@ -241,11 +242,11 @@ class NativeServer:
         follows = not source.direct and (a - 1 in source.recent.copy() or (source.npy and first == 0))
         done = max(0, min(head, offset + size) - offset)
         if done:
-            native.copy(to, source.kept[0].ctypes.data + offset, done)
+            memory.copy(to, source.kept[0].ctypes.data + offset, done)
         try:
             if alone:
                 piece = source.chunks.run(first, last)
-                native.copy(to + done, piece.ctypes.data, last - first)
+                memory.copy(to + done, piece.ctypes.data, last - first)
                 return done + last - first if source.sources.moves.item(0) == made else None
             source.recent.extend(range(a, b + 1))
             for n in range(a, b + 1):
@@ -256,7 +257,7 @@ class NativeServer:
                     self.ahead.go_on(which, source, b)
                 begin = (n - number * source.per) * source.size
                 lo, hi = max(first, begin), min(last, begin + piece.nbytes)
-                native.copy(to + done, piece.ctypes.data + lo - begin, hi - lo)
+                memory.copy(to + done, piece.ctypes.data + lo - begin, hi - lo)
                 done += hi - lo
         except SourceError:  # perhaps about bytes of the piece that this read does not want
             return None

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from vfs.fuse.pieces import Retired
-from vfs.kernels.fuse import lookup, native, paths
-from vfs.kernels.fuse.tables import NAME_PLACES, PROBES
+from vfs.kernels.native import memory
+from vfs.kernels.native.fuse import lookup, paths
+from vfs.kernels.native.fuse.tables import NAME_PLACES, PROBES
 
 
 class NameTable:
@@ -64,11 +65,11 @@ class NameTable:
         free = [place for k in range(PROBES) if self.places[place := (at + k) % NAME_PLACES] == 0]
         self.known[path] = (free[0], [text, file, folder, below, words]) if free else None
         if free:
-            native.write_word(self.places.ctypes.data, free[0], words.ctypes.data)
+            memory.write_word(self.places.ctypes.data, free[0], words.ctypes.data)
 
     def remove(self, path: str) -> None:
         """Let the interpreter answer for a path again."""
         entry = self.known.pop(path, None)
         if entry is not None:
-            native.write_word(self.places.ctypes.data, entry[0], 0)
+            memory.write_word(self.places.ctypes.data, entry[0], 0)
             self.retired.add(entry)

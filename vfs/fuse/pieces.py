@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from vfs.kernels.fuse import lookup, native
-from vfs.kernels.fuse.tables import LINE, PROBES, PieceWord, StateWord
+from vfs.kernels.native import memory
+from vfs.kernels.native.fuse import lookup, state
+from vfs.kernels.native.fuse.tables import PROBES, PieceWord, StateWord
+from vfs.kernels.native.words import LINE
 
 PLACES = 1 << 16
 """Number of places in the table.
@@ -45,11 +47,11 @@ class Retired:
         """Free objects that no native read can be using. Without any reads, two calls free everything."""
         with self._lock:
             for counter in (0, 1):
-                if native.read_word(native.STATE.ctypes.data, StateWord.INSIDE + LINE * counter) == 0:
+                if memory.read_word(state.STATE.ctypes.data, StateWord.INSIDE + LINE * counter) == 0:
                     for seen, _ in self._kept:
                         seen.add(counter)
             self._kept = [(seen, what) for seen, what in self._kept if len(seen) < 2]
-            native.STATE[StateWord.EPOCH] ^= 1
+            state.STATE[StateWord.EPOCH] ^= 1
 
 
 class PieceTable:
@@ -92,7 +94,7 @@ class Piece:
         with table.lock:
             at = int(lookup.place(self.key, PLACES - 1))
             free = [place for k in range(PROBES) if table.places[place := (at + k) % PLACES] == 0]
-            native.write_word(table.places.ctypes.data, free[0] if free else at, self.words.ctypes.data)
+            memory.write_word(table.places.ctypes.data, free[0] if free else at, self.words.ctypes.data)
         table.retired.collect()
 
     def used(self) -> bool:
@@ -106,6 +108,6 @@ class Piece:
             at = int(lookup.place(self.key, PLACES - 1))
             for place in [(at + k) % PLACES for k in range(PROBES)]:
                 if table.places[place] == self.words.ctypes.data:
-                    native.write_word(table.places.ctypes.data, place, 0)
+                    memory.write_word(table.places.ctypes.data, place, 0)
         table.retired.add(self)
         table.retired.collect()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from vfs.errors import VfsError
 from vfs.fuse.pieces import Piece, PieceTable
 from vfs.fuse.sources import NativeSource
-from vfs.kernels.fuse import lookup
+from vfs.kernels.native.fuse import lookup
 
 DEPTH = 2  # pieces that are made in advance
 

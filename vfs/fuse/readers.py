@@ -43,7 +43,7 @@ class Readers:
         # Imported here since it loads the compiler, which a process that only lists readers does not need
         import numpy as np
 
-        from vfs.kernels.fuse.tables import THREADS
+        from vfs.kernels.native.fuse.tables import THREADS
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, READERS)

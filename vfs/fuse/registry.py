@@ -16,8 +16,9 @@ from vfs.fuse.name_table import NameTable
 from vfs.fuse.pieces import Retired
 from vfs.fuse.sources import NativeSource
 from vfs.hierarchy.contents import Lifetime
-from vfs.kernels.fuse import lookup, native
-from vfs.kernels.fuse.tables import SourceWord
+from vfs.kernels.native import memory
+from vfs.kernels.native.fuse import lookup
+from vfs.kernels.native.fuse.tables import SourceWord
 
 MANY = 1 << 16  # sources at most; others are read through the interpreter
 CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
@@ -99,7 +100,7 @@ class SourceRegistry:
             source.words[SourceWord.UNTIL] = OVER
             self._remember(number, lifetime.stamp)
             lifetime.told.append(partial(self._stop, number, lifetime))
-        native.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
+        memory.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
         return number
 
     def _free_number(self) -> int:
@@ -132,7 +133,7 @@ class SourceRegistry:
             if not lifetime.dropped:
                 return
             del self.sources[number]
-            native.write_word(self.places.ctypes.data, number % MANY, 0)
+            memory.write_word(self.places.ctypes.data, number % MANY, 0)
             key = id(source.array), source.npy
             if self.numbers.get(key) == number:
                 del self.numbers[key]
@@ -164,13 +165,13 @@ class SourceRegistry:
                 return
             self._close(number, source, file)
             source.descriptors[file] = opened
-            native.write_word(source.opened.ctypes.data, file, opened.fd + 1)
+            memory.write_word(source.opened.ctypes.data, file, opened.fd + 1)
             self.open[number, file] = source
         self.retired.collect()
 
     def _close(self, number: int, source: NativeSource, file: int) -> None:
         opened = source.descriptors.pop(file, None)
         if opened is not None:
-            native.write_word(source.opened.ctypes.data, file, 0)
+            memory.write_word(source.opened.ctypes.data, file, 0)
             del self.open[number, file]
             self.retired.add(opened)

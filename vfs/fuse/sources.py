@@ -15,8 +15,8 @@ from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.contents import Lifetime
-from vfs.kernels.fuse import native
-from vfs.kernels.fuse.tables import SourceWord
+from vfs.kernels.native import memory
+from vfs.kernels.native.fuse.tables import SourceWord
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import whole_frame
 from vfs.model.stored import Files
@@ -142,7 +142,7 @@ class NativeSource:
         Args:
             time: ns of the monotonic clock.
         """
-        native.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
+        memory.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
     def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:
         """Return (key of a piece in the chunk cache, function that makes it).

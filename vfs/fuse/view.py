@@ -33,14 +33,14 @@ from vfs.fuse.remembered import Remembered
 from vfs.hierarchy.absence import looks_like_chunk, may_lead_to_chunks
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Node
-from vfs.kernels.fuse.paths import path_inode
+from vfs.kernels.native.fuse.paths import path_inode
 from vfs.serving.failures import Failures
 from vfs.serving.gate import Gate
 
 log = logging.getLogger("vfs.fuse")
 
 _MODES = 4096  # paths whose modes are remembered
-# A handle above it belongs to native code (`vfs.kernels.fuse.lookup.OURS`); others are stamps
+# A handle above it belongs to native code (`vfs.kernels.native.fuse.lookup.OURS`); others are stamps
 STAMP = (1 << 62) - 1
 NOWHERE = errno.EROFS
 """Error of a lookup of a name that nothing has, and that may have led to chunks.

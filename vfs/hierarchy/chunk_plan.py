@@ -167,7 +167,7 @@ class AtHand(NamedTuple):
     def load() -> None:
         """Load the kernel that reads, before the thread of an event loop would wait for it."""
         nothing = np.empty(0, np.uint8)
-        kernels.at_hand.read(NO_ROWS, 0, nothing, nothing, 0, 0, -1, 0, 0, 0)
+        kernels.native.at_hand.read(NO_ROWS, 0, nothing, nothing, 0, 0, -1, 0, 0, 0)
 
     def read(self, backend: Backend, file: int, base: int, out: np.ndarray) -> bool:
         """Read and decode them, without waiting for a disk. Return False if that cannot be.
@@ -178,10 +178,10 @@ class AtHand(NamedTuple):
         """
         step, ranges, first, last, to = self
         if step == 0:
-            read = partial(kernels.at_hand.read, ranges, step, out[to : to + last - first], out, base, first)
+            read = partial(kernels.native.at_hand.read, ranges, step, out[to : to + last - first], out, base, first)
             return backend.at_hand(file, base + first, base + last, read)
         with scratch.borrow(last - first) as memory:
-            read = partial(kernels.at_hand.read, ranges, step, memory[: last - first], out, base, first)
+            read = partial(kernels.native.at_hand.read, ranges, step, memory[: last - first], out, base, first)
             return backend.at_hand(file, base + first, base + last, read)
 
 

@@ -182,7 +182,7 @@ class Decisions:
         if self.native is None or slash or key.startswith(_OWN) or not _CONDITIONS.isdisjoint(headers):
             return False
         found = self.contents.at_hand(key)
-        return found is not None and self.native.learn(path, key, found)
+        return found is not None and self.native.ready(path, key, found)
 
     def _of_server(self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> Reply | ForApi | None:
         """Decide how a request is answered that is none for the contents; None: it is."""

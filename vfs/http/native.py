@@ -1,4 +1,4 @@
-"""Lends connections to threads that answer requests for chunks without the interpreter (`vfs.kernels.answering`).
+"""Lends connections to threads that answer requests for chunks without the interpreter (`vfs.kernels.native.http`).
 
 `NativeAnswers` fills the tables that these threads read (`vfs.http.native_tables`). A source is the chunks of one array
 under one path. It is answered for only until its files must be looked at again, and ended when its ETags are not right
@@ -18,9 +18,10 @@ from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan
 from vfs.hierarchy.contents import PathAtHand
+from vfs.hierarchy.faces import PlannedChunk
 from vfs.http.conditions import split, stem_of
 from vfs.http.native_tables import OVER, AnswerTables, ArraySource, Loan
-from vfs.kernels.answer_words import DESCRIPTORS, INPUT
+from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
 
 MOST_FILES = 64
 """Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
@@ -57,7 +58,7 @@ class NativeAnswers:
             threading.Thread(target=self._load, name="vfs-load", daemon=True).start()
 
     def _load(self) -> None:
-        kernels.answering.answer(0)
+        kernels.native.http.answering.answer(0)
         with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(self._open)
 
@@ -71,47 +72,52 @@ class NativeAnswers:
         """Requests that the threads have answered, and the bytes of their bodies."""
         return (0, 0) if self._tables is None else self._tables.done
 
-    def learn(self, path: bytes, key: str, found: PathAtHand) -> bool:
-        """Let threads answer requests for the chunks of an array, as far as they can.
+    def ready(self, path: bytes, key: str, found: PathAtHand) -> bool:
+        """Return True if threads can answer a request for a chunk, if the page cache has it. If not, they learn to.
 
         A new source is not answered for yet: another read may have found its files touched after `found` was made.
         The version that comes with the next request tells.
 
         Args:
-            path: path of a request for one of them.
+            path: path of the request.
             key: the same as a path of the contents.
             found: the same, resolved.
-
-        Returns: True if they can answer this one if the page cache has it.
         """
-        tables = self._tables
         chunk = found.face.planned(found.key) if found.version else None
         place = None if chunk is None else chunk.plan.place(chunk.position)
-        if chunk is None or place is None or not path.endswith(own := chunk.coordinates.encode()):
+        if chunk is None or place is None or not path.endswith(chunk.coordinates.encode()):
             return False
-        if tables is None:
+        if self._tables is None:
             self._begin()
             return False
-        above, numbers = split(key)
-        plan, backend = chunk.plan, chunk.plan.array.backend
-        opened = backend.handles.kept(place[0]) if isinstance(backend, BufferedBackend) else None
-        prefix = path[: -len(own)]
-        source = self._sources.get(prefix)
-        if source is not None and (source.version != found.version or source.plan is not plan):
-            self._drop(source)
-            source = None
-        if opened is None:
-            return False
-        if source is None:
-            stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
-            self._make(tables, prefix, plan, found, stem)
-            return False
-        if not self._shown(source, place[0], opened):
+        file, backend = place[0], chunk.plan.array.backend
+        opened = backend.handles.kept(file) if isinstance(backend, BufferedBackend) else None
+        source = self._source_of(self._tables, path, key, chunk, found, make=opened is not None)
+        if source is None or opened is None or not self._shown(source, file, opened):
             return False
         source.answer_until(found.until)
         if found.lifetime is not None and (found.lifetime.dropped or found.lifetime.until < found.until):
             source.answer_until(OVER)  # it was told just now
         return True
+
+    def _source_of(
+        self, tables: AnswerTables, path: bytes, key: str, chunk: PlannedChunk, found: PathAtHand, make: bool
+    ) -> ArraySource | None:
+        """Return the source of a chunk, if there was one before. One that is out of date ends.
+
+        Args:
+            make: make one, if there is none.
+        """
+        prefix = path[: -len(chunk.coordinates)]
+        source = self._sources.get(prefix)
+        if source is not None and (source.version != found.version or source.plan is not chunk.plan):
+            self._drop(source)
+            source = None
+        if source is None and make:
+            above, numbers = split(key)
+            stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
+            self._make(tables, prefix, chunk.plan, found, stem)
+        return source
 
     def _make(self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes) -> None:
         """Make a source, unless its chunks need more than a step, or there is no place."""

@@ -1,6 +1,6 @@
 """What threads read that answer without the interpreter: lent connections, sources, and the tables that hold both.
 
-`vfs.kernels.answer_words` says what each word is. `vfs.http.native` decides what is lent and answered for.
+`vfs.kernels.native.http.words` says what each word is. `vfs.http.native` decides what is lent and answered for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vfs import kernels
 from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
 from vfs.hierarchy.contents import Lifetime
-from vfs.kernels.answer_words import (
+from vfs.kernels.native.http.words import (
     ANSWER_WORDS,
     DESCRIPTORS,
     HEAD,
@@ -31,9 +31,9 @@ from vfs.kernels.answer_words import (
     TAIL,
     AnswerWord,
     ChunkSource,
-    Lent,
+    Connection,
 )
-from vfs.kernels.fuse.tables import LINE, WORD
+from vfs.kernels.native.words import LINE, WORD
 
 THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that answer. Copying is most of what they do: with two, 512 KiB over 8 connections take two thirds of the
@@ -73,7 +73,7 @@ class Loan:
         self.words = words
         at = self.memory.ctypes.data
         words[:] = 0
-        words[: Lent.SINCE] = (
+        words[: Connection.SINCE] = (
             fd,
             _address(lines),
             len(lines),
@@ -88,23 +88,23 @@ class Loan:
     @property
     def since(self) -> float:
         """When its last request came, monotonic seconds; 0 if none has come."""
-        return float(self.words[Lent.SINCE]) / 1e9
+        return float(self.words[Connection.SINCE]) / 1e9
 
     @property
     def busy(self) -> bool:
         """True while a body is under way."""
-        return bool(self.words[Lent.SOURCE])
+        return bool(self.words[Connection.SOURCE])
 
     @property
     def left(self) -> tuple[bytes, bool]:
         """What came and was not answered, and True if the last answer was cut off."""
-        word = Lent
+        word = Connection
         return self.memory[: int(self.words[word.GOT])].tobytes(), bool(self.words[word.BROKEN])
 
 
 def _write(table: np.ndarray, word: int, value: int) -> None:
     """Store a word that threads read. Numba takes 50 µs to look at a member of an enumeration; a number takes none."""
-    kernels.fuse.native.write_word(table.ctypes.data, int(word), int(value))
+    kernels.native.memory.write_word(table.ctypes.data, int(word), int(value))
 
 
 def _address(data: bytes) -> int:
@@ -142,13 +142,13 @@ class ArraySource:
         self.open: dict[int, Descriptor] = {}
         self.fds, self.maps, self.tells = np.zeros((3, len(files)), np.int64)
         how, _ = layout.how
-        steps = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
+        strides = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
         ranges = np.ascontiguousarray(pieces.ranges)
         size = array.chunk_bytes // plan.count
         made = pieces.frames * size
         read = pieces.span + (pieces.frames - 1) * layout.stride
         mapped = pieces.step == 0 and array.chunk_bytes >= MAPPED
-        self._kept = [how, steps, ranges, about, layout, files]
+        self._kept = [how, strides, ranges, about, layout, files]
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
         self._told: Callable[[], None] | None = None
@@ -161,8 +161,8 @@ class ArraySource:
             (word.PATH_BYTES, len(path)),
             (word.ABOUT, _address(about)),
             (word.ABOUT_BYTES, len(about)),
-            (word.AXES, len(steps)),
-            (word.STEPS, steps.ctypes.data),
+            (word.AXES, len(strides)),
+            (word.STRIDES, strides.ctypes.data),
             (word.HOW, how.ctypes.data),
             (word.STREAM, layout.stream.ctypes.data),
             (word.STREAM_ROWS, len(layout.stream)),
@@ -223,7 +223,7 @@ class ArraySource:
     def used(self) -> bool:
         """True while a thread looks at it, or a body of it is under way."""
         word = ChunkSource.USERS
-        return bool(kernels.fuse.native.read_word(self.words.ctypes.data, int(word)))
+        return bool(kernels.native.memory.read_word(self.words.ctypes.data, int(word)))
 
     def show(self, file: int, opened: Descriptor) -> bool:
         """Let threads read a file. Returns False if they cannot."""
@@ -259,7 +259,7 @@ class AnswerTables:
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
         self._said = b""
         self.free = [(number, self._places[number]) for number in reversed(range(SOURCES))]
-        self._loans = np.zeros((LENT, -(-len(Lent) // LINE) * LINE), np.int64)
+        self._loans = np.zeros((LENT, -(-len(Connection) // LINE) * LINE), np.int64)
         self.free_loans = list(self._loans)
         self._poll = select.epoll()
         self.back, self._back_in = os.pipe2(os.O_CLOEXEC)
@@ -274,7 +274,7 @@ class AnswerTables:
             (AnswerWord.BACK, self._back_in),
             (AnswerWord.JOBS, self._jobs),
             (AnswerWord.JOBS_IN, self._jobs_in),
-            (AnswerWord.LENT, self._lent.ctypes.data),
+            (AnswerWord.CONNECTIONS, self._lent.ctypes.data),
             (AnswerWord.SOURCES, self._places.ctypes.data),
         ):
             self._state[word] = value
@@ -287,7 +287,7 @@ class AnswerTables:
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they would interrupt what waits here
-        kernels.answering.answer(self._state.ctypes.data)
+        kernels.native.http.answering.answer(self._state.ctypes.data)
 
     def show(self, number: int) -> None:
         """Let threads look at a place of the table of sources."""

@@ -20,7 +20,7 @@ from vfs.kernels.columns import (
     W_WANTED,
 )
 from vfs.kernels.compiled import kernel
-from vfs.kernels.intrinsics import pread, preadv
+from vfs.kernels.native.clib import pread, preadv
 from vfs.kernels.ranges import in_lines
 from vfs.kernels.steps import call
 

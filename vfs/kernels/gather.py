@@ -12,7 +12,8 @@ import numpy as np
 
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
 from vfs.kernels.compiled import kernel
-from vfs.kernels.intrinsics import memcpy, swap_bytes
+from vfs.kernels.intrinsics import swap_bytes
+from vfs.kernels.native.clib import memcpy
 
 
 @kernel

@@ -1,6 +1,6 @@
 """Adds functions to numba that kernels need and numba lacks.
 
-They swap bytes, access words at addresses, unpack 12-bit pixels with vectors, and call the C library.
+They swap bytes, access words at addresses, and unpack 12-bit pixels with vectors.
 """
 
 from __future__ import annotations
@@ -89,14 +89,3 @@ def unpack_12(typing_context, dst, src):
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp), generate
-
-
-# Functions of the C library, found by name when a kernel is loaded. Unlike ctypes pointers these
-# may be cached on disk.
-memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
-pread = types.ExternalFunction("pread", types.intp(types.int32, types.intp, types.intp, types.int64))
-preadv = types.ExternalFunction("preadv", types.intp(types.int32, types.intp, types.int32, types.int64))
-preadv2 = types.ExternalFunction("preadv2", types.intp(types.int32, types.intp, types.int32, types.int64, types.int32))
-NO_WAIT = 8  # flag RWF_NOWAIT of preadv2(2)
-read = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
-write = types.ExternalFunction("write", types.intp(types.int32, types.intp, types.intp))

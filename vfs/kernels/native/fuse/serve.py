@@ -20,22 +20,13 @@ import numpy as np
 from numba import carray, types
 
 from vfs.kernels.compiled import callback, inner, kernel
-from vfs.kernels.fuse.files import NO_ANSWER, read_frames
-from vfs.kernels.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
-from vfs.kernels.fuse.native import (
-    atomic_add,
-    atomic_get,
-    atomic_swap,
-    call,
-    memory16,
-    memory32,
-    memory64,
-    peek,
-    put,
-    state,
-)
-from vfs.kernels.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
-from vfs.kernels.intrinsics import get, memcpy, swap_bytes
+from vfs.kernels.intrinsics import get, swap_bytes
+from vfs.kernels.native.clib import memcpy
+from vfs.kernels.native.fuse.files import NO_ANSWER, read_frames
+from vfs.kernels.native.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
+from vfs.kernels.native.fuse.state import call, state
+from vfs.kernels.native.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
+from vfs.kernels.native.memory import atomic_add, atomic_get, atomic_swap, memory16, memory32, memory64, peek, put
 
 
 @inner

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.fuse.native import peek, peek32, poke, put, room, statx
-from vfs.kernels.fuse.tables import SECOND, STATX, WORD, Iovec, offset
-from vfs.kernels.intrinsics import NO_WAIT, preadv2
+from vfs.kernels.native.clib import NO_WAIT, preadv2, statx
+from vfs.kernels.native.memory import peek, peek32, poke, put, room
+from vfs.kernels.native.words import SECOND, STATX, WORD, Iovec, offset
 from vfs.kernels.steps import call
 
 # Flags of statx(2)

@@ -1,33 +1,15 @@
-"""Declares the tables of words that Python and native code share, with names and units of the words.
+"""Declares the tables of words that libfuse's callbacks read, with names and units of the words. `vfs.fuse` fills them.
 
-A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and the
-functions of `vfs.kernels.fuse.native`. Python uses an array: `words[SourceWord.FILE_BYTES] = 4096`.
-An enumeration costs a kernel nothing: the compiler takes its members as constants. numba's cache
-does not notice if they change: touch the modules that use them.
-
-Structs of the C library and of libfuse are numpy dtypes here; `offset` returns the byte at which a
-field lies.
+`vfs.kernels.native.words` says what words are. Structs of libfuse are numpy dtypes here. Loads no numba.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
+from enum import auto
 
 import numpy as np
 
-WORD = 8
-"""Bytes of a word."""
-
-LINE = 8
-"""Words of a cache line: a word that many threads write to has a line of its own."""
-
-
-class Words(IntEnum):
-    """Names the words of a table, in their order: `auto()` counts from 0."""
-
-    @staticmethod
-    def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
-        return count
+from vfs.kernels.native.words import LINE, Words
 
 
 class StateWord(Words):
@@ -147,23 +129,6 @@ class NameWord(Words):
     FOLDER_STAT = auto()  # the same of a folder
 
 
-class Iovec(Words):
-    """Words of struct iovec: memory that preadv(2) fills."""
-
-    ADDRESS = auto()
-    LENGTH = auto()
-
-
-class Timespec(Words):
-    """Words of struct timespec."""
-
-    SECONDS = auto()
-    NANOSECONDS = auto()
-
-
-SECOND = 1_000_000_000
-"""Nanoseconds of a second."""
-
 NAME_PLACES = 1 << 12
 """Places of the table of names, a power of two."""
 
@@ -173,39 +138,5 @@ PROBES = 4
 THREADS = 1 << 10
 """Places for the numbers of threads that asked lately, a power of two, see `vfs.fuse.readers`."""
 
-_TIMESTAMP = np.dtype([("seconds", "i8"), ("nanoseconds", "u4"), ("reserved", "i4")])
-STATX = np.dtype(
-    [
-        ("mask", "u4"),
-        ("block_size", "u4"),
-        ("attributes", "u8"),
-        ("links", "u4"),
-        ("uid", "u4"),
-        ("gid", "u4"),
-        ("mode", "u2"),
-        ("spare", "u2"),
-        ("inode", "u8"),
-        ("size", "u8"),  # bytes
-        ("blocks", "u8"),
-        ("attributes_mask", "u8"),
-        ("read", _TIMESTAMP),
-        ("born", _TIMESTAMP),
-        ("changed", _TIMESTAMP),
-        ("written", _TIMESTAMP),
-        ("rest", "u8", 16),
-    ]
-)
-"""struct statx of statx(2): 256 bytes, the same on all machines."""
-
 CONTEXT = np.dtype([("fuse", "u8"), ("uid", "u4"), ("gid", "u4"), ("pid", "i4")])
 """The beginning of struct fuse_context, which says who sent a request. `pid` is the number of the thread."""
-
-
-def offset(struct: np.dtype, *names: str) -> int:
-    """Return the byte at which a field of a struct lies, or a field of a field."""
-    at = 0
-    for name in names:
-        assert struct.fields is not None
-        struct, begin = struct.fields[name][:2]
-        at += begin
-    return at

@@ -1,13 +1,13 @@
-"""Declares the tables of words that Python and the kernel of `vfs.kernels.answering` share. Loads no numba.
+"""Declares the tables of words that Python and the kernel of `vfs.kernels.native.http.answering` share. Loads no numba.
 
-`vfs.http.native_tables` fills them. `vfs.kernels.fuse.tables` says what words are.
+`vfs.http.native_tables` fills them. `vfs.kernels.native.fuse.tables` says what words are.
 """
 
 from __future__ import annotations
 
 from enum import auto
 
-from vfs.kernels.fuse.tables import LINE, Words
+from vfs.kernels.native.words import LINE, Words
 
 SOURCES = 64
 """Places for sources."""
@@ -20,7 +20,7 @@ HEAD = 4096
 LENT = 1024
 """Most connections that are lent at a time. Their words are never freed: a job may come too late."""
 NOTHING, WANTED, UNDER_WAY, MADE = range(4)
-"""Values of `Lent.AHEAD`: nobody is to make the next piece; a thread that is idle may; one does; it has, or it
+"""Values of `Connection.AHEAD`: nobody is to make the next part; a thread that is idle may; one does; it has, or it
 could not.
 """
 TAIL = 64
@@ -33,11 +33,13 @@ class AnswerWord(Words):
     POLL = auto()  # descriptor of the epoll instance
     STOP = auto()  # descriptor that is readable when the threads are to end
     BACK = auto()  # descriptor of the pipe to which descriptors of connections go that are not lent any more
-    LENT = auto()  # address of int64[DESCRIPTORS]: the address of `Lent` of the connection with a descriptor
+    CONNECTIONS = (
+        auto()
+    )  # address of int64[DESCRIPTORS]: the address of `Connection` of the connection with a descriptor
     SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
     USED = auto()  # places there that were ever used
     JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
-    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Lent`
+    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Connection`
     COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
     REQUESTS = 2 * LINE  # requests answered
     BYTES = 2 * LINE + 1  # bytes of their bodies
@@ -47,7 +49,7 @@ class AnswerWord(Words):
 ANSWER_WORDS = 4 * LINE
 
 
-class Lent(Words):
+class Connection(Words):
     """Words of a lent connection. The first ones are filled before it is lent."""
 
     SOCKET = auto()  # its descriptor, which does not block
@@ -90,7 +92,7 @@ class ChunkSource(Words):
     ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
     ABOUT_BYTES = auto()
     AXES = auto()  # coordinates of a chunk
-    STEPS = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
+    STRIDES = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
     HOW = auto()  # address of four numbers, see `locate.STRIDE`
     STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
     STREAM_ROWS = auto()

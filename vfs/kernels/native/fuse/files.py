@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-import vfs.kernels.at_hand as at_hand
+import vfs.kernels.native.at_hand as at_hand
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
-from vfs.kernels.fuse.native import address, atomic_get, put, room
-from vfs.kernels.fuse.tables import WORD, GridRow, Iovec, SourceWord
-from vfs.kernels.intrinsics import get, pread, preadv
+from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import file_byte, locate
+from vfs.kernels.native.clib import pread, preadv
+from vfs.kernels.native.fuse.tables import GridRow, SourceWord
+from vfs.kernels.native.memory import address, atomic_get, put, room
+from vfs.kernels.native.words import WORD, Iovec
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL

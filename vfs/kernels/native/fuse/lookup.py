@@ -16,9 +16,12 @@ import numpy as np
 from numba.extending import register_jitable
 
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.fuse.native import atomic_add, atomic_get, clock_gettime, room, state
-from vfs.kernels.fuse.tables import LINE, PROBES, SECOND, PieceWord, SourceWord, StateWord, Timespec
 from vfs.kernels.intrinsics import get
+from vfs.kernels.native.clib import clock_gettime
+from vfs.kernels.native.fuse.state import state
+from vfs.kernels.native.fuse.tables import PROBES, PieceWord, SourceWord, StateWord
+from vfs.kernels.native.memory import atomic_add, atomic_get, room
+from vfs.kernels.native.words import LINE, SECOND, Timespec
 
 OURS = 1 << 62
 """The bit that tells our handles from any other content of `fi->fh`."""

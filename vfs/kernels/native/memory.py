@@ -1,47 +1,22 @@
-"""Loads, stores and calls by address, for kernels that C code calls.
+"""Loads and stores by address, for native code.
 
 Addresses are plain integers. `put` and the atomic operations work on a word of a table (see
-`vfs.kernels.fuse.tables`), `peek` and `poke` on a field of a C struct, given by its address. All
+`vfs.kernels.native.words`), `peek` and `poke` on a field of a C struct, given by its address. All
 atomic operations are sequentially consistent.
 """
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.fuse.tables import STATE_WORDS, WORD
-from vfs.kernels.intrinsics import memcpy
+from vfs.kernels.native.clib import memcpy
+from vfs.kernels.native.words import WORD
 
 _WORD = ir.IntType(64)
-
-STATE = np.zeros(STATE_WORDS, np.int64)
-"""The table that all callbacks of this process use, see `StateWord`.
-
-They find it by the name of a symbol: compiled, they are kept on disk, and may hold no address of
-this process."""
-_NAME = "vfs_mount_state"
-llvm.add_symbol(_NAME, STATE.ctypes.data)
-
-
-@intrinsic
-def state(typing_context):
-    """Return the address of `STATE`."""
-
-    def generate(context, builder, signature, args):
-        return builder.ptrtoint(_external(builder.module), _WORD)
-
-    return types.int64(), generate
-
-
-def _external(module):
-    known = module.globals.get(_NAME)
-    return known if known is not None else ir.GlobalVariable(module, _WORD, _NAME)
 
 
 def _pointer(builder, address, kind=_WORD):
@@ -216,50 +191,6 @@ memory16, memory32, memory64 = map(_memory, (types.uint16, types.uint32, types.u
 """Make pointers to words of 16, 32 and 64 bits from an address, as numba's `carray` takes them."""
 
 
-@intrinsic
-def call(typing_context, function, a, b, c, d, e, f):
-    """Call one of libfuse's operations by its address, with six integers or pointers.
-
-    Arguments that it does not take do no harm.
-    """
-    word = types.int64
-
-    def generate(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [_WORD] * 6)
-        found = builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return builder.sext(found, _WORD)
-
-    return word(word, word, word, word, word, word, word), generate
-
-
-@intrinsic
-def call_word(typing_context, function):
-    """Call a function by its address that takes no arguments and returns a word."""
-
-    def generate(context, builder, signature, args):
-        return builder.call(builder.inttoptr(args[0], ir.FunctionType(_WORD, []).as_pointer()), [])
-
-    return types.int64(types.int64), generate
-
-
-@intrinsic
-def call_fill(typing_context, function, buffer, name, attributes, offset, flags):
-    """Call libfuse's function that receives an entry of a folder.
-
-    libfuse 2 takes no flags: one argument more does no harm.
-    """
-    word = types.int64
-
-    def generate(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [_WORD, _WORD, _WORD, _WORD, ir.IntType(32)])
-        found = builder.call(
-            builder.inttoptr(args[0], kind.as_pointer()), [*args[1:5], builder.trunc(args[5], ir.IntType(32))]
-        )
-        return builder.sext(found, _WORD)
-
-    return word(word, word, word, word, word, word), generate
-
-
 @kernel
 def read_word(table, word):
     """Do what `atomic_get` does; Python code calls this one."""
@@ -276,10 +207,3 @@ def write_word(table, word, value):
 def copy(to, start, count):
     """Copy `count` bytes between two addresses. Python code calls this; other threads run meanwhile."""
     memcpy(to, start, count)
-
-
-statx = types.ExternalFunction("statx", types.int32(types.int32, types.intp, types.int32, types.uint32, types.intp))
-"""statx(2). It is in the C library since 2018. Its struct is the same on all machines; struct stat is not."""
-
-clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
-"""clock_gettime(2). It writes a `Timespec` on machines on which both of its fields have 64 bits."""

@@ -15,38 +15,25 @@ from numba import types
 
 from vfs.kernels.columns import S_FILE, S_START, S_STOP
 from vfs.kernels.compiled import callback, inner
-from vfs.kernels.fuse.files import frame_tables, position_at, same
-from vfs.kernels.fuse.lookup import enter, handle, leave, place, source_of
-from vfs.kernels.fuse.native import (
-    atomic_add,
-    atomic_get,
-    call,
-    call_fill,
-    call_word,
-    peek8,
-    peek32,
-    poke,
-    poke8,
-    poke32,
-    put,
-    room,
-    state,
-)
-from vfs.kernels.fuse.paths import BASIS, PRIME, hashed, inode
-from vfs.kernels.fuse.tables import (
+from vfs.kernels.intrinsics import get
+from vfs.kernels.locate import locate, stream_word
+from vfs.kernels.native.clib import memcpy
+from vfs.kernels.native.fuse.files import frame_tables, position_at, same
+from vfs.kernels.native.fuse.lookup import enter, handle, leave, place, source_of
+from vfs.kernels.native.fuse.paths import BASIS, PRIME, hashed, inode
+from vfs.kernels.native.fuse.state import call, call_fill, call_word, state
+from vfs.kernels.native.fuse.tables import (
     CONTEXT,
     NAME_PLACES,
     PROBES,
     THREADS,
-    WORD,
     CounterWord,
     NameWord,
     SourceWord,
     StateWord,
-    offset,
 )
-from vfs.kernels.intrinsics import get, memcpy
-from vfs.kernels.locate import locate, stream_word
+from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, peek32, poke, poke8, poke32, put, room
+from vfs.kernels.native.words import WORD, offset
 
 _STAT_WORDS = 64  # room for a struct stat: libfuse reads more of it than fusepy takes for its length
 _STEPS = 4096  # most frames of a file for which kernels find out which source files hold them

@@ -1,6 +1,6 @@
 """Computes hashes and inode numbers of paths, from the text of a path alone.
 
-This is a module apart from `vfs.kernels.fuse.names`, whose callbacks are compiled or loaded as soon
+This is a module apart from `vfs.kernels.native.fuse.names`, whose callbacks are compiled or loaded as soon
 as it is imported: a mount that is only described, not served, needs none of those.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.fuse.native import peek8
+from vfs.kernels.native.memory import peek8
 
 BASIS = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
