@@ -22,11 +22,29 @@ if TYPE_CHECKING:
     import dask.array
     import xarray
     import zarr
+    from matplotlib.axes import Axes
 
     from vfs.reduce.passes import Progress
     from vfs.reduce.reduction import Reduction
-    from vfs.reduce.result import Result
+    from vfs.reduce.result import Results
     from vfs.zarr.store import Store
+
+
+_INSTEAD = {
+    name: f"a.reduce({name}=vfs.{kind}()) makes it of all frames in one pass, numpy.{name}(a[…]) of a part"
+    for name, kind in {
+        "mean": "Mean",
+        "sum": "Sum",
+        "max": "Max",
+        "min": "Min",
+        "std": "Std",
+        "var": "Variance",
+    }.items()
+} | dict.fromkeys(
+    ("T", "transpose", "swapaxes", "reshape", "astype", "flatten", "ravel", "squeeze", "clip", "copy"),
+    "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time",
+)
+"""What numpy has and an array in files does not: what to do instead."""
 
 
 class VirtualArray:
@@ -59,7 +77,8 @@ class VirtualArray:
 
         def __getattr__(self, name: str) -> Any:  # Python asks here for what is not there
             if name not in ("_group", "_reader"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+                hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
             opening, path = self._again
             group = _group_again(opening)
             VirtualArray.__init__(self, self._again, group)
@@ -276,7 +295,7 @@ class VirtualArray:
         progress: Progress | None = None,
         executor: Any = None,
         **reductions: Reduction,
-    ) -> Mapping[str, Result]:
+    ) -> Results:
         """Make results of the frames: any number of them in one pass, which reads and decodes every frame once.
 
             r = a.reduce(bf=vfs.Disk(cy=128, cx=128, r=20), mean=vfs.Mean())
@@ -317,7 +336,7 @@ class VirtualArray:
         progress: Progress | None = None,
         executor: Any = None,
         **reductions: Reduction,
-    ) -> Iterator[Mapping[str, Result]]:
+    ) -> Iterator[Results]:
         """Do what `reduce` does, and give what there is of the results again and again.
 
         Nothing goes on between two of them; leaving the loop ends the pass.
@@ -337,6 +356,26 @@ class VirtualArray:
         return reduce_partial(
             self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make
         )
+
+    def plot(self, at: Sequence[int] | int | None = None, ax: Axes | None = None, **how: Any) -> Axes:
+        """Draw one frame with matplotlib, with the units of its axes.
+
+            a.plot((10, 20))
+
+        Args:
+            at: an index for each axis that chooses a frame, or one number that counts all frames; None:
+                the frame in the middle.
+            ax: where to draw; None: in a new figure.
+            how: more arguments for `Axes.imshow` or `Axes.plot`.
+
+        Raises:
+            DependencyError: matplotlib is not installed.
+            OptionError: there is no such frame.
+            SourceError: see `read`.
+        """
+        from vfs.reduce.pictures import plot_frame
+
+        return plot_frame(self._reader, at, ax, how)
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import array_html

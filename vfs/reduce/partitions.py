@@ -30,8 +30,9 @@ from vfs.errors import SourceError
 from vfs.model.stored import TRIES
 from vfs.reduce.executors import checked, in_order, kept
 from vfs.reduce.in_frames import lasting
-from vfs.reduce.passes import Pass, Progress, Results
+from vfs.reduce.passes import Pass, Progress
 from vfs.reduce.reduction import Buffers, Reduction
+from vfs.reduce.result import Results
 from vfs.reduce.stop_file import StopFile, Stopped
 
 PARTITION = 64 << 20

@@ -28,16 +28,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vfs.engine.array import ArrayReader, threads_asked
+from vfs.engine.frames import FrameView
 from vfs.errors import OptionError
 from vfs.model import coverage
 from vfs.model.calibration import of_axes
 from vfs.model.stored import TRIES, nav_dims
 from vfs.reduce.blocks import Source, chosen_positions, source_of, stored_positions
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
-from vfs.reduce.result import Result
+from vfs.reduce.result import Result, Results
 
 Progress = Callable[[int, int], object]
-Results = Mapping[str, Result]
 
 TOLD = 0.1  # seconds between two calls of `progress`
 SHARED = 1 << 23
@@ -304,7 +304,7 @@ class Pass:
                 all threads are merged in the first one's.
         """
         complete = self.done if last else self.done.copy()
-        return {name: self._result(name, reduction, complete, last) for name, reduction in self.bound.items()}
+        return Results((name, self._result(name, reduction, complete, last)) for name, reduction in self.bound.items())
 
     def _result(self, name: str, reduction: Reduction, done: np.ndarray, last: bool) -> Result:
         mine = self.own[0][name]
@@ -340,7 +340,8 @@ class Pass:
         calibration = of_axes(array.calibration | reduction.calibration(), dims)
         units = self.frames.units if reduction.units is None else reduction.units
         filled = done if reduction.kind == "nav" else np.asarray(bool(done.any()))
-        return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled)
+        upward = FrameView.of(array).upward
+        return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled, upward)
 
 
 def _with_nothing(made: np.ndarray, done: np.ndarray) -> np.ndarray:

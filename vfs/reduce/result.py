@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vfs.model import coverage
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +29,7 @@ class Result:
         calibration: where the elements along each axis are, as `VirtualArray.calibration` says it.
         scan: shape of the scan; positions: int64[m], flat positions in it that were selected, None for all.
         filled: of kind "nav" bool[m], the selected positions that are stored, and done; else whether there is any.
+        upward: the bottom row of a frame comes first: frames, and directions in them, are drawn upwards.
     """
 
     name: str
@@ -36,6 +41,7 @@ class Result:
     scan: tuple[int, ...] = field(repr=False)
     positions: np.ndarray | None = field(repr=False)
     filled: np.ndarray = field(repr=False)
+    upward: bool = field(default=False, repr=False)
 
     @cached_property
     def data(self) -> np.ndarray:
@@ -107,3 +113,46 @@ class Result:
     def __repr__(self) -> str:
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(self.dims, self.shape, strict=True))
         return f"<vfs.Result {self.name} ({self.kind}) ({axes}) {self.dtype}>"
+
+    def _repr_html_(self) -> str:
+        from vfs.reduce.pictures import html
+
+        return html({self.name: self})
+
+    def plot(self, ax: Axes | None = None, **how: Any) -> Axes:
+        """Draw the result with matplotlib, with the units of its axes and values.
+
+        A result for each position is the image of the scan, one for each pixel a frame; of further axes
+        the middle is drawn. Centres of mass are colours: the direction is the hue. A result along one
+        axis is a line.
+
+        Args:
+            ax: where to draw; None: in a new figure.
+            how: more arguments for `Axes.imshow` or `Axes.plot`.
+
+        Raises:
+            DependencyError: matplotlib is not installed.
+        """
+        from vfs.reduce.pictures import plot
+
+        return plot(self, ax, **how)
+
+
+class Results(dict[str, Result]):
+    """Results of one pass: name -> `Result`. A notebook shows a picture of each."""
+
+    def _repr_html_(self) -> str:
+        from vfs.reduce.pictures import html
+
+        return html(self)
+
+    def plot(self, **how: Any) -> Figure:
+        """Draw all results with matplotlib, side by side in a new figure; see `Result.plot`.
+
+        Raises:
+            DependencyError: matplotlib is not installed.
+            OptionError: there are none.
+        """
+        from vfs.reduce.pictures import plot_all
+
+        return plot_all(self, **how)
