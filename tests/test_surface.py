@@ -37,9 +37,9 @@ ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read",
     "dask"
 }
 """Names of an array in section 1 of the design."""
-BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray"}
+BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray", "plot", "show"}
 """Names of an array that pages in vfs/docs promise besides."""
-GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "xarray"}
+GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "xarray", "show"}
 """Names of a group: those of a Mapping, and those that the design or a page promises."""
 
 
@@ -75,8 +75,14 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
 
 @pytest.mark.parametrize(
     ("function", "kind"),
-    [(vfs.open, OpenHere), (vfs.open_group, OpenHere), (vfs.mount, MountOptions), (vfs.serve, ServeOptions)],
-    ids=["open", "open_group", "mount", "serve"],
+    [
+        (vfs.open, OpenHere),
+        (vfs.open_group, OpenHere),
+        (vfs.show, OpenHere),
+        (vfs.mount, MountOptions),
+        (vfs.serve, ServeOptions),
+    ],
+    ids=["open", "open_group", "show", "mount", "serve"],
 )
 def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[OpenOptions]) -> None:
     taken = options_of(function)

@@ -29,7 +29,7 @@ from vfs.errors import (
 )
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualArray, VirtualGroup, guess_nav_shape, mount, open, open_group, serve
+    from vfs.api import VirtualArray, VirtualGroup, guess_nav_shape, mount, open, open_group, serve, show
     from vfs.integrations import rsciio
     from vfs.model.region import Region
     from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
@@ -84,12 +84,13 @@ __all__ = [
     "open_group",
     "rsciio",
     "serve",
+    "show",
 ]
 
 _HOMES = (
     {"Region": "vfs.model.region", "Reduction": "vfs.reduce.reduction", "Result": "vfs.reduce.result"}
     | dict.fromkeys(
-        ("VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve"), "vfs.api"
+        ("VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"), "vfs.api"
     )
     | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
     | dict.fromkeys(

@@ -122,6 +122,10 @@ def test_what_does_not_hold_is_left_out(frames: vfs.VirtualArray) -> None:
     result = frames.reduce(roi=chosen, s=vfs.FrameSum())["s"]
     image = made(result).images[0].get_array()
     assert np.array_equal(~np.ma.getmaskarray(image), chosen)
+    blue = picture_in(result._repr_html_())[0, 0]  # as what is no number
+    assert blue.tolist() == [40, 60, 120]
+    held = result.data[chosen]
+    assert f"{held.min()} to {held.max()}" in result._repr_html_()
 
 
 def test_a_frame_is_drawn(frames: vfs.VirtualArray) -> None:

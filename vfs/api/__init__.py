@@ -1,4 +1,4 @@
-"""The ways in: `open`, `open_group`, `mount` and `serve`; and what opening returns, `VirtualArray` and `VirtualGroup`;
+"""The ways in: `open`, `open_group`, `show`, `mount`, `serve`; what opening returns: `VirtualArray`, `VirtualGroup`;
 `guess_nav_shape`.
 
 Options, formats, backends and the hierarchy are put together here. What does the work:
@@ -11,7 +11,7 @@ Options, formats, backends and the hierarchy are put together here. What does th
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.api.guessing import guess_nav_shape
-from vfs.api.opening import open, open_group
+from vfs.api.opening import open, open_group, show
 from vfs.api.showing import mount, serve
 
-__all__ = ["VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve"]
+__all__ = ["VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"]

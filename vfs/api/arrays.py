@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import zarr
     from matplotlib.axes import Axes
 
+    from vfs.api.viewing import View
     from vfs.reduce.passes import Progress
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Results
@@ -357,6 +358,22 @@ class VirtualArray:
             self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make
         )
 
+    def show(self, height: int = 600) -> View:
+        """Show the page of this array in a notebook's cell, opened as it was.
+
+        What is drawn there comes back: see `View`.
+
+        Args:
+            height: in pixels.
+
+        Raises:
+            ServeError: serving cannot work; the message says why and what to do.
+        """
+        from vfs.api.viewing import show_array
+
+        opening, path = self._again
+        return show_array(opening, self._reader, path, height)
+
     def plot(self, at: Sequence[int] | int | None = None, ax: Axes | None = None, **how: Any) -> Axes:
         """Draw one frame with matplotlib, with the units of its axes.
 
@@ -461,6 +478,10 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         from vfs.api.as_xarray import data_tree
 
         return data_tree(self)
+
+    def show(self, height: int = 600) -> View:
+        """Show the page of the main array in a notebook's cell; see `VirtualArray.show`."""
+        return self.main.show(height)
 
     def _repr_html_(self) -> str:
         from vfs.hierarchy.display import group_html

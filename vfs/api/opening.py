@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.opening import open_set, refuse_without_main, warned
 from vfs.model.open_options import OpenOptions, option, split
 from vfs.model.signatures import Paths, opens
+
+if TYPE_CHECKING:
+    from vfs.api.viewing import View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +67,20 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
     opened = open_set(paths, here, format_options, here.cache)
     refuse_without_main(opened)
     return VirtualGroup(warned(opened)).main
+
+
+@opens(OpenHere)
+def show(paths: Paths, **given: Any) -> View:
+    """Show the page of a data set in a notebook's cell: `open(…).show()`.
+
+    Args:
+        paths: a file that names its set, several files, or a glob.
+        {options}
+
+    Raises: what `open` raises, and
+        ServeError: serving cannot work; the message says why and what to do.
+
+    Warns:
+        IncompleteWarning: see `open`.
+    """
+    return open(paths, **given).show()

@@ -86,7 +86,7 @@ def how_to_serve(options: ServeOptions) -> dict[str, Any]:
     for name in ("tls_cert", "tls_key", "token"):
         value = getattr(options, name)
         made[name] = value if value is None or (name, value) == ("token", "none") else os.path.abspath(value)
-    return made | {"cors": list(options.cors or ()), "allow_host": list(options.allow_host or ())}
+    return made | {name: list(getattr(options, name) or ()) for name in ("cors", "allow_host", "embed")}
 
 
 def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:

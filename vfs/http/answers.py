@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
 from vfs.http.index import OLD
-from vfs.http.pages import POLICY
+from vfs.http.pages import policy
 
 Headers = list[tuple[bytes, bytes]]
 Usual = tuple[tuple[bytes, bytes], ...]
@@ -93,7 +93,7 @@ def refusal(method: str, refused: RefusedError, browser: bool = False) -> Reply:
     allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
     size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
     if browser and refused.status == 401:
-        return whole(method, 401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", POLICY)])
+        return whole(method, 401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", policy())])
     text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
     return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])
 

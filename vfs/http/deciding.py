@@ -22,7 +22,7 @@ from vfs.http.answers import METHODS, NOTHING, SHARED, USUAL, Headers, Reply, Us
 from vfs.http.guard import Guard, RefusedError
 from vfs.http.index import index, links
 from vfs.http.native import NativeAnswers
-from vfs.http.pages import POLICY, assets, etag_of, page
+from vfs.http.pages import assets, etag_of, page, policy
 from vfs.http.tally import ServerLog
 from vfs.model.stored import TRIES
 from vfs.serving.gate import Gate
@@ -266,7 +266,7 @@ class Decisions:
             self._own.opened()
         if conditions.matched(asked.headers, etag):
             return Reply(304, [(b"etag", etag)])
-        about = [(b"etag", etag), (b"content-security-policy", POLICY)]
+        about = [(b"etag", etag), (b"content-security-policy", policy(self.guard.embed))]
         return whole(asked.method, 200, listed, b"text/html; charset=utf-8", about)
 
     def _part(self, body: _Body, start: int) -> Work:

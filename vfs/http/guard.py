@@ -23,6 +23,7 @@ KNOWN = 100
 """Most `Host` headers that are kept as checked."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?")
+_FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(:(\d{1,5}|\*))?")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -65,15 +66,22 @@ class Guard:
         names: more names that clients may use for the server, such as that of a proxy.
         origins: the origins whose pages may read. Empty: with a token all, since the token is the secret; without one
             only the server's own.
+        embed: the origins whose pages may show the server's page in a frame.
 
     Attributes:
         base: what every path begins with.
     """
 
     def __init__(
-        self, token: str, host: str = "127.0.0.1", names: Iterable[str] = (), origins: Sequence[str] = ()
+        self,
+        token: str,
+        host: str = "127.0.0.1",
+        names: Iterable[str] = (),
+        origins: Sequence[str] = (),
+        embed: Sequence[str] = (),
     ) -> None:
         self.base = f"/t/{token}/" if token else "/"
+        self.embed = embed
         self._token = token
         self._base = self.base.encode()
         own = socket.gethostname().lower()
@@ -228,6 +236,20 @@ def origin_of(text: str) -> str:
     made = text.lower().removesuffix("/")
     if made != "null" and not _ORIGIN.fullmatch(made):
         raise OptionError(f"{option(cors=text)}: expected an origin, such as https://example.org")
+    return made
+
+
+def framer_of(text: str) -> str:
+    """Return an origin as a `frame-ancestors` of a page has it; * stands for all ports, or all hosts of a scheme.
+
+    Raises:
+        OptionError: it is none.
+    """
+    made = text.lower().removesuffix("/")
+    if not _FRAMER.fullmatch(made):
+        raise OptionError(
+            f"{option(embed=text)}: expected an origin, such as https://hub.example.org or http://localhost:*"
+        )
     return made
 
 

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-POLICY = (
+_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
     b" base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""Content-Security-Policy of the page: it loads nothing from elsewhere and runs nothing that stands in names."""
+
+
+def policy(embed: Sequence[str] = ()) -> bytes:
+    """Return the Content-Security-Policy of the page: it loads nothing from elsewhere and runs nothing that stands
+    in names.
+
+    Args:
+        embed: origins whose pages may show it in a frame, besides its own.
+    """
+    return b" ".join([_POLICY, *(origin.encode() for origin in embed)])
+
+
 LINKS = b"<!-- links -->"
 """What stands in the page for the list of the data sets, which tools read."""
 SCRIPT = "page.js"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -43,10 +45,28 @@ class Server(ServerProcess):
         process, answer = start("vfs.http.server", Plan(make, False, log_level, how), _name(how))
         return cls(answer["url"], answer["address"], process)
 
+    def _repr_html_(self) -> str:
+        address = escape(reached(self.url), quote=True)
+        return f'<a href="{address}" target="_blank" rel="noreferrer">{escape(self.address)}</a>'
+
     @property
     def token(self) -> str:
         """The token in the path of every URL; "" for none."""
         return urlsplit(self.url).path.removeprefix("/t/").strip("/")
+
+
+def reached(url: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return where a browser reaches a server of this machine: on a JupyterHub through jupyter-server-proxy.
+
+    Args:
+        url: http://127.0.0.1:8765/t/TOKEN/…
+        environ: JUPYTERHUB_SERVICE_PREFIX says where the notebooks of a user are on the hub.
+    """
+    prefix = environ.get("JUPYTERHUB_SERVICE_PREFIX", "")
+    if not prefix:
+        return url
+    port, _, path = url.partition("://")[2].partition(":")[2].partition("/")
+    return f"{prefix.rstrip('/')}/proxy/{port}/{path}"
 
 
 def start_in_background(

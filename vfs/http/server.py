@@ -20,7 +20,7 @@ from typing import Any
 from vfs.errors import DependencyError, OptionError, ServeError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.http.accepting import Acceptor, more_descriptors
-from vfs.http.guard import Guard, choose_token, name_of, origin_of
+from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
@@ -47,6 +47,7 @@ def serve(
     token: str | None = None,
     cors: Sequence[str] = (),
     allow_host: Sequence[str] = (),
+    embed: Sequence[str] = (),
     tls_cert: str | None = None,
     tls_key: str | None = None,
     workers: int | None = None,
@@ -64,7 +65,7 @@ def serve(
     Args:
         contents: what is served. Its arrays should use the buffered backend: a source that shrinks
             kills a process that reads its map.
-        host, port, token, cors, allow_host, tls_cert, tls_key, workers, no_native: see
+        host, port, token, cors, allow_host, embed, tls_cert, tls_key, workers, no_native: see
             `vfs.model.open_options.ServeOptions`.
         sources: the file that names each data set, for `vfs mounts`.
         ready: called once with (address, URL with the token) when the server answers.
@@ -92,7 +93,7 @@ def serve(
     encryption = _encryption(tls_cert, tls_key)
     with _listening(host, port) as listener:
         address = _address(listener, host, encryption is not None)
-        guard = Guard(secret, host, names, origins)
+        guard = Guard(secret, host, names, origins, tuple(map(framer_of, embed)))
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
         return asyncio.run(status.run(web, listener, encryption, debug, not no_native))
 

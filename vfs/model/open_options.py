@@ -338,6 +338,12 @@ class ServeOptions(ShowOptions):
         "NAME",
         several=True,
     )
+    embed: Sequence[str] | None = option(
+        None,
+        "Let pages of this origin show the page in a frame, such as http://localhost:*. May be repeated.",
+        "ORIGIN",
+        several=True,
+    )
     tls_cert: str | None = option(None, "Encrypt connections, with the certificate in this PEM file.", "FILE")
     tls_key: str | None = option(None, "The key of --tls-cert, a PEM file.", "FILE")
     no_native: bool = option(

@@ -127,6 +127,7 @@ def html(results: Mapping[str, Result]) -> str:
 def _part(result: Result) -> str:
     """Show one result."""
     one = drawn(result)
+    one = one._replace(values=_masked(one, result))
     axes = " × ".join(f"{_text(dim)} {n}" for dim, n in zip(result.dims, result.shape, strict=True))
     name = f"<b>{_text(result.name)}</b>{f' at {_text(one.about)}' if one.about else ''}"
     return f"{_drawing(one, result)}{name}<br><small>{axes or 'one number'}, {_range(one, result.units)}</small>"
@@ -140,7 +141,7 @@ def _drawing(one: Drawn, result: Result) -> str:
     if values.ndim == 1:
         return _line(values)
     step = max(1, -(-max(values.shape[:2]) // SMALL))
-    small = values[::step, ::step].astype(np.float64)
+    small = np.ma.filled(values[::step, ::step].astype(np.float64), np.nan)
     upward = result.upward
     if one.wheel:
         pixels, _ = wheel_colours(small, upward)
@@ -160,7 +161,7 @@ def _drawing(one: Drawn, result: Result) -> str:
 def _line(values: np.ndarray) -> str:
     """Draw a line as an SVG image: of many values the largest of each group."""
     step = max(1, -(-len(values) // SMALL))
-    kept = values[: len(values) // step * step].astype(np.float64).reshape(-1, step)
+    kept = np.ma.filled(values[: len(values) // step * step].astype(np.float64), np.nan).reshape(-1, step)
     with np.errstate(all="ignore"):
         tops = np.where(np.isfinite(kept), kept, -np.inf).max(axis=1)
     known = np.isfinite(tops)
@@ -183,7 +184,7 @@ def _range(one: Drawn, units: str) -> str:
         return _text(values.dtype)
     if one.wheel:
         return f"up to {wheel_colours(values)[1]:.4g}{unit} from the mean"
-    known = values[np.isfinite(values)]
+    known = np.ma.compressed(np.ma.masked_invalid(values))
     if not known.size:
         return "nothing"
     low, high = known.min(), known.max()
@@ -199,8 +200,7 @@ def plot(result: Result, ax: Axes | None = None, **how: Any) -> Axes:
     one = drawn(result)
     title = f"{result.name}{f' at {one.about}' if one.about else ''}"
     picture = _Plot(title, result.units, result.calibration, result.kind == "sig", result.upward)
-    values = one.values if one.wheel else _masked(one, result)
-    return picture.draw(one._replace(values=values), _axes(ax), how)
+    return picture.draw(one._replace(values=_masked(one, result)), _axes(ax), how)
 
 
 def _masked(one: Drawn, result: Result) -> np.ndarray:

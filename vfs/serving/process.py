@@ -56,7 +56,13 @@ class ServerProcess:
         self, name: str, process: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[bytes]], None]
     ) -> None:
         self._name = name
+        self._process = process
         self._end = weakref.finalize(self, _end_own, process, end, os.getpid())  # also at the end of this process
+
+    @property
+    def running(self) -> bool:
+        """True until the server has ended."""
+        return self._end.alive and self._process.poll() is None
 
     def close(self) -> None:
         """End the server, and wait until it has ended. Further calls do nothing."""

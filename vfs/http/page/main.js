@@ -3,7 +3,9 @@
  */
 
 import * as api from "./api.js";
+import { fromText, toText } from "./detectors.js";
 import { button, el, icon } from "./dom.js";
+import * as embedded from "./embedded.js";
 import * as keys from "./keys.js";
 import { ArrayList, FolderList } from "./list.js";
 import * as metadata from "./metadata.js";
@@ -131,7 +133,10 @@ function written() {
 
 function write() {
   clearTimeout(timer);
-  const hash = `#${state.write(page.view)}`;
+  const text = state.write(page.view);
+  const hash = `#${text}`;
+  const shape = viewer.array && viewer.detects && viewer.detecting.shape;
+  embedded.tell(text, shape ? toText(shape) : "");
   if (hash !== location.hash) history.replaceState(null, "", location.pathname + location.search + hash);
 }
 
@@ -297,7 +302,25 @@ async function lookAgain() {
   if (good) page.again = setTimeout(lookAgain, Math.max(AGAIN, 20 * (performance.now() - began)));
 }
 
+/**
+ * Do what the page around this one wants.
+ *
+ * @param {{at: ?number[], selection: ?string, detector: ?string}} change shapes as text; "" for no selection.
+ */
+function wanted({ at, selection, detector }) {
+  if (!viewer.array || viewer.element.hidden) return;
+  try {
+    if (Array.isArray(at) && at.length === viewer.view.at?.length) viewer.go(at.map(Number));
+    if (selection && viewer.images) viewer.selecting.set(fromText(selection, ["rectangle", "disk"]));
+    if (selection === "" && viewer.images) viewer.selecting.pick("point");
+    if (detector && viewer.detects) viewer.detecting.set(fromText(detector));
+  } catch (error) {
+    failed(error);
+  }
+}
+
 api.answering(answered);
+embedded.listen(wanted);
 keys.listen(actions);
 addEventListener("popstate", arrived);
 addEventListener("pagehide", write);
