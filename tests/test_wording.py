@@ -75,7 +75,7 @@ def test_each_reader_gets_one_form(folder: Path, capsys: pytest.CaptureFixture[s
         (inner / "*.npy", {}, "; follow_outside=True reads it", "; --follow-outside reads it"),
         (folder / "none.x", {}, "stored_dtype='u2', sig_shape=(256, 256)", "-o stored_dtype=u2 -o sig_shape=256,256"),
         (scan, {"nav_shape": "4,x"}, "nav_shape='4,x': expected", "--nav-shape 4,x: expected"),
-        (scan, {"chunks": "3,4"}, "chunks=(3, 4): expected", "--chunks 3,4: expected"),
+        (scan, {"chunks": "3,4"}, "chunks='3,4': expected", "--chunks 3,4: expected"),
     ):
         with pytest.raises(vfs.VfsError) as caught:
             vfs.open(path, **options)

@@ -93,7 +93,7 @@ def test_names() -> None:
     files = memory_files([])
     assert isinstance(make_backend("auto", files), MmapBackend)
     assert isinstance(make_backend("buffered", files), BufferedBackend)
-    with pytest.raises(OptionError, match=r"backend 'fast': expected one of auto, mmap, buffered, direct"):
+    with pytest.raises(OptionError, match=r"backend='fast': expected one of auto, mmap, buffered, direct"):
         make_backend("fast", files)
 
 

@@ -331,7 +331,7 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
         (["FOLDER", "-o", "sig_ndim=1"], "name the format with --format"),
         (
             ["FILE", "--chunks", "1,"],
-            "--chunks 1: expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)",
+            "--chunks 1,: expected an element count, or -1 for all of it, for each of 2 axes, shape (3, 4)",
         ),
         (["FILE", "--format", "NPY"], "did you mean npy?"),
         (["FOLDER/no/image.npy"], "there is no folder"),

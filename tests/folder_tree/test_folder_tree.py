@@ -749,7 +749,7 @@ def test_options_go_to_every_set(tmp_path: Path) -> None:
         ({"chunks": "1,-1,-1"}, "elements per axis are for one data set"),
         ({"chunks": (1, 2)}, "elements per axis are for one data set"),
         ({"chunks": "nonsense"}, "nonsense"),
-        ({"backend": "nonsense"}, "backend 'nonsense'"),
+        ({"backend": "nonsense"}, "backend='nonsense'"),
         ({"dtype": "nonsense"}, "dtype='nonsense'"),
         ({"series": False}, "series is an option of a format"),
         ({"format": "npy", "series": False}, "format npy has no option 'series'"),

@@ -277,3 +277,28 @@ def test_real_files(place: str) -> None:
     _, _, known = shown(found[0], name)
     for axis, (scale, offset, unit) in REAL[place].items():
         near(known[axis], scale, offset, unit)
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 4), (5, 7)])
+@pytest.mark.parametrize("said", [True, False])
+def test_energy_losses_of_velox(tmp_path: Path, shape: tuple[int, ...], said: bool) -> None:
+    """Spectra of a map are stored as x, energy, y; of a line as x, energy: as RosettaSciIO reads them."""
+
+    def text(of: object) -> np.ndarray:
+        return np.frombuffer(json.dumps(of).encode().ljust(300, b"\0"), "u1").reshape(-1, 1)
+
+    place = {"PixelSize": {"width": "2e-9", "height": "3e-9"}, "Offset": {"x": "-1e-8", "y": "0"}}
+    with h5py.File(tmp_path / "a.emd", "w") as file:
+        file["Data/EelsSpectrumImage/e/Data"] = np.ones(shape, "f4")
+        file["Data/EelsSpectrumImage/e/Metadata"] = text({})
+        file["Data/SpectrumImage/s/Metadata"] = text({"BinaryResult": {**place, "PixelUnitX": "m", "PixelUnitY": "m"}})
+        if said:
+            file["Data/EelsSpectrumImage/e/AcquisitionMetadata"] = text({"Data": {"offset": 120, "dispersion": 0.5}})
+    array = vfs.open(tmp_path / "a.emd")
+    assert array.shape == shape
+    assert (array.dims == ("x", "energy", "y")[: len(shape)]) == said
+    if said:
+        found = array.attrs["calibration"]
+        assert found["energy"] == {"scale": 0.5, "offset": 120.0, "unit": "eV"}
+        assert found["x"] == {"scale": 2e-9, "offset": -1e-8, "unit": "m"}
+        assert ("y" in found) == (len(shape) == 3)

@@ -615,6 +615,25 @@ def test_any_body_is_answered(body: bytes, tmp_path_factory: pytest.TempPathFact
     assert refused(application_of(contents_of(path)), "/api/compute/one.zarr/data", "POST", body)[0] == 400
 
 
+def test_bodies_that_never_end_take_no_place(shown: Application) -> None:
+    class Unended(Asgi):
+        async def receive(self) -> Any:
+            return {**await super().receive(), "more_body": True}
+
+    async def run() -> tuple[set[int], int]:
+        path = "/api/compute/scan.zarr/data"
+        held = [Unended(shown, path, "POST", b'{"results"') for _ in range(api.AT_ONCE["compute"] + 2)]
+        running = [asyncio.ensure_future(one.run()) for one in held]
+        await asyncio.sleep(0)
+        whole = await Asgi(shown, path, "POST", json.dumps({"results": {"a": "sum()"}}).encode()).run()
+        for one in held:
+            one.gone.set()
+        await asyncio.gather(*running)
+        return {one.status for one in held}, whole.status
+
+    assert asyncio.run(run()) == ({0}, 200)
+
+
 def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(api.AT_ONCE, "frame", 2)
     hold = threading.Event()

@@ -19,6 +19,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.stored import Files
+from vfs.wording import option
 
 
 class Backend(Protocol):
@@ -113,7 +114,7 @@ def choice(name: str, serves: bool = False) -> tuple[str, str]:
         OptionError: there is no such backend.
     """
     if name not in ("auto", *_WHY):
-        raise OptionError(f"backend {name!r}: expected one of auto, {', '.join(_WHY)}")
+        raise OptionError(f"{option(backend=name)}: expected one of auto, {', '.join(_WHY)}")
     chosen = name if name != "auto" else "buffered" if serves or in_dask_worker() else "mmap"
     return chosen, _WHY[chosen]
 

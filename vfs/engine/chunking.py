@@ -125,13 +125,13 @@ def negotiate(spec: ChunkSpec, source: ChunkingInput, name: str = "chunks") -> C
     try:
         return _decided_by_text(spec, source) if isinstance(spec, str) else _decided(spec, source)
     except OptionError as error:
-        raise OptionError(name + str(error).removeprefix("chunks")) from None
+        raise OptionError(f"{option(**{name: spec})}: {error}") from None
 
 
 @lru_cache(maxsize=256)
 def _decided_by_text(word: str, source: ChunkingInput) -> Chunking:
     """Do what `negotiate` does, for a text. Remembered, because the arrays of a folder are often alike."""
-    return _decided(parsed(word), source)
+    return _decided(_parsed(word), source)
 
 
 def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
@@ -139,7 +139,7 @@ def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
         shape, reason = _named(spec, source)
     elif (size := _integer(spec)) is not None:
         if size < 1:
-            raise OptionError(f"{option(chunks=size)}: a number of bytes must be at least 1")
+            raise OptionError("a number of bytes must be at least 1")
         shape = _units(source, size, max(size, LIMIT))
         reason = f"whole {_unit_name(source)} up to {size:,} bytes, as asked"
     else:
@@ -302,8 +302,25 @@ def _passed(chunk: Sequence[int], source: ChunkingInput, touched: float) -> floa
     return total
 
 
-def parsed(word: str) -> str | int | tuple[int, ...]:
-    """Parse the text of a `chunks` option.
+def check_for_many(spec: ChunkSpec) -> None:
+    """Check a chunk shape that is to hold for all data sets of a folder.
+
+    Raises:
+        OptionError: it is none, or has elements per axis, which fit one data set.
+    """
+    try:
+        found = _parsed(spec) if isinstance(spec, str) else spec
+    except OptionError as error:
+        raise OptionError(f"{option(chunks=spec)}: {error}") from None
+    if not isinstance(found, str | int):
+        raise OptionError(
+            f"{option(chunks=spec)}: elements per axis are for one data set; for a folder take auto, frames, scan,"
+            " balanced or a size (4MiB)"
+        )
+
+
+def _parsed(word: str) -> str | int | tuple[int, ...]:
+    """Parse the text of a chunk shape. The error has no name of an option.
 
     Returns: a word, a number of bytes, or elements per axis.
 
@@ -320,7 +337,7 @@ def parsed(word: str) -> str | int | tuple[int, ...]:
     except ValueError:
         known = ", ".join(f'"{w}"' for w in _WORDS)
         raise OptionError(
-            f'{option(chunks=word)}: expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"'
+            f'expected {known}, a size such as "4MiB", or elements per axis such as "1,16,-1,-1"'
         ) from None
 
 
@@ -353,18 +370,17 @@ def _integer(value: object) -> int | None:
 
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(spec, Iterable):
-        raise OptionError(f"{option(chunks=spec)}: expected a word, a number of bytes, or elements per axis")
+        raise OptionError("expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):
         raise OptionError(
-            f"{option(chunks=asked)}: expected an element count, or -1 for all of it, for each of {len(shape)} axes,"
-            f" shape {tuple(shape)}"
+            f"expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape {tuple(shape)}"
         )
     chunk = []
     for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
         length = _integer(c)
         if length is None or length < -1 or length == 0:
-            raise OptionError(f"{option(chunks=asked)}: axis {axis} must be at least 1, or -1 for the whole axis")
+            raise OptionError(f"axis {axis} must be at least 1, or -1 for the whole axis")
         chunk.append(max(1, n if length == -1 else min(length, n)))
     return tuple(chunk)
 

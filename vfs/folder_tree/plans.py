@@ -181,12 +181,7 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
             raise OptionError(
                 f"{option_names(name)} is for one data set, not for all that are in a folder; mount that one by itself"
             )
-    chunks = options.chunks
-    if not isinstance(chunking.parsed(chunks) if isinstance(chunks, str) else chunks, str | int):
-        raise OptionError(
-            f"{option(chunks=chunks)}: elements per axis are for one data set; for a folder take auto, frames, scan,"
-            " balanced or a size (4MiB)"
-        )
+    chunking.check_for_many(options.chunks)
     if format_options and not options.format:
         name = next(iter(format_options))
         raise OptionError(f"{name} is an option of a format: say of which one, with {option(format=ANY)}")

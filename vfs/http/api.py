@@ -22,7 +22,7 @@ from vfs.http.limits import AtOnce
 from vfs.http.listing import SetListing
 from vfs.http.pictures import Pictures
 from vfs.http.reads import Reads
-from vfs.http.requests import MOST, Answering, Request, answer_json, check_fields, indices, page_of
+from vfs.http.requests import MOST, Answering, Request, answer_json, check_fields, indices, page_of, with_body
 from vfs.http.streams import Computing, Stopping
 
 ARRAYS = 200
@@ -101,6 +101,8 @@ class Api:
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))
             )
         check_fields(request, what, kind.fields)
+        if "POST" in kind.methods:  # a body that never ends must not keep a place that others wait for
+            request = await with_body(request)
         try:
             with self._at_once.counted(what, request.client):
                 await kind.answering(rest, request, answer)

@@ -126,6 +126,19 @@ async def body_of(request: Request) -> bytes:
             return body
 
 
+async def with_body(request: Request) -> Request:
+    """Wait for the body of a request. Returns: the request, whose body comes at once when it is read.
+
+    Raises: see `body_of`.
+    """
+    coming = [{"type": "http.request", "body": await body_of(request), "more_body": False}]
+
+    async def receive() -> Any:
+        return coming.pop() if coming else await request.receive()
+
+    return request._replace(receive=receive)
+
+
 def read_json(body: bytes) -> Any:
     """Read a body.
 

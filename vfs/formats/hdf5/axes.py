@@ -168,6 +168,8 @@ def _emd(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Ma
 def _velox(
     group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
 ) -> Axes | None:
+    if own == "Data" and re.fullmatch(r"Data/EelsSpectrumImage/[^/]+", group):
+        return _velox_eels(group, len(shape), found)
     kind = re.fullmatch(r"Data/(Image|Spectrum)/[^/]+", group)
     if own != "Data" or not kind or f"{group}/Metadata" not in found:
         return None
@@ -180,6 +182,25 @@ def _velox(
         with suppress(ValueError, KeyError, TypeError):
             known |= calibrated(axis, said)
     return Axes(tuple(Axis(axis, known.get(axis)) for axis in names), nav_ndim=0)  # none of frames that come first
+
+
+def _velox_eels(group: str, ndim: int, found: Mapping[str, StoredData]) -> Axes | None:
+    """Return the axes of a spectrum image of energy losses, or of a line of spectra."""
+    said = velox.metadata(group, found, "AcquisitionMetadata").get("Data")
+    if ndim not in (2, 3) or not isinstance(said, dict):
+        return None
+    known: dict[str, dict[str, Any]] = {}
+    with suppress(ValueError, KeyError, TypeError):
+        known["energy"] = {"scale": float(said["dispersion"]), "offset": float(said["offset"]), "unit": "eV"}
+    maps = (name.rpartition("/")[0] for name in found if re.fullmatch(r"Data/SpectrumImage/[^/]+/Metadata", name))
+    if (of := next(maps, None)) is not None:
+        for axis in ("y", "x"):
+            with suppress(ValueError, KeyError, TypeError):
+                known |= _velox_image(axis, velox.metadata(of, found))
+    return Axes(
+        tuple(Axis(axis, known.get(axis)) for axis in ("x", "energy", "y")[:ndim]),
+        nav_ndim=3 - ndim,
+    )
 
 
 def _velox_image(axis: str, said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 `Data/Image/ID/Data` has an image series, `Data/Spectrum/ID/Data` spectra, `Data/SpectrumStream/ID/Data`
 encoded events, `Data/SpectrumImage/ID/Data` encoded maps; `Metadata` beside each is JSON, a column for each
-frame. Displays are JSON, too:
+frame. `Data/EelsSpectrumImage/ID/Data` has spectra of energy loss, x, energy, y (as RosettaSciIO reads them), or
+x, energy; their energies are in `AcquisitionMetadata`, their places in `Metadata` of the
+SpectrumImage. Displays are JSON, too:
 
     up to version 10   `Presentation/Displays/ImageDisplay/ID`: label, priority (the highest is shown first), data
     from version 11    `Displays/ImageDisplay/ID`: title, and a reference in `SharedProperties` to the data
@@ -93,9 +95,13 @@ def _detector(said: Mapping[str, Any]) -> str:
     return label if isinstance(label, str) else ""
 
 
-def metadata(group: str, found: Mapping[str, StoredData]) -> dict[str, Any]:
-    """Return the metadata of the first frame of a group; {} if they are no JSON."""
-    entry = found.get(f"{group}/Metadata")
+def metadata(group: str, found: Mapping[str, StoredData], own: str = "Metadata") -> dict[str, Any]:
+    """Return the metadata of the first frame of a group; {} if they are no JSON.
+
+    Args:
+        own: name of the data set that has them.
+    """
+    entry = found.get(f"{group}/{own}")
     text = None if entry is None else read_small(entry, lambda whole: (whole[0], *(1 for _ in whole[1:])))
     if text is None:
         return {}
