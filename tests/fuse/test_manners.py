@@ -695,7 +695,7 @@ def test_workers_that_are_no_number(point: Path, workers: Any) -> None:
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        (("--workers", "0"), "workers=0: expected a number, at least 1"),
+        (("--workers", "0"), "--workers 0: expected a number, at least 1"),
         (("--cache-size", "plenty"), '--cache-size plenty: expected a number of bytes, also as "512MiB"'),
     ],
 )

@@ -262,7 +262,7 @@ def test_ports(scan: Path) -> None:
         (["--host", "1::2::3"], "expected a host of this machine"),
         (["--host", "192.0.2.1"], "cannot listen"),
         (["--host", "192.0.2.1", "--background"], "cannot listen"),
-        (["--workers", "0"], "workers=0: expected a number, at least 1"),
+        (["--workers", "0"], "--workers 0: expected a number, at least 1"),
         (["--token", "/none"], "expected a file with a token"),
         (["--token", "/none", "--background"], "expected a file with a token"),
         (["--token", "none", "--host", "0.0.0.0"], "goes only with a host that just this machine reaches"),
