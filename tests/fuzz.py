@@ -33,6 +33,7 @@ from tests.formats.frame_checks import frames_of
 from tests.formats.sets import Opened
 from tests.http import requests
 from vfs.formats import detect
+from vfs.sources.local import LocalSources
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
@@ -148,7 +149,7 @@ def _real(folder: Path, entry: Mapping[str, Any]) -> Opened:
     for path in sorted(folder.iterdir()):
         try:
             vfs.open_group(path)
-            return path, {"format": detect(str(path)).name}
+            return path, {"format": detect(LocalSources(), str(path)).name}
         except vfs.VfsError as error:
             failed = error
     raise failed

@@ -24,7 +24,8 @@ from vfs.hierarchy import opening
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
-from vfs.model.stored import Files, StoredArray
+from vfs.model.stored import StoredArray
+from vfs.testing.backends import local_files
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
@@ -36,11 +37,11 @@ def path(tmp_path: Path) -> Path:
     return write_npy(tmp_path, VALUES, name="scan.npy")
 
 
-def container(paths: Any, *, twice: bool = False) -> list[StoredArray]:
+def container(paths: Any, sources: Any, *, twice: bool = False) -> list[StoredArray]:
     """A format of three arrays in one file of plain numbers: two of their own right, a little
     different in size, and a companion.
     """
-    files = Files.stat(paths)
+    files = local_files(paths)
 
     def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> StoredArray:
         layout = FrameLayout.of(shape[1:], [shape[0]], word_bytes=2, file_header=first)
@@ -62,7 +63,9 @@ def container(paths: Any, *, twice: bool = False) -> list[StoredArray]:
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file of the format `container`."""
-    kind = Format("container", (".many",), "", "for tests", lambda path, head: path.endswith(".many"), container)
+    kind = Format(
+        "container", (".many",), "", "for tests", lambda path, head, sources: path.endswith(".many"), container
+    )
     known = {**opening.by_name.__globals__["formats"](), "container": kind}
     monkeypatch.setitem(opening.by_name.__globals__, "formats", lambda: known)
     path = tmp_path / "set.many"

@@ -24,6 +24,7 @@ from vfs.folder_tree import plans
 from vfs.formats import Format, npy
 from vfs.hierarchy import opening
 from vfs.model.stored import Absence
+from vfs.sources.local import LocalSources
 
 
 @pytest.fixture
@@ -39,11 +40,11 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
     """Sets that lack what `short(Absence(…), …)` says."""
 
     def lacking(*absent: Absence) -> Path:
-        def opened(paths: Any) -> Any:
-            return [opening.altered(dataset, absent=absent) for dataset in npy.open(paths)]
+        def opened(paths: Any, sources: Any) -> Any:
+            return [opening.altered(dataset, absent=absent) for dataset in npy.open(paths, sources)]
 
         format = Format("npy", (".npy",), "", "", npy.sniff, opened)
-        monkeypatch.setattr(opening, "detect", lambda path, given: format)
+        monkeypatch.setattr(opening, "detect", lambda sources, path, given: format)
         monkeypatch.setattr(opening, "by_name", lambda name: format)
         return stack
 
@@ -158,8 +159,8 @@ def test_a_tree_logs_it_once(short: Any, caplog: pytest.LogCaptureFixture) -> No
     path = short(LOST)
     opener = plans.folder_tree(path.parent).rules.open
     with caplog.at_level(logging.WARNING, "vfs.fuse"):
-        opener(str(path))
-        opener(str(path))
+        opener(str(path), LocalSources())
+        opener(str(path), LocalSources())
     assert [record.getMessage() for record in caplog.records] == [LOST.said]
 
 

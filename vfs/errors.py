@@ -11,7 +11,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     ├── DependencyError    (ImportError)        an optional package is needed; the message says which to install
     ├── SourceError        (OSError, EIO)       source bytes cannot be read: this is an error, never a fill value
     │   ├── MissingSourceError (FileNotFoundError, ENOENT)
-    │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of its set's folder: `vfs.boundary`
+    │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of its set
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
     │   ├── SourceChangedError                  the file was changed after it was opened
     │   ├── NoChunkError                        a key that looks like a chunk, and no array has this chunk

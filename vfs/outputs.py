@@ -1,13 +1,14 @@
 """Writes files and folders that appear only when they are complete: stores of an export, results of `vfs reduce`.
 
 Each is written beside its final name and renamed at the end, so what has the final name is always complete. A name
-that is taken is refused.
+that is taken is refused. `not_ours` says whether a folder is fit for files that nobody else may write.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from shlex import quote
@@ -56,3 +57,18 @@ def check_target(target: str | os.PathLike[str]) -> str:
             f" {quote(os.path.dirname(target))}"
         )
     return target
+
+
+def not_ours(path: str) -> str:
+    """Say why a folder does not belong to us alone; "" if it does."""
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        return str(error.strerror)
+    if not stat.S_ISDIR(found.st_mode):
+        return "not a folder"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to user {found.st_uid}"
+    if found.st_mode & 0o077:
+        return f"others may use it (mode {stat.S_IMODE(found.st_mode):04o})"
+    return ""

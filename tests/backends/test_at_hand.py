@@ -13,7 +13,7 @@ import pytest
 from vfs import kernels
 from vfs.backends import make_backend
 from vfs.kernels.columns import NO_ROWS
-from vfs.model.stored import Files
+from vfs.testing.backends import local_files
 
 DATA = np.arange(20_000, dtype=np.uint8)
 
@@ -39,7 +39,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], bool]] = {
 def test_a_file_that_changed_is_not_at_hand(tmp_path: Path, change: str) -> None:
     path = tmp_path / "a.raw"
     path.write_bytes(DATA.tobytes())
-    backend = make_backend("buffered", Files.stat([path]))
+    backend = make_backend("buffered", local_files([path]))
     out = np.zeros(5000, np.uint8)
     read = partial(kernels.native.at_hand.read, NO_ROWS, 0, out, out, 1000, 7)
     assert not backend.at_hand(0, 1007, 6007, read)  # it is not open
@@ -55,7 +55,7 @@ def test_bytes_are_decoded_to_their_places(tmp_path: Path) -> None:
     path = tmp_path / "a.raw"
     values = np.arange(100, dtype=">u2")
     path.write_bytes(b"head" + values.tobytes())
-    backend = make_backend("buffered", Files.stat([path]))
+    backend = make_backend("buffered", local_files([path]))
     backend.span(0, 0, 10, np.empty(10, np.uint8))
     rows = np.zeros((1, NO_ROWS.shape[1]), np.int64)
     rows[0, :7] = 0, 20, 60, 10, 1, 0, 20  # bytes 20 to 60, counted from byte 4, become 20 elements from number 10 on

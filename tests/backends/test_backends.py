@@ -25,12 +25,12 @@ from vfs.backends import Backend, make_backend, mapped
 from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.backends.mapped import MmapBackend
-from vfs.boundary import ANYWHERE
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.kernels.columns import COLUMNS
 from vfs.kernels.fetch import read_ranges
 from vfs.model.stored import Files
-from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, memory_files
+from vfs.sources.boundary import ANYWHERE
+from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, local_files, memory_files
 from vfs.testing.suites import BackendTests
 
 
@@ -99,12 +99,12 @@ def test_names() -> None:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(MissingSourceError, match=r"nothing.bin: no such file"):
-        Files.stat([tmp_path / "nothing.bin"])
+        local_files([tmp_path / "nothing.bin"])
     with pytest.raises(SourceError, match="found something else"):
-        Files.stat([tmp_path])
+        local_files([tmp_path])
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(SourceError, match="cannot be opened"):
-        Files.stat([tmp_path / "file" / "below"])
+        local_files([tmp_path / "file" / "below"])
 
 
 def test_memory_answers_as_files_do() -> None:
@@ -122,7 +122,7 @@ def test_memory_answers_as_files_do() -> None:
 def test_counting_counts_what_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(100_000))
-    backend = CountingBackend(make_backend("buffered", Files.stat([path])))
+    backend = CountingBackend(make_backend("buffered", local_files([path])))
     memory = np.empty(100_000, np.uint8)
     wanted = np.array([[0, 0, 100], [0, 200, 300], [0, 50_000, 50_100]])
     backend.span(0, 0, 90_000, memory, wanted)  # the kernel may have been read from disk
@@ -152,7 +152,9 @@ def test_failing_fails_as_told() -> None:
 def test_a_file_is_lent_where_nothing_fails_in_it(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(100))
-    backend = FailingBackend(make_backend("buffered", Files.stat([path])), lambda file, start, stop: start <= 50 < stop)
+    backend = FailingBackend(
+        make_backend("buffered", local_files([path])), lambda file, start, stop: start <= 50 < stop
+    )
     assert backend.lend(0, 0, 50, lambda fd: -1) == -1
     assert backend.lend(0, 0, 51, lambda fd: pytest.fail("was lent")) is None
 
@@ -162,7 +164,7 @@ def test_a_file_is_lent_where_nothing_fails_in_it(tmp_path: Path) -> None:
 def test_some_lend_nothing(tmp_path: Path, name: str) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(100))
-    assert make_backend(name, Files.stat([path])).lend(0, 0, 100, lambda fd: pytest.fail("was lent")) is None
+    assert make_backend(name, local_files([path])).lend(0, 0, 100, lambda fd: pytest.fail("was lent")) is None
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -172,7 +174,7 @@ def test_a_file_that_is_cut_between_the_look_at_it_and_the_read(
     """The kernel that reads many ranges only says that something failed; what exactly is found out in Python."""
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
-    backend = BufferedBackend(Files.stat([path]))
+    backend = BufferedBackend(local_files([path]))
     # All was well a moment ago
     monkeypatch.setattr(backend.handles, "get", lambda file, start, stop: Descriptor(str(path), ANYWHERE))
     wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_010]]) if sparse else None
@@ -189,7 +191,7 @@ def test_an_interrupted_sparse_read_goes_on(tmp_path: Path, monkeypatch: pytest.
     path.write_bytes(np.arange(50_000, dtype="u1").tobytes())
     monkeypatch.setattr("vfs.kernels.fetch.read_ranges", lambda *_: 1)
     wanted = np.array([[0, 0, 10], [0, 20_000, 20_010], [0, 49_990, 50_000]])
-    got = BufferedBackend(Files.stat([path])).span(0, 0, 50_000, np.zeros(50_000, np.uint8), wanted)
+    got = BufferedBackend(local_files([path])).span(0, 0, 50_000, np.zeros(50_000, np.uint8), wanted)
     for a, b in ((20_000, 20_010), (49_990, 50_000)):
         assert got[a:b].tobytes() == path.read_bytes()[a:b]
 
@@ -204,7 +206,7 @@ def many_places(path: Path, gone: int) -> tuple[np.ndarray, np.ndarray, Buffered
     rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4], rows[:, 6] = starts, starts + 10, np.arange(1500)[::-1] * 5, 1, 5
     expected = np.concatenate([content[a : a + 10] for a in starts[::-1]])
     content[: len(content) - gone].tofile(path)
-    return rows, expected, BufferedBackend(Files.stat([path]))
+    return rows, expected, BufferedBackend(local_files([path]))
 
 
 def test_places_in_a_file_that_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +234,7 @@ def test_places_in_a_file_and_a_read_that_stops_short(tmp_path: Path, monkeypatc
 def test_views_outlive_backend_and_file(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"abcdefgh" * 1000)
-    backend = MmapBackend(Files.stat([path]))
+    backend = MmapBackend(local_files([path]))
     view = backend.span(0, 8, 16, np.empty(0, np.uint8))
     assert np.shares_memory(view, backend.span(0, 0, 100, np.empty(0, np.uint8)))
     del backend
@@ -253,9 +255,10 @@ MANY = """
     from vfs.model.stored import StoredArray, Files
     from vfs.model.decode import PlainDecoder
     from vfs.model.layout import FrameLayout
+    from vfs.sources.local import LocalSources
 
     folder, n, most = {folder!r}, {n}, 0
-    files = Files.stat([f"{{folder}}/{{k:05d}}.bin" for k in range(n)])
+    files = Files.stat(LocalSources(), [f"{{folder}}/{{k:05d}}.bin" for k in range(n)])
     layout = FrameLayout.of((4, 2), [1] * n, word_bytes=2, file_header=3)
     sets = []
     for name in ("mmap", "buffered"):
@@ -293,7 +296,7 @@ def test_a_fork_reads_on(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(range(256)) * 100)
     for name in ("mmap", "buffered"):
-        backend = make_backend(name, Files.stat([path]))
+        backend = make_backend(name, local_files([path]))
         assert backend.span(0, 0, 5, np.empty(5, np.uint8)).tobytes() == bytes(range(5))
         child = os.fork()
         if child == 0:
@@ -311,7 +314,7 @@ def test_bytes_far_into_a_file(tmp_path: Path, name: str) -> None:
     with path.open("wb") as file:
         file.seek(at)
         file.write(b"0123456789")
-    backend = make_backend(name, Files.stat([path]))
+    backend = make_backend(name, local_files([path]))
     memory = np.empty(100_000 + backend.margin, np.uint8)
     assert backend.span(0, at + 2, at + 10, memory).tobytes() == b"23456789"
     got = backend.span(0, at - 90_000, at + 10, memory, np.array([[0, at - 90_000, at - 89_999], [0, at, at + 10]]))
@@ -327,7 +330,7 @@ def test_a_file_that_is_written_between_the_look_at_it_and_the_read(
 ) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(50_000))
-    backend = make_backend(name, Files.stat([path]))
+    backend = make_backend(name, local_files([path]))
     real = os.preadv
 
     def late(fd: int, *rest: Any) -> int:
@@ -353,7 +356,7 @@ def test_files_are_closed_without_a_word_while_the_interpreter_ends(
     """
     path = tmp_path / "a.bin"
     path.write_bytes(bytes(8192))
-    made = make_backend(backend, Files.stat([path]))
+    made = make_backend(backend, local_files([path]))
     held: Any = made.handles.get(0, 0, 8192)  # type: ignore[attr-defined]
     fd = held.fd
     made.handles.drop(0)  # type: ignore[attr-defined]
@@ -372,7 +375,7 @@ def test_the_kernel_is_told_of_what_it_cannot_guess(tmp_path: Path, monkeypatch:
     path.write_bytes(os.urandom(64 << 10) * 512)
     content = path.read_bytes()
     told: list[tuple[int, int]] = []
-    backend = make_backend("mmap", Files.stat([path]))
+    backend = make_backend("mmap", local_files([path]))
     none = np.empty(0, np.uint8)
     really, at = mapped._advise, backend.span(0, 0, 1, none).ctypes.data
 
@@ -487,7 +490,7 @@ def test_direct_goes_on_where_a_read_ends_within_a_block(
     path = tmp_path / "a.bin"
     path.write_bytes(os.urandom(819_200))
     content = path.read_bytes()
-    backend = make_backend("direct", Files.stat([path]))
+    backend = make_backend("direct", local_files([path]))
     wanted = np.array([[0, 0, 100], [0, 200_000, 300_000], [0, 819_100, 819_200]]) if sparse else None
     memory = np.zeros(819_200 + backend.margin, np.uint8)
     assert backend.span(0, 0, 1, memory)[0] == content[0]

@@ -22,12 +22,12 @@ import pytest
 import zarr
 
 import vfs
-import vfs.formats as registry
 from tests.cli.support import mount_status, process, refused, run, said_at_the_end
 from vfs.cli import app, desktop, report
 from vfs.cli.writing import stopping
 from vfs.errors import size
 from vfs.formats import formats
+from vfs.hierarchy import opening
 from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds
 from vfs.testing.inside import reader_of, set_of
@@ -501,8 +501,8 @@ def test_a_bug_is_one_line_too_unless_asked(
 @pytest.mark.parametrize("command", ["info", "look"])
 def test_a_command_detects_the_format_once(scan: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     looked_at: list[str] = []
-    real = registry.read_first
-    monkeypatch.setattr(registry, "read_first", lambda path, size: (looked_at.append(path), real(path, size))[1])
+    real = opening.detect
+    monkeypatch.setattr(opening, "detect", lambda *how: (looked_at.append(how[1]), real(*how))[1])
     assert run(command, scan) == 0
     assert looked_at == [str(scan)]
 

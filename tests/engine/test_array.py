@@ -41,8 +41,8 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
-from vfs.model.stored import Files, StoredArray
-from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
+from vfs.model.stored import StoredArray
+from vfs.testing.backends import CountingBackend, MemoryBackend, local_files, memory_files
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
 
@@ -513,7 +513,7 @@ def test_eight_threads_read_what_they_asked_for(
             whole=True,
         )
         decoder: Any = ViewDecoder(twin.dtype) if kind == "view blocks" else CodecDecoder(twin.dtype, {"id": "zlib"})
-        files = Files.stat([tmp_path / "blocks"])
+        files = local_files([tmp_path / "blocks"])
         dataset = StoredArray("data", files, layout, decoder, twin.shape, tuple("abcd"), 1)
         array = ArrayReader(dataset, make_backend(backend, files), cache=ChunkCache(2000))
     else:
@@ -616,7 +616,7 @@ def on_disk(folder: Path, content: bytes) -> Backend:
     """A file, read with pread."""
     path = folder / "source.bin"
     path.write_bytes(content)
-    return make_backend("buffered", Files.stat([path]))
+    return make_backend("buffered", local_files([path]))
 
 
 def test_frames_are_read_without_their_headers_where_these_are_long(tmp_path: Path) -> None:

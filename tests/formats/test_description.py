@@ -41,6 +41,7 @@ from vfs.formats import detect
 from vfs.kernels.columns import FILE, LINES
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
+from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
 
@@ -490,15 +491,15 @@ def test_a_description_can_keep_how_another_is_opened(tmp_path: Path) -> None:
 
 def test_detected_by_name_and_content(tmp_path: Path) -> None:
     path, _, _ = row(tmp_path)
-    assert detect(str(path)).name == "description"
+    assert detect(LocalSources(), str(path)).name == "description"
     shutil.copy(path, tmp_path / "other.json")
-    assert detect(str(tmp_path / "other.json")).name == "description"
+    assert detect(LocalSources(), str(tmp_path / "other.json")).name == "description"
     (tmp_path / "marked.vfs.json").write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # a byte order mark
     assert vfs.open(tmp_path / "marked.vfs.json").shape == (12, 6, 5)
     for name, content in (("a.json", b'{"version": 1}'), ("a.vfs.json", b"PK\x03\x04")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UnknownFormatError):
-            detect(str(tmp_path / name))
+            detect(LocalSources(), str(tmp_path / name))
     with pytest.raises(OptionError, match="expected one description, found 2"):
         vfs.open([path, path])
 

@@ -13,6 +13,7 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_boxes, frames_of, refuses, same
 from tests.formats.hdf5_sets import FILTERS, dectris, hdf5_set, written
 from vfs.formats.hdf5 import sniff
+from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 
 h5py = pytest.importorskip("h5py")
@@ -333,7 +334,7 @@ def test_refused(tmp_path: Path) -> None:
 def is_hdf5(path: Path) -> bool:
     """True for a file that begins as HDF5 files do."""
     with path.open("rb") as file:
-        return sniff(str(path), file.read(4096))
+        return sniff(str(path), file.read(4096), LocalSources())
 
 
 @pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # of two of them the data are not there

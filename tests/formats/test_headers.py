@@ -17,21 +17,20 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 import vfs
-from vfs.boundary import look_at, within
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats.headers import (
-    expand,
     fields,
     npy_header,
     numbered,
     parse_xml,
     read_at,
-    read_first,
     read_side_file,
     shape_option,
 )
 from vfs.model.name_order import natural
 from vfs.model.stored import nav_dims
+from vfs.sources.globs import expand
+from vfs.sources.local import LocalSources
 from vfs.testing.writers import write_npy
 
 
@@ -74,47 +73,47 @@ def test_bytes_at(tmp_path_factory: pytest.TempPathFactory, size: int, offset: i
     path = tmp_path_factory.getbasetemp() / "hundred.bin"
     path.write_bytes(bytes(range(100)))
     there = bytes(range(100))[offset : offset + size]
-    assert read_at(str(path), size, offset, short_ok=True) == there
+    assert read_at(LocalSources(), str(path), size, offset, short_ok=True) == there
     if len(there) == size:
-        assert read_at(str(path), size, offset) == there
+        assert read_at(LocalSources(), str(path), size, offset) == there
     else:
         with pytest.raises(
             TruncatedSourceError,
             match=rf"hundred.bin: expected {size} bytes of header at byte {offset}, found {len(there)}",
         ):
-            read_at(str(path), size, offset)
+            read_at(LocalSources(), str(path), size, offset)
 
 
 @pytest.mark.parametrize("size", [1, 1 << 40, 1 << 62, 1 << 80])
 @pytest.mark.parametrize("offset", [101, 1 << 40, (1 << 64) - 1, 1 << 80, -1, -(1 << 70)])
 def test_absurd_places_are_errors_without_memory(file: str, size: int, offset: int) -> None:
     tracemalloc.start()
-    assert read_at(file, size, offset, short_ok=True) == b""
-    assert read_at(file, size, 10, short_ok=True) == bytes(range(10, 100))[:size]
+    assert read_at(LocalSources(), file, size, offset, short_ok=True) == b""
+    assert read_at(LocalSources(), file, size, 10, short_ok=True) == bytes(range(10, 100))[:size]
     with pytest.raises(TruncatedSourceError):
-        read_at(file, size, offset)
+        read_at(LocalSources(), file, size, offset)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 20
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    for act in (read_at, lambda path, size: read_side_file(path)):
+    for act in (read_at, lambda sources, path, size: read_side_file(sources, path)):
         with pytest.raises(MissingSourceError, match="nothing: no such file"):
-            act(str(tmp_path / "nothing"), 4)
+            act(LocalSources(), str(tmp_path / "nothing"), 4)
         with pytest.raises(SourceError, match="expected a file, found something else"):
-            act(str(tmp_path), 4)
+            act(LocalSources(), str(tmp_path), 4)
 
 
 def test_side_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "side.xml"
     for content in (b"", b"text"):
         path.write_bytes(content)
-        assert read_side_file(str(path)) == content
+        assert read_side_file(LocalSources(), str(path)) == content
     with path.open("wb") as huge:
         huge.truncate(1 << 40)
     with pytest.raises(FormatError, match=r"side.xml: expected a text file of at most"):
-        read_side_file(str(path))
+        read_side_file(LocalSources(), str(path))
 
 
 def test_globs_are_in_natural_order_and_names_in_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,12 +122,16 @@ def test_globs_are_in_natural_order_and_names_in_their_own(tmp_path: Path, monke
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).touch()
     Path("f3.bin").mkdir()  # no file
-    assert expand("f*.bin") == ["f1.bin", "f9.bin", "f10.bin"]
-    assert expand(["f9.bin", "f1.bin"]) == ["f9.bin", "f1.bin"]
-    assert expand(["f10.bin", "f?.bin", Path("f1.bin")]) == ["f10.bin", "f1.bin", "f9.bin", "f1.bin"]
-    assert expand("what[1].bin") == ["what[1].bin"]  # a name, not a pattern, where there is such a file
-    assert expand("**/f2.bin") == ["sub/f2.bin"]
-    assert expand("nothing.bin") == ["nothing.bin"]  # whoever opens it says that it is missing
+
+    def there(*names: str) -> list[str]:
+        return [f"{tmp_path}/{name}" for name in names]
+
+    assert expand("f*.bin") == there("f1.bin", "f9.bin", "f10.bin")
+    assert expand(["f9.bin", "f1.bin"]) == there("f9.bin", "f1.bin")
+    assert expand(["f10.bin", "f?.bin", Path("f1.bin")]) == there("f10.bin", "f1.bin", "f9.bin", "f1.bin")
+    assert expand("what[1].bin") == there("what[1].bin")  # a name, not a pattern, where there is such a file
+    assert expand("**/f2.bin") == there("sub/f2.bin")
+    assert expand("nothing.bin") == there("nothing.bin")  # whoever opens it says that it is missing
     with pytest.raises(MissingSourceError, match=r"x\*.bin: no file matches"):
         expand("x*.bin")
     with pytest.raises(OptionError, match="no file given"):
@@ -177,22 +180,24 @@ def test_numbered_series(tmp_path: Path) -> None:
     for name in ("s_2.bin", "s_10.BIN", "s_1.bin", "s_x.bin", "s_3.bin.bak", "t_4.bin", "s_.bin"):
         (tmp_path / name).touch()
     start = str(tmp_path / "s_")
-    assert numbered(start, ".bin") == [(1, f"{start}1.bin"), (2, f"{start}2.bin"), (10, f"{start}10.BIN")]
-    assert numbered(str(tmp_path / "z"), ".bin") == []
+    found = [(1, f"{start}1.bin"), (2, f"{start}2.bin"), (10, f"{start}10.BIN")]
+    assert numbered(LocalSources(), start, ".bin") == found
+    assert numbered(LocalSources(), str(tmp_path / "z"), ".bin") == []
     (tmp_path / "s_01.bin").touch()
     with pytest.raises(FormatError, match="same number in its series"):
-        numbered(start, ".bin")
-    with pytest.raises(SourceError, match="cannot be listed"):
-        numbered(str(tmp_path / "nowhere" / "s_"), ".bin")
+        numbered(LocalSources(), start, ".bin")
+    with pytest.raises(SourceError, match="nowhere: no such folder"):
+        numbered(LocalSources(), str(tmp_path / "nowhere" / "s_"), ".bin")
 
 
 def test_numbered_series_with_signs_in_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a(+.[1", "a(+.[²", "a(+.[1x", "a(+.[", "A(+.[2"):
         Path(name).touch()
-    assert numbered("a(+.[", "") == [(1, "a(+.[1")]
-    assert numbered("a(+.[", "X") == [(1, "a(+.[1x")]
-    assert numbered("a(+.[1", "1x") == []  # of which one begins before the other ends
+    start = f"{tmp_path}/a(+.["
+    assert numbered(LocalSources(), start, "") == [(1, f"{start}1")]
+    assert numbered(LocalSources(), start, "X") == [(1, f"{start}1x")]
+    assert numbered(LocalSources(), f"{start}1", "1x") == []  # of which one begins before the other ends
 
 
 @pytest.mark.parametrize(
@@ -294,6 +299,7 @@ def test_garbled_npy_headers_are_numpys_business(change: tuple[str, str]) -> Non
 
 def test_what_a_file_begins_with_is_read_once_until_its_set_is_open(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
+    name = str(path)
     path.write_bytes(bytes(range(100)))
 
     def grown(count: int) -> bytes:
@@ -301,26 +307,26 @@ def test_what_a_file_begins_with_is_read_once_until_its_set_is_open(tmp_path: Pa
             file.write(bytes(count))
         return path.read_bytes()
 
-    with within(None, [path]):
-        assert read_first(str(path), 64) == bytes(range(64))
+    with LocalSources.around([name]) as sources:
+        assert sources.read(name, 0, 64) == bytes(range(64))
         whole = grown(10)
-        assert look_at(str(path)).st_size == 100
-        assert read_at(str(path), 10, 20) == whole[20:30]
-        assert read_at(str(path), 200, short_ok=True) == whole
-        with pytest.raises(TruncatedSourceError, match="found 110"):
-            read_at(str(path), 200)
-        with within(None, [path]):  # another set
-            assert look_at(str(path)).st_size == 110
-            assert read_first(str(path), 200) == whole
+        assert sources.state(name).size == 100
+        assert read_at(sources, name, 10, 20) == whole[20:30]
+        path.unlink()  # the file that was opened is read, whatever has its name now
+        assert sources.read(name, 60, 40) == whole[60:100]
+        assert sources.read(name, 60, 50) == whole[60:100]
+        path.write_bytes(whole)
+        with sources.opening() as others:  # another set
+            assert others.state(name).size == 110
+            assert others.read(name, 0, 200) == whole
             grown(10)
-            assert read_at(str(path), 200, 60, short_ok=True) == whole[60:]
-            assert read_at(str(path), 5, 200, short_ok=True) == read_at(str(path), 5, -5, short_ok=True) == b""
+            assert others.read(name, 60, 200) == whole[60:]
+            assert others.read(name, 200, 5) == others.read(name, -5, 5) == b""
             with pytest.raises(TruncatedSourceError, match="found 0"):
-                read_at(str(path), 5, 200)
-        assert look_at(str(path)).st_size == 100
-    assert look_at(str(path)).st_size == 120
-    assert len(read_at(str(path), 200, short_ok=True)) == 120
-    assert len(read_first(str(path), 200)) == 120
+                read_at(others, name, 5, 200)
+        assert sources.state(name).size == 100
+    assert sources.state(name).size == 120
+    assert len(sources.read(name, 0, 200)) == 120
 
 
 def test_a_file_that_names_its_set_is_opened_once(tmp_path: Path) -> None:

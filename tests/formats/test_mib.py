@@ -34,6 +34,7 @@ from vfs.errors import (
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
 from vfs.model.region import Region
+from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib
 
@@ -721,8 +722,8 @@ def test_a_file_that_shrank_is_an_error(tmp_path: Path) -> None:
 
 def test_detected_by_content(tmp_path: Path) -> None:
     path = write_mib(tmp_path, make(1))
-    assert detect(str(path)).name == "mib"
-    assert detect(str(tmp_path / "scan.mib")).name == "mib"
+    assert detect(LocalSources(), str(path)).name == "mib"
+    assert detect(LocalSources(), str(tmp_path / "scan.mib")).name == "mib"
     other = tmp_path / "frms.hdr"
     other.write_text("[measurementInfo]\ndarkFrames=1\n")
     with pytest.raises(VfsError):

@@ -12,6 +12,7 @@ import pytest
 
 from vfs import MissingSourceError
 from vfs.formats.numbering import joined
+from vfs.sources.local import LocalSources
 
 
 def names(pattern: str, *numbers: object) -> list[str]:
@@ -46,7 +47,7 @@ GRID = [(z, t) for z in range(3) for t in range(4)]
     ],
 )
 def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], places: Sequence[int]) -> None:
-    found = joined([str(tmp_path / name) for name in files], [3] * len(files))
+    found = joined(LocalSources(), [str(tmp_path / name) for name in files], [3] * len(files))
     assert found.first.tolist() == [3 * place for place in places]
     assert found.frames == 3 * places[-1] + 3
     (absent,) = found.absent
@@ -59,7 +60,7 @@ def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], pla
         (tmp_path / name).touch()
     if missing:
         # It was left out on purpose
-        assert joined([str(tmp_path / name) for name in files], [3] * len(files)).absent == ()
+        assert joined(LocalSources(), [str(tmp_path / name) for name in files], [3] * len(files)).absent == ()
 
 
 @pytest.mark.parametrize(
@@ -90,24 +91,26 @@ def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], pla
     ],
 )
 def test_no_holes(files: Sequence[str]) -> None:
-    found = joined([f"/nowhere/{name}" for name in files], range(1, len(files) + 1))
+    found = joined(LocalSources(), [f"/nowhere/{name}" for name in files], range(1, len(files) + 1))
     assert found.absent == ()
     assert found.frames == len(files) * (len(files) + 1) // 2
 
 
 def test_files_of_several_lengths() -> None:
     files = names("/nowhere/{}.seq", 1, 2, 4)
-    last = joined(files, [5, 5, 2])  # the last one of a series may be shorter
+    last = joined(LocalSources(), files, [5, 5, 2])  # the last one of a series may be shorter
     assert (last.first.tolist(), last.frames) == ([0, 5, 15], 17)
     assert last.absent[0].said == "/nowhere/3.seq: missing, one file between 1.seq and 4.seq (frames 10 to 14)"
-    unknown = joined(files, [5, 4, 5])
+    unknown = joined(LocalSources(), files, [5, 4, 5])
     assert (unknown.first.tolist(), unknown.frames) == ([0, 5, 9], 14)
     assert unknown.absent[0].counts == {"files_missing": 1}
     assert "follow on each other" in unknown.absent[0].allowed
 
 
 def test_many_are_named_in_short() -> None:
-    gone = joined(names("/nowhere/{}.tif", *(n for n in range(10_000) if n % 5 != 3), 10_001), np.ones(8001)).absent[0]
+    gone = joined(
+        LocalSources(), names("/nowhere/{}.tif", *(n for n in range(10_000) if n % 5 != 3), 10_001), np.ones(8001)
+    ).absent[0]
     assert gone.counts["files_missing"] == 2001
     assert len(gone.files) == 1000
     assert (

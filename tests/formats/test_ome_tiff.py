@@ -21,6 +21,7 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, one_line, opens_incomplete, refuses, same
 from vfs.cli.report import as_json
 from vfs.formats import detect
+from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.tiff_writers import SHORT, ome_xml, write_ome_tiff, write_tiff
 
@@ -61,7 +62,7 @@ def test_real_files(oracle: dict[str, Any], name: str, array: str, file: int, ba
     assert same_values(got[...], entry["arrays"][array])
     assert got.dtype == np.dtype(entry["arrays"][array]["dtype"])
     assert got.dims == ("t", "c", "z", "y", "x", "s")[: got.ndim]
-    assert detect(str(SHARED / entry["files"][file])).name == "ome_tiff"
+    assert detect(LocalSources(), str(SHARED / entry["files"][file])).name == "ome_tiff"
 
 
 @pytest.mark.parametrize("describe", ["every", "first", "companion"])
@@ -560,7 +561,7 @@ def test_companions_in_any_encoding(tmp_path: Path, encoding: str) -> None:
         .replace("UTF-8", encoding.removesuffix("-sig").upper())
     )
     path.write_bytes(text.encode(encoding))
-    assert detect(str(path)).name == "ome_tiff"
+    assert detect(LocalSources(), str(path)).name == "ome_tiff"
     array = vfs.open(path)
     same(array[...], twin)
     assert array.attrs["name"] == "Zellen in µm"
@@ -599,7 +600,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
 
 def test_a_tiff_without_a_document(tmp_path: Path) -> None:
     path = write_tiff(tmp_path / "a.ome.tif", [frames_of((4, 4), "u1")])
-    assert detect(str(path)).name == "tiff"
+    assert detect(LocalSources(), str(path)).name == "tiff"
     refuses(path, "format='tiff'", format="ome_tiff", kind=vfs.FormatError)
     write_tiff(
         path,

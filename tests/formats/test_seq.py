@@ -27,6 +27,7 @@ from tests.formats.seq_sets import write_camera, write_config, write_halves, wri
 from vfs.cli import app
 from vfs.engine.array import ArrayReader
 from vfs.formats.seq.halves import other_half
+from vfs.sources.local import LocalSources
 from vfs.testing.backends import CountingBackend
 from vfs.testing.frame_writers import write_seq
 from vfs.testing.inside import reader_of
@@ -251,9 +252,9 @@ def test_halves_around_midnight_belong_together(tmp_path: Path) -> None:
     paths = write_halves(tmp_path, frames_of((6, 4, 5), "u2"), 3)
     upper = paths[0].rename(tmp_path / "test_Top_23-59-59.990.seq")
     lower = paths[1].rename(tmp_path / "test_Bottom_00-00-00.031.seq")
-    assert other_half(str(upper)) == str(lower)
-    assert other_half(str(lower)) == str(upper)
-    assert other_half(str(tmp_path / "scan.seq")) is None
+    assert other_half(LocalSources(), str(upper)) == str(lower)
+    assert other_half(LocalSources(), str(lower)) == str(upper)
+    assert other_half(LocalSources(), str(tmp_path / "scan.seq")) is None
 
 
 @pytest.mark.filterwarnings("ignore:.*half images:vfs.IncompleteWarning")

@@ -25,6 +25,7 @@ from vfs.formats import detect
 from vfs.formats.tiff_structure import segments
 from vfs.formats.tiff_structure.kinds import tiny_page
 from vfs.formats.tiff_structure.pages import PageTable
+from vfs.sources.local import LocalSources
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.tiff_writers import LONG, LONG8, SHORT, write_tiff
@@ -685,7 +686,7 @@ def test_directories_that_overlap(tmp_path: Path) -> None:
         struct.pack_into("<H", data, 8 + 12 * k, 1000)
         struct.pack_into("<I", data, 8 + 12 * k + 2 + 12_000, 8 + 12 * (k + 1))
     (tmp_path / "a.tif").write_bytes(data)
-    table = PageTable()
+    table = PageTable(LocalSources())
     assert "overlap" in str(table.add(str(tmp_path / "a.tif")).cut)
     assert len(table.at) < 10
 
@@ -740,9 +741,11 @@ def test_many_threads(tmp_path: Path) -> None:
 def test_detected_by_content(tmp_path: Path) -> None:
     for k, (order, big) in enumerate(itertools.product("<>", (False, True))):
         path = write_tiff(tmp_path / f"{k}.dat", [frames_of((4, 4), "u1")], order=order, big=big)
-        assert detect(str(path)).name == "tiff"
+        assert detect(LocalSources(), str(path)).name == "tiff"
     path.write_bytes(path.read_bytes()[:-1])
-    assert detect(str(path)).name == "tiff"  # a truncated one is still a TIFF, and opening says what is wrong
+    assert (
+        detect(LocalSources(), str(path)).name == "tiff"
+    )  # a truncated one is still a TIFF, and opening says what is wrong
 
 
 def test_nothing_on_the_terminal(

@@ -23,8 +23,8 @@ import pytest
 import vfs
 from tests.formats.frame_checks import one_line
 from tests.fuse.support import eventually
-from vfs.boundary import ANYWHERE
 from vfs.h5 import helper
+from vfs.sources.local import LocalSources
 
 h5py = pytest.importorskip("h5py")
 
@@ -151,7 +151,7 @@ def test_nobody_waits_for_a_file_that_somebody_else_asked_for(
     with ThreadPoolExecutor(2) as pool:
         waiting = []
         for n, name in enumerate(names):
-            waiting.append(pool.submit(helper.survey, name, ANYWHERE))
+            waiting.append(pool.submit(helper.survey, LocalSources(), name))
             assert eventually(lambda n=n: desk.waiting == n + 1)
         try:
             for name, answer in zip(names, waiting, strict=True):

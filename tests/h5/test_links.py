@@ -1,5 +1,5 @@
 """What libhdf5 may open: nothing by its name. Links, virtual data sets and raw files lead where
-`vfs.boundary` lets them, and never to a pipe.
+`vfs.sources.boundary` lets them, and never to a pipe.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.boundary import Boundary
 from vfs.h5 import helper
+from vfs.sources.boundary import Boundary
+from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of
 
 h5py = pytest.importorskip("h5py")
@@ -128,7 +129,10 @@ def test_the_file_that_was_checked_is_the_one_that_is_read(tmp_path: Path, monke
         return asked(path, *args)
 
     monkeypatch.setattr(helper, "_asked", swapped)
-    assert helper.survey(str(tmp_path / "set.h5"), Boundary((str(tmp_path),))).groups[""]["note"] == "harmless"
+    assert (
+        helper.survey(LocalSources(Boundary((str(tmp_path),))), str(tmp_path / "set.h5")).groups[""]["note"]
+        == "harmless"
+    )
 
 
 def test_a_file_that_is_removed_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

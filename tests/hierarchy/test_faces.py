@@ -29,8 +29,8 @@ from vfs.hierarchy.faces import FOLDER, GROUP, Face, Node, ZarrFace, number
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
-from vfs.model.stored import Files, StoredArray
-from vfs.testing.backends import CountingBackend, MemoryBackend, memory_files
+from vfs.model.stored import StoredArray
+from vfs.testing.backends import CountingBackend, MemoryBackend, local_files, memory_files
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy
 
@@ -309,7 +309,7 @@ def test_a_part_of_a_huge_chunk_reads_that_part(tmp_path: Path) -> None:
     values = np.arange(64 * 1024, dtype="<u4").reshape(8, 64, 128)
     path = tmp_path / "values.bin"
     path.write_bytes(values.tobytes())
-    backend = CountingBackend(make_backend("buffered", Files.stat([path])))
+    backend = CountingBackend(make_backend("buffered", local_files([path])))
     array = array_of(values, backend=backend, chunks=(-1, -1, -1), cache=ChunkCache(values.nbytes - 1))
     face = tree_of(array).zarr(3)
     face.get("data/c/0/0/0", 60_001, 70_000)  # loads kernels

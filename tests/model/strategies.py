@@ -16,8 +16,8 @@ from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
 from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
-from vfs.model.stored import Files, StoredArray
-from vfs.testing.backends import MemoryBackend, memory_files
+from vfs.model.stored import StoredArray
+from vfs.testing.backends import MemoryBackend, local_files, memory_files
 
 shapes = st.lists(st.integers(0, 7), max_size=5).map(tuple)
 steps = st.sampled_from([1, 2, 3, 4, -1, -2, -3, -4, 100, -100, None])
@@ -143,7 +143,7 @@ class Case:
         paths = [Path(folder) / f"{n}.bin" for n in range(len(self.contents))]
         for path, content in zip(paths, self.contents, strict=True):
             path.write_bytes(content)
-        return replace(self.dataset, files=Files.stat(paths))
+        return replace(self.dataset, files=local_files(paths))
 
 
 def some(dtype: np.dtype, shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -11,10 +11,10 @@ from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
-from vfs.formats.headers import file_name
 from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
 from vfs.model.signatures import Path, Several, mounts, serves
+from vfs.sources.globs import file_name
 from vfs.wording import option
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import numpy as np
 
 from vfs import kernels
 from vfs.backends.handles import Handles
-from vfs.boundary import Boundary, open_file
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
 from vfs.model.stored import Files
+from vfs.sources.boundary import Boundary, open_file
 from vfs.wording import option
 
 _SAFE = 4096  # bytes: an alignment that every device accepts

@@ -20,9 +20,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from vfs.boundary import Boundary, open_file
 from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.stored import Files
+from vfs.sources.boundary import Boundary, open_file
+from vfs.sources.local import LocalSources
 
 
 class Handle(Protocol):
@@ -116,6 +117,8 @@ class Handles(Generic[T]):
     def __init__(self, files: Files, make: Callable[[str, Boundary], T]) -> None:
         self.files = files
         self.make = make
+        assert isinstance(files.sources, LocalSources)
+        self.boundary = files.sources.boundary
         self.number = next(_numbers)
         # Bound methods, because every read needs them
         self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item
@@ -208,7 +211,7 @@ class Handles(Generic[T]):
                 _kept.pop(key, None)
 
     def _opened(self, file: int, start: int, stop: int, part: int) -> T:
-        path, boundary = self.files.paths[file], self.files.boundary
+        path, boundary = self.files.paths[file], self.boundary
         if not self._used:
             self._used = True
             weakref.finalize(self, _forget, self.number).atexit = False

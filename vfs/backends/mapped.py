@@ -26,8 +26,8 @@ from collections.abc import Callable
 import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles, fill, release
-from vfs.boundary import Boundary
 from vfs.model.stored import Files
+from vfs.sources.boundary import Boundary
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p

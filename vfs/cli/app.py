@@ -383,7 +383,7 @@ def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
     here = os.getcwd()
     named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]
     folder = here if os.path.commonpath([here, *named]) == here else os.path.commonpath(named)
-    made = describe(group, folder, explicit=explicit, follow_outside=group.opening.boundary.unlimited)
+    made = describe(group, folder, explicit=explicit, follow_outside=group.opening.sources.anywhere)
     say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
     return made
 

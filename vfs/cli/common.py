@@ -326,7 +326,7 @@ def open_all(
         failed: receives the errors of sets that cannot be opened; None: raise the first one.
         cache: see `vfs.open`.
     """
-    from vfs.formats.headers import series
+    from vfs.sources.globs import series
 
     groups: dict[str, OpenedSet] = {}
     files: dict[str, set[str]] = {}

@@ -19,7 +19,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.formats.description import VERSION
 from vfs.formats.description.blocks import MixedDecoder
-from vfs.formats.description.sources import DescribedFolder
+from vfs.formats.description.sources import leads_out
 from vfs.hierarchy.documents import json_number, plain_json
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model import calibration
@@ -27,6 +27,7 @@ from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
 from vfs.model.stored import StoredArray
+from vfs.sources.boundary import Boundary
 from vfs.wording import option
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
@@ -70,7 +71,8 @@ class _RelativeNames:
     """Turns paths of files into names relative to `folder`, for a description there."""
 
     def __init__(self, folder: str, follow_outside: bool) -> None:
-        self.folder = DescribedFolder(folder)
+        self.folder = folder
+        self.inside = Boundary.around([os.path.join(folder, "x")])
         self.follow_outside = follow_outside
 
     def of(self, path: str) -> str:
@@ -79,10 +81,10 @@ class _RelativeNames:
         Raises:
             OptionError: the file lies outside of the folder, or its name cannot be written as JSON.
         """
-        name = os.path.relpath(path, self.folder.path)
-        if not self.follow_outside and not self.folder.holds(os.path.join(self.folder.path, name), name):
+        name = os.path.relpath(path, self.folder)
+        if not self.follow_outside and (leads_out(name) or not self.inside.covers(os.path.join(self.folder, name))):
             raise OptionError(
-                f"{path} lies outside of {self.folder.path}: write the description beside its files, or with"
+                f"{path} lies outside of {self.folder}: write the description beside its files, or with"
                 f" {option(follow_outside=True)}"
             )
         try:

@@ -18,10 +18,11 @@ from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
-from vfs.formats.headers import series
 from vfs.hierarchy.opening import open_set, warned
 from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
+from vfs.model.sources import Sources
+from vfs.sources.globs import series
 
 _NAMES = 8  # at most so many subfolders are named
 
@@ -104,8 +105,8 @@ def look(
     """
     kept: dict[str, Any] = {}
 
-    def opened(file: str) -> MemberSet:
-        group = warned(open_set(file, options, format_options))
+    def opened(file: str, sources: Sources) -> MemberSet:
+        group = warned(open_set(file, options, format_options, sources=sources))
         kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 

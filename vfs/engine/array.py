@@ -26,6 +26,8 @@ from vfs.model import calibration, coverage
 from vfs.model.decode import Decoder
 from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
+from vfs.sources.given import positions
+from vfs.sources.local import LocalSources
 
 Read = TypeVar("Read")
 
@@ -172,7 +174,7 @@ class ArrayReader(RegionReader):
         return _ahead(regions, lambda region: of.read_grouped(region, group), threads)
 
     def _selected(self, roi: Any) -> ArrayReader:
-        dataset = self.dataset.arranged(roi=coverage.positions(roi))
+        dataset = self.dataset.arranged(roi=positions(LocalSources(), roi))
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
     def _group(self, cut: chunking.Chunking) -> ChunkGrid:

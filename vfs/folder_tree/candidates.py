@@ -27,7 +27,7 @@ def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str],
     Raises:
         OSError: the folder cannot be read.
     """
-    folders, files, boundary = set(), set(), rules.boundary
+    folders, files, boundary = set(), set(), rules.sources.boundary
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.is_symlink():

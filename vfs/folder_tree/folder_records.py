@@ -6,7 +6,6 @@ import errno
 import logging
 import time
 
-from vfs.boundary import within
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
 from vfs.folder_tree.records import Flights, MemberSet, Record, describe, refuse_less, state_of
 from vfs.folder_tree.set_names import SetNames
@@ -86,8 +85,7 @@ class FolderRecords:
         try:
             if record.state is None:
                 raise MissingSourceError(f"{path}: no such file")
-            with within(folder.rules.boundary):
-                opened = folder.rules.open(path)
+            opened = folder.rules.open(path, folder.rules.sources)
             describe(record, path, opened, folder.rules, {folder.path, folder.real}, folder.candidates.order)
             refuse_less(path, record, self.known.get(name), opened)
         except MemoryError:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.backends import make_backend
-from vfs.boundary import within
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceError
 from vfs.folder_tree.listing import Listing
@@ -30,6 +29,7 @@ from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSe
 from vfs.hierarchy.data_set import FILE_ENDING
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.recipe import Recipe
+from vfs.model.sources import Sources
 from vfs.model.stored import Files
 
 KEEP = 1.0  # seconds for which a kernel may remember names
@@ -110,7 +110,7 @@ class FolderTree:
 
     Args:
         root: the folder.
-        open: function that opens a set by one of its files.
+        open: function that opens a set by one of its files, in sources.
         kinds: formats of the data sets that are shown; None for all formats.
         cache: cache for decoded pieces, which `open` gives to the arrays.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
@@ -131,7 +131,7 @@ class FolderTree:
     def __init__(
         self,
         root: str | os.PathLike[str],
-        open: Callable[[str], MemberSet],
+        open: Callable[[str, Sources], MemberSet],
         *,
         kinds: Sequence[Format] | None = None,
         cache: ChunkCache | None = None,
@@ -481,8 +481,7 @@ class FolderTree:
         Raises:
             SourceError: they cannot be read.
         """
-        with within(self.rules.boundary):
-            files = Files.stat([path])
+        files = Files.stat(self.rules.sources, [path])
         size = int(files.sizes[0])
         stop = size if stop is None else min(stop, size)
         start = min(start, stop)

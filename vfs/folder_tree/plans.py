@@ -19,13 +19,15 @@ from vfs.errors import OptionError
 from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.formats import by_name
-from vfs.formats.headers import dtype_option, file_name
+from vfs.formats.headers import dtype_option
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.opening import OpenedSet, Opening, open_set
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.pickles import digest
+from vfs.model.sources import Sources
+from vfs.sources.globs import file_name
 from vfs.wording import ANY, option, option_names
 
 
@@ -167,7 +169,7 @@ def folder_tree(
 
 
 def _recipe(opening: Opening) -> Recipe:
-    return Recipe.of(opening.paths, opening.options, opening.format_options)
+    return Recipe.of(opening.paths, opening.options, opening.format_options, opening.sources)
 
 
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
@@ -193,6 +195,7 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
 
 def _opened(
     path: str,
+    sources: Sources,
     told: dict[str, None],
     options: OpenOptions,
     format_options: Mapping[str, Any],
@@ -200,7 +203,7 @@ def _opened(
     for_urls: bool,
 ) -> MemberSet:
     """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
-    found = open_set(path, options, format_options, cache)
+    found = open_set(path, options, format_options, cache, sources)
     for said in found.warnings:
         if said not in told:
             if len(told) >= _MOST_TOLD:

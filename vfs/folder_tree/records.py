@@ -7,15 +7,18 @@ import stat
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
-from vfs.boundary import ANYWHERE, Boundary
 from vfs.errors import SourceError
 from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import Node
+from vfs.model.sources import Sources
+from vfs.sources.boundary import ANYWHERE, Boundary
+from vfs.sources.local import LocalSources
 
 LONGEST = 255  # most bytes of a name
 WATCHED = 16  # most files of a set that are checked while the set is not open
@@ -84,7 +87,7 @@ class Rules:
 
     Attributes:
         root: real path of the root.
-        open: function that opens a set by one of its files.
+        open: function that opens a set by one of its files, in sources.
         kinds: formats of the data sets that are shown.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: True if files that are no data set are shown, too.
@@ -95,7 +98,7 @@ class Rules:
     """
 
     root: str
-    open: Callable[[str], MemberSet]
+    open: Callable[[str, Sources], MemberSet]
     kinds: Sequence[Format]
     zarr_format: int | None = None
     show_files: bool = False
@@ -145,10 +148,10 @@ class Rules:
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
         return fits | {shortened(os.path.splitext(name)[0] or name)}
 
-    @property
-    def boundary(self) -> Boundary:
-        """Boundary within which the files of all sets must lie."""
-        return ANYWHERE if self.follow_outside else Boundary((self.root,))
+    @cached_property
+    def sources(self) -> LocalSources:
+        """Where the files of all sets are: they must lie in the tree."""
+        return LocalSources(ANYWHERE if self.follow_outside else Boundary((self.root,)))
 
 
 def shortened(label: str) -> str:

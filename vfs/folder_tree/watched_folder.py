@@ -91,7 +91,7 @@ class WatchedFolder:
 
     def _look(self, follow: Callable[[NameChanges], None]) -> None:
         self.real = os.path.realpath(self.path)
-        if not self.rules.boundary.holds(self.real):
+        if not self.rules.sources.boundary.holds(self.real):
             raise SourceError(f"{self.path}: leads out of the tree, to {self.real}")
         found = os.stat(self.path)
         state = (found.st_mtime_ns, found.st_ino, found.st_dev)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,12 +19,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vfs.errors import FormatError, OptionError, UnknownFormatError
-from vfs.formats.headers import read_first
 from vfs.model.options import fitting, kinds
+from vfs.model.signatures import Path
+from vfs.model.sources import Sources
 from vfs.model.stored import Saved, StoredArray
+from vfs.sources.names import absolute, basename, splitext
 from vfs.wording import ANY, format_option, option
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
+_FILE = {*kinds(Path)}  # annotation of an option that names a file
 HEADERLESS = "raw"  # a format that is never detected, only chosen by name
 
 
@@ -39,9 +41,9 @@ class Format:
             fits is cut off to name a data set.
         url: address of the specification or of the maker.
         summary: one line about the format.
-        sniff: (path, first bytes) -> True if the file is of this format. It gets at most `HEAD`
-            bytes, must be cheap, and may not raise.
-        open: (paths, *, options) -> data sets. `main` of each says whether it is what the makers' own
+        sniff: (path, first bytes, sources) -> True if the file is of this format. It gets at most
+            `HEAD` bytes, must be cheap, and may not raise. Few formats need to ask the sources for more.
+        open: (paths, sources, *, options) -> data sets. `main` of each says whether it is what the makers' own
             program shows first; where no data set says so, the largest is. One path names its set;
             several paths are the set. A file that only records how another set is opened returns a `Saved`.
         index_extensions: endings of files whose only purpose is to name a set. When a folder is
@@ -52,7 +54,7 @@ class Format:
     extensions: tuple[str, ...]
     url: str
     summary: str
-    sniff: Callable[[str, bytes], bool]
+    sniff: Callable[[str, bytes, Sources], bool]
     open: Callable[..., Sequence[StoredArray] | Saved]
     index_extensions: tuple[str, ...] = ()
 
@@ -82,7 +84,7 @@ class Format:
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
 
     def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert options to the types that the format takes.
+        """Convert options to the types that the format takes. The names of files become absolute.
 
         Raises:
             OptionError: the format has no such option, or it takes another type.
@@ -96,15 +98,17 @@ class Format:
             found[name] = (
                 value if {type(value), Any} & {*kinds(annotation)} else fitting(name, value, annotation, format_option)
             )
+            if {*kinds(annotation)} >= _FILE and value is not None:
+                found[name] = absolute(found[name])
         return found
 
     def label(self, path: str) -> str:
         """Return the name of a data set: the file's name without the format's ending, or without its last one."""
-        name = os.path.basename(path)
+        name = basename(path)
         for ending in sorted(self.extensions, key=len, reverse=True):
             if name.lower().endswith(ending) and len(name) > len(ending):
                 return name[: -len(ending)]
-        return os.path.splitext(name)[0] or name
+        return splitext(name)[0] or name
 
 
 @cache
@@ -156,7 +160,7 @@ def by_name(name: str) -> Format:
     )
 
 
-def detect(path: str, given: Collection[str] = ()) -> Format:
+def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     """Return the format of a file by its first bytes; if that leaves it open, by the options that are given.
 
     Args:
@@ -167,10 +171,10 @@ def detect(path: str, given: Collection[str] = ()) -> Format:
         FormatError: it is empty.
         UnknownFormatError: no format claims it.
     """
-    head = read_first(path, HEAD)
+    head = sources.read(path, 0, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
-    claims = [f for f in formats().values() if f.sniff(path, head)]
+    claims = [f for f in formats().values() if f.sniff(path, head, sources)]
     if len(claims) == 1:
         return claims[0]
     candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]

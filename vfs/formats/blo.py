@@ -28,6 +28,7 @@ from vfs.formats.headers import fields, read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import numbered_runs, surplus
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 HEADER = np.dtype(
@@ -57,16 +58,16 @@ _LOOK = 256  # patterns whose numbers are read in any case where some were lost
 _MOST_NOTE = 1 << 20  # bytes of free text that are read
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"IMGBLO")
 
 
 _ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b"\x01\x02": ">", b"\x01\x03": ">"}
 
 
-def _header(path: str) -> tuple[np.void, str]:
+def _header(sources: Sources, path: str) -> tuple[np.void, str]:
     """Read the header. Returns (header, byte order "<" or ">")."""
-    raw = read_at(path, HEADER.itemsize)
+    raw = read_at(sources, path, HEADER.itemsize)
     if not raw.startswith(b"IMGBLO"):
         raise FormatError(f"{path}: expected a BLO file, it begins with {raw[:6]!r}")
     order = _ORDERS.get(raw[6:8])
@@ -75,14 +76,14 @@ def _header(path: str) -> tuple[np.void, str]:
     return np.frombuffer(raw, HEADER.newbyteorder(order))[0], order
 
 
-def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
+def _bit_depth(sources: Sources, path: str, note: str, at: int, pixels: int, size: int) -> int:
     """Return the bits per pixel, 8 or 16, from the note and the mark before the second pattern."""
     said = re.search(r"Blo Bit Depth\s*:\s*(\d+)", note)
     depth = int(said[1]) if said else 8
     if depth not in (8, 16):
         raise FormatError(f"{path}: the note says {depth} bits a pixel, expected 8 or 16")
     marks = (b"\xaa\x55", b"\x55\xaa")
-    first = read_at(path, 2, at, short_ok=True)
+    first = read_at(sources, path, 2, at, short_ok=True)
     if first not in marks:
         raise FormatError(
             f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found"
@@ -90,7 +91,7 @@ def _bit_depth(path: str, note: str, at: int, pixels: int, size: int) -> int:
         )
     for bits in (depth, 24 - depth):
         second = at + _MARK + pixels * bits // 8
-        if second + 2 > size or read_at(path, 2, second) in marks:
+        if second + 2 > size or read_at(sources, path, 2, second) in marks:
             return bits
     raise FormatError(
         f"{path}: no pattern of {pixels:,} pixels of 8 or 16 bits lies between the first mark and a second one"
@@ -102,7 +103,7 @@ def _iso_time(days: float) -> str | None:
     return (datetime(1899, 12, 30) + timedelta(days=days)).isoformat() if 1 < days < 200_000 else None
 
 
-def open(paths: Sequence[str]) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open a BLO file.
 
     Raises:
@@ -111,9 +112,9 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     """
     if len(paths) > 1:
         raise OptionError(f"{paths[1]}: a BLO file is a set of its own; open one at a time")
-    files = Files.stat(paths)
+    files = Files.stat(sources, paths)
     path, size = files.paths[0], int(files.sizes[0])
-    header, order = _header(path)
+    header, order = _header(sources, path)
     side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
     first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
     if side < 1 or nx < 1 or ny < 1 or first < HEADER.itemsize:
@@ -122,13 +123,13 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             " positive numbers, byte 240 or later"
         )
     end = preview if HEADER.itemsize <= preview < first else first
-    text = read_at(path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
+    text = read_at(sources, path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
     note = text.split(b"\0")[0].decode("latin1").strip()
     if first >= size:
         raise TruncatedSourceError(
             f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated"
         )
-    depth = _bit_depth(path, note, first, side * side, size)
+    depth = _bit_depth(sources, path, note, first, side * side, size)
     dtype = np.dtype(f"{order}u{depth // 8}")
     record = _MARK + side * side * dtype.itemsize
     stored = (size - first) // record
@@ -143,7 +144,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
             f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
             f" {max(room, 0):,} bytes of preview before them"
         )
-    ahead, begin, counts = _runs(path, order, first, record, stored, nx * ny).T
+    ahead, begin, counts = _runs(sources, path, order, first, record, stored, nx * ny).T
     layout = FrameLayout.of(
         (side, side),
         counts,
@@ -185,7 +186,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     return [altered(one, absent=absent) for one in found] if absent else found
 
 
-def _runs(path: str, order: str, first: int, record: int, stored: int, positions: int) -> np.ndarray:
+def _runs(sources: Sources, path: str, order: str, first: int, record: int, stored: int, positions: int) -> np.ndarray:
     """Find patterns that were lost, by the frame numbers: int64[r, 3], see `vfs.model.layout.scan_order`.
 
     Numbers that do not grow, or go beyond the scan, tell nothing.
@@ -193,7 +194,7 @@ def _runs(path: str, order: str, first: int, record: int, stored: int, positions
     whole = np.array([[0, 0, stored]])
 
     def numbers(frames: np.ndarray) -> np.ndarray:
-        read = (read_at(path, 4, first + 2 + frame * record) for frame in frames.tolist())
+        read = (read_at(sources, path, 4, first + 2 + frame * record) for frame in frames.tolist())
         return np.frombuffer(b"".join(read), f"{order}u4").astype(np.int64)
 
     start, last = numbers(np.array([0, stored - 1])).tolist()

@@ -18,7 +18,6 @@ The patterns are those that Direct Electron's Python interface lists for `Scan -
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,23 +27,25 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceError
-from vfs.formats.headers import read_side_file
+from vfs.formats.headers import exists, read_side_file
 from vfs.model.layout import BlockLayout, FrameLayout, ScanOrder
 from vfs.model.layout.scan_order import surplus, visits
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.sources.names import basename
 
 _MOST_BLANK = 1000  # most positions of a scan for each frame; with more, the positions are garbled
 _MOST_STEPS = 1 << 20  # most positions along an axis of a scan
 
 
-def _beside(path: str, ending: str) -> str:
+def _beside(sources: Sources, path: str, ending: str) -> str:
     """Return the path of a file beside a movie; "" if there is none, or the file is no movie.
 
     A movie that has a number of its own, NAME_0_movie.mrc, may share NAME_info.txt.
     """
     hit = re.fullmatch(r"((.*?)(_\d+)?)_movie\.(mrcs?|seq)", path, re.I | re.S)
     bases = (hit[1], hit[2]) if hit else ()
-    return next((name for base in bases if os.path.isfile(name := f"{base}_{ending}")), "")
+    return next((name for base in bases if exists(sources, name := f"{base}_{ending}")), "")
 
 
 def _part(path: str, name: str) -> int:
@@ -54,12 +55,12 @@ def _part(path: str, name: str) -> int:
     return int(hit[1]) if hit and shares else 0
 
 
-def info_of(path: str) -> dict[str, str]:
+def info_of(sources: Sources, path: str) -> dict[str, str]:
     """Read the `key = value` lines of the `_info.txt` beside a movie; empty if there is none."""
-    name = _beside(path, "info.txt")
+    name = _beside(sources, path, "info.txt")
     if not name:
         return {}
-    lines = read_side_file(name).decode("utf-8", "replace").splitlines()
+    lines = read_side_file(sources, name).decode("utf-8", "replace").splitlines()
     return {key.strip(): value.strip() for key, mark, value in (line.partition("=") for line in lines) if mark}
 
 
@@ -98,7 +99,7 @@ def _one_axis(frames: int, *why: str) -> MovieScan:
     return MovieScan((frames,), ("frame",), absent=tuple(Absence(f"{one}: {told}", arrangement=True) for one in why))
 
 
-def scan_of(path: str, info: Mapping[str, str], frames: int) -> MovieScan:
+def scan_of(sources: Sources, path: str, info: Mapping[str, str], frames: int) -> MovieScan:
     """Find the scan of a movie.
 
     Args:
@@ -108,17 +109,17 @@ def scan_of(path: str, info: Mapping[str, str], frames: int) -> MovieScan:
     """
     if not info or not _on(info, "Scan - Enable", True):
         return _one_axis(frames)
-    if part := _part(path, _beside(path, "info.txt")):
+    if part := _part(path, _beside(sources, path, "info.txt")):
         return _one_axis(frames, f"{path}: is movie {part} of its acquisition, which began with others")
-    listed = _beside(path, "scan_coordinates.csv")
+    listed = _beside(sources, path, "scan_coordinates.csv")
     if listed:
         try:
-            return _visited(path, info, frames, listed)
+            return _visited(sources, path, info, frames, listed)
         except (FormatError, SourceError) as error:
             return _one_axis(frames, str(error))
     pattern = _pattern(info)
     if pattern not in ("raster", "serpentine"):
-        listed = re.sub(r"movie\.\w+$", "scan_coordinates.csv", os.path.basename(path))
+        listed = re.sub(r"movie\.\w+$", "scan_coordinates.csv", basename(path))
         said = f"{path}: its scan is of type {_pattern_said(info)!r}, and there is no {listed} beside it"
         return _one_axis(frames, f"{said} that has the position of each frame")
     nav, absent = _counted(path, info, frames)
@@ -218,14 +219,14 @@ def _count(nav: _Counted) -> int:
     return math.prod((*nav[0], *nav[1], *nav[2]))
 
 
-def _visited(path: str, info: Mapping[str, str], frames: int, listed: str) -> MovieScan:
+def _visited(sources: Sources, path: str, info: Mapping[str, str], frames: int, listed: str) -> MovieScan:
     """Return the scan whose positions a file lists.
 
     Raises:
         FormatError: the list has other contents than positions of these frames.
         SourceError: it cannot be read.
     """
-    places = _positions(read_side_file(listed), listed)[:, ::-1]
+    places = _positions(read_side_file(sources, listed), listed)[:, ::-1]
     repeats, each = _whole(info, "Scan - Repeats", 1), _each(info)
     once = len(np.unique(places, axis=0)) == len(places)
     if once and len(places) < frames and frames in (len(places) * repeats, len(places) * repeats * each):
@@ -245,7 +246,7 @@ def _visited(path: str, info: Mapping[str, str], frames: int, listed: str) -> Mo
     order = ScanOrder.visiting(again * math.prod(size) + flat, shape)
     blank = order.missing
     absent = tuple(_list_absent(path, listed, len(places), frames, each))
-    said = f"positions in {os.path.basename(listed)}" + (
+    said = f"positions in {basename(listed)}" + (
         f", {blank:,} of {math.prod(shape):,} were not visited" if blank else ""
     )
     if each > 1:
@@ -326,13 +327,13 @@ class _PositionTable:
             raise DecodeError(f"expected {shape[0]:,} lines of two numbers: {error}") from None
 
 
-def coordinates(path: str, frames: int) -> list[StoredArray]:
+def coordinates(sources: Sources, path: str, frames: int) -> list[StoredArray]:
     """Make a companion with the scan position of every frame, for movies not recorded on a raster."""
-    name = _beside(path, "scan_coordinates.csv")
+    name = _beside(sources, path, "scan_coordinates.csv")
     if not name:
         return []
-    files = Files.stat([name])
-    rows = len(read_side_file(name).split())
+    files = Files.stat(sources, [name])
+    rows = len(read_side_file(sources, name).split())
     if rows == 0:
         return []
     shape = (rows, 2)

@@ -16,7 +16,6 @@ several versions: `scan_parameters` with `scan_resolution_y` and `_x` for modes 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,12 +25,14 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import left_out, parse_xml, read_side_file
+from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.sources.names import basename, beside, dirname, splitext
 
 _SIDE = 128  # pixels
 _FOOTER = 2  # rows
@@ -40,10 +41,10 @@ _NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re
 _MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for an XML file with EMPAD's elements, or a raw file with a name that the detector gives."""
     if path.lower().endswith(".raw"):
-        return _NAMED.fullmatch(os.path.basename(path)) is not None
+        return _NAMED.fullmatch(basename(path)) is not None
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     return (
         start.startswith(b"<")
@@ -76,7 +77,7 @@ def _scans(root: Element, raw: str) -> Iterator[tuple[int, ...]]:
 
 def _scans_in_names(element: Element | None, raw: str) -> Iterator[tuple[int, ...]]:
     """Yield the scan shapes in the names of the raw file: the one in the XML and its present one."""
-    for name in (_filename(element), os.path.basename(raw)):
+    for name in (_filename(element), basename(raw)):
         hit = _NAMED.fullmatch(name or "")
         if hit:
             shape = (int(hit[3]),) if hit[3] else (int(hit[2]), int(hit[1]))
@@ -91,29 +92,27 @@ def _filename(element: Element | None) -> str | None:
     return re.split(r"[/\\]", (element.get("filename") or element.text or "").strip())[-1] or None
 
 
-def _raw_of(xml: str, root: Element) -> str:
-    folder = os.path.dirname(xml)
+def _raw_of(sources: Sources, xml: str, root: Element) -> str:
     names = [
         name
-        for name in (_filename(root.find("raw_file")), os.path.splitext(os.path.basename(xml))[0] + ".raw")
+        for name in (_filename(root.find("raw_file")), splitext(basename(xml))[0] + ".raw")
         if name and "\0" not in name
     ]
     for name in names:
-        if os.path.isfile(os.path.join(folder, name)):
-            return os.path.join(folder, name)
+        if exists(sources, beside(xml, name)):
+            return beside(xml, name)
     raise MissingSourceError(
-        f"{os.path.join(folder, names[0])}: no such file; {os.path.basename(xml)} needs this raw file, or {names[-1]},"
-        " beside it"
+        f"{beside(xml, names[0])}: no such file; {basename(xml)} needs this raw file, or {names[-1]}, beside it"
     )
 
 
-def _read_xml(path: str) -> tuple[str, Element, FormatError | None]:
+def _read_xml(sources: Sources, path: str) -> tuple[str, Element, FormatError | None]:
     """Return (path, root, None) of an XML file; if it is EMPAD's but garbled, an empty root and the error.
 
     Raises:
         FormatError: it is a file of another kind.
     """
-    text = read_side_file(path)
+    text = read_side_file(sources, path)
     try:
         return path, parse_xml(text, path), None
     except FormatError as error:
@@ -122,23 +121,22 @@ def _read_xml(path: str) -> tuple[str, Element, FormatError | None]:
         return path, Element("root"), error
 
 
-def _xml_of(raw: str) -> tuple[str, Element, FormatError | None] | None:
+def _xml_of(sources: Sources, raw: str) -> tuple[str, Element, FormatError | None] | None:
     """Find the XML file that belongs to a raw file: one of the same name, else one that names it."""
-    folder, name = os.path.split(raw)
-    own = os.path.splitext(name)[0] + ".xml"
-    if os.path.isfile(os.path.join(folder, own)):
-        return _read_xml(os.path.join(folder, own))
+    own = splitext(raw)[0] + ".xml"
+    if exists(sources, own):
+        return _read_xml(sources, own)
     try:
-        others = [other for other in os.listdir(folder) if other.lower().endswith(".xml")]
-    except OSError:
+        others = [other for other in sources.names(dirname(raw)) if other.lower().endswith(".xml")]
+    except SourceError:
         return None  # the folder may allow opening files but not listing them
     for other in sorted(others, key=natural)[:_MOST_XML]:
-        path = os.path.join(folder, other)
+        path = beside(raw, other)
         try:
-            root = parse_xml(read_side_file(path), path)
+            root = parse_xml(read_side_file(sources, path), path)
         except (FormatError, SourceError):
             continue  # the file of another program
-        if _filename(root.find("raw_file")) == name:
+        if _filename(root.find("raw_file")) == basename(raw):
             return path, root, None
     return None
 
@@ -201,7 +199,7 @@ def _depth(element: Element) -> int:
     return level
 
 
-def open(paths: Sequence[str]) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an EMPAD data set by its .xml file, its .raw file, or both.
 
     If the metadata name only one scan shape and the raw file is shorter, the scan was stopped: its
@@ -219,17 +217,17 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     root, xml = Element("root"), None
     garbled: FormatError | None = None
     if xmls:
-        Files.stat(xmls)
-        xml, root, garbled = _read_xml(xmls[0])
-    elif found := _xml_of(Files.stat(raws).paths[0]):
+        Files.stat(sources, xmls)
+        xml, root, garbled = _read_xml(sources, xmls[0])
+    elif found := _xml_of(sources, Files.stat(sources, raws).paths[0]):
         xml, root, garbled = found
     if _depth(root) > 50:
         raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
     try:
-        raw = raws[0] if raws else _raw_of(xmls[0], root)
+        raw = raws[0] if raws else _raw_of(sources, xmls[0], root)
     except MissingSourceError as error:
         raise garbled or error from None
-    files = Files.stat([raw])
+    files = Files.stat(sources, [raw])
     size = int(files.sizes[0])
     stored, rest = divmod(size, _RECORD)
     if stored < 1:
@@ -242,7 +240,7 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     absent = (() if garbled is None else (left_out(garbled),)) + _absences(raw, xml, scans, nav, size)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
-        "xml": os.path.basename(xml) if xml else None,
+        "xml": basename(xml) if xml else None,
         "metadata": _as_attributes(root),
         "stored_frames": stored,
         "calibration": _calibration(root, nav),
@@ -299,8 +297,7 @@ def _absences(
         return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost),) if rest else ()
     wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
     said = (
-        f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {os.path.basename(xml) if xml else 'its name'}"
-        f" says; {held}"
+        f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {basename(xml) if xml else 'its name'} says; {held}"
     )
     if nav in scans:
         return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost),)

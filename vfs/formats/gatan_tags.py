@@ -22,7 +22,6 @@ a garbled file claims other sizes.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +29,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vfs.boundary import open_file, read_open
-from vfs.errors import FormatError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, TruncatedSourceError
+from vfs.model.sources import Sources
 
 TYPES = {2: "i2", 3: "i4", 4: "u2", 5: "u4", 6: "f4", 7: "f8", 8: "?", 9: "i1", 10: "u1", 11: "i8", 12: "u8"}
 _RECORD, _TEXT, _ARRAY = 15, 18, 20
@@ -95,7 +94,7 @@ def is_tag_file(head: bytes) -> bool:
     return head[at : at + 3] == b"\0\0\0" and head[at + 3] <= 1 and head[at + 4] <= 1 and head[at + 5] <= 1
 
 
-def read_tags(path: str) -> Tags:
+def read_tags(sources: Sources, path: str) -> Tags:
     """Read the tags of a file.
 
     Raises:
@@ -103,24 +102,16 @@ def read_tags(path: str) -> Tags:
         FormatError: it is not a tag file, or garbled.
         TruncatedSourceError: it ends within its tags, or within an array.
     """
-    fd = open_file(path)
-    try:
-        return _Parser(path, fd).tags()
-    except OSError as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
-    finally:
-        os.close(fd)
+    return _Parser(sources, path).tags()
 
 
 class _Parser:
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, sources: Sources, path: str) -> None:
+        self.sources = sources
         self.path = path
-        self.fd = fd
-        self.size = os.fstat(fd).st_size
         self.at = 0
-        self.buffer = b""
+        self.buffer = sources.read(path, 0, _BUFFER)
+        self.size = sources.state(path).size
         self.first = 0  # byte of the file at which the buffer begins
 
     def take(self, size: int) -> bytes:
@@ -132,7 +123,7 @@ class _Parser:
                     f"{self.path}: its tags end at byte {self.at + size:,} or later, the file has {self.size:,}; it"
                     " looks truncated"
                 )
-            self.buffer = read_open(self.fd, max(size, _BUFFER), self.at)
+            self.buffer = self.sources.read(self.path, self.at, max(size, _BUFFER))
             self.first, a = self.at, 0
             if len(self.buffer) < size:
                 raise TruncatedSourceError(

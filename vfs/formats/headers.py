@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
-from vfs.boundary import Boundary, absolute, open_found, read_open, remember, remembered
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
-from vfs.model.name_order import in_order, numbers_in
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence
-from vfs.wording import format_option, option, shown
+from vfs.sources.names import beside, split
+from vfs.wording import format_option, option
 
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
@@ -32,7 +30,7 @@ Matching it is faster than numpy's own reader, which uses Python's parser.
 _NPY_MOST = 512  # most bytes of such a header; usual ones have 128
 
 
-def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> bytes:
+def read_at(sources: Sources, path: str, size: int, offset: int = 0, short_ok: bool = False) -> bytes:
     """Read `size` bytes of a file from `offset` on.
 
     Args:
@@ -42,11 +40,7 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
         MissingSourceError, SourceError: the file cannot be read.
         TruncatedSourceError: it ends before, unless `short_ok`.
     """
-    known = remembered(path)
-    if known is not None and offset >= 0 and (offset + size <= len(known[0]) or known[1].st_size == len(known[0])):
-        got = known[0][offset : offset + size]
-    else:
-        got = read_and_stat(path, size, offset)[0]
+    got = sources.read(path, offset, size)
     if len(got) < size and not short_ok:
         raise TruncatedSourceError(
             f"{path}: expected {size:,} bytes of header at byte {offset:,}, found {len(got):,}; the file looks"
@@ -55,106 +49,15 @@ def read_at(path: str, size: int, offset: int = 0, short_ok: bool = False) -> by
     return got
 
 
-def read_first(path: str, size: int) -> bytes:
-    """Read the first `size` bytes of a file, or fewer if it is shorter.
-
-    They are remembered until the set is open, so that `read_at` does not read them again.
-
-    Raises:
-        MissingSourceError, SourceError: the file cannot be read.
-    """
-    head, found = read_and_stat(path, size)
-    remember(absolute(path), head, found)
-    return head
-
-
-def read_and_stat(path: str, size: int, offset: int = 0) -> tuple[bytes, os.stat_result]:
-    """Read `size` bytes of a file from `offset` on, or fewer if it is shorter.
-
-    Returns: (bytes, status of the file).
-
-    Raises:
-        MissingSourceError, SourceError: the file cannot be read.
-    """
+def exists(sources: Sources, path: str) -> bool:
+    """Return False if there is no such file. One that cannot be looked at exists: reading it tells what is wrong."""
     try:
-        fd, found = open_found(path)
-        try:
-            # A garbled header may name any place and size: take no memory for bytes that do not exist
-            left = max(0, min(size, found.st_size - offset)) if offset >= 0 else 0
-            got = read_open(fd, left, offset)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        if isinstance(error, SourceError):
-            raise
-        raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
-    return got, found
-
-
-def expand(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], follow_outside: bool = False) -> list[str]:
-    """Turn names and globs into file names.
-
-    Files that a glob finds are in the order of the numbers in their names (see
-    `vfs.model.name_order`), named files in the given order.
-
-    Args:
-        follow_outside: a glob may find links that lead out of the folder in which it searches.
-
-    Raises:
-        OutsideError: a glob finds such a link.
-        OptionError: nothing is given.
-        MissingSourceError: a glob finds nothing.
-    """
-    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
-    if not given:
-        raise OptionError("no file given: expected a file, several files, or a glob")
-    found = []
-    for item in given:
-        name = file_name(item)
-        if not glob.has_magic(name) or os.path.exists(name):
-            found.append(name)
-            continue
-        hits = in_order([hit for hit in glob.glob(name, recursive=True) if os.path.isfile(hit)])
-        if not hits:
-            raise MissingSourceError(f"{name}: no file matches")
-        if not follow_outside:  # the user named the glob, not these files
-            parts = os.path.abspath(name).split(os.sep)
-            searched = Boundary.around(
-                [os.sep.join([*takewhile(lambda part: not glob.has_magic(part), parts[:-1]), "x"])]
-            )
-            for hit in hits:
-                searched.check(hit)
-        found += hits
-    return found
-
-
-def series(paths: Sequence[str]) -> str | None:
-    """Return a glob for files whose names differ only in numbers and their signs; None if they differ in more."""
-    folders, names = zip(*map(os.path.split, paths), strict=True)
-    stems, endings = zip(*map(os.path.splitext, names), strict=True)
-    found = numbers_in(stems)
-    if found is None or len({*folders}) > 1 or len({*endings}) > 1:
-        return None
-    places, behind = found
-    if not all(place.signed or len({*place.signs}) == 1 for place in places):
-        return None
-    texts = [place.before + ("" if place.signed else place.signs[0]) + "*" for place in places]
-    return os.path.join(str(folders[0]), "".join(texts) + behind + str(endings[0]))
-
-
-def file_name(given: Any) -> str:
-    """Return the text of a name or path, after checking that it can be the name of a file.
-
-    Raises:
-        OptionError: it cannot.
-    """
-    try:
-        name = os.fspath(given)
-        if isinstance(name, str) and "\0" not in name and (name.isascii() or os.fsencode(name)):
-            return name
-    except (TypeError, UnicodeEncodeError):
+        sources.state(path)
+    except MissingSourceError:
+        return False
+    except SourceError:
         pass
-    raise OptionError(f"{shown(given)}: expected the name of a file, several of them in a list, or a glob")
+    return True
 
 
 def shape_option(
@@ -198,7 +101,7 @@ def dtype_option(value: Any, write: Callable[..., str] = option, name: str = "dt
     return dtype
 
 
-def numbered(start: str, ending: str) -> list[tuple[int, str]]:
+def numbered(sources: Sources, start: str, ending: str) -> list[tuple[int, str]]:
     """List the files of a numbered series, `start` + digits + `ending`, sorted by number.
 
     Args:
@@ -211,12 +114,9 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
         SourceError: the folder cannot be listed.
         FormatError: two files have the same number (scan_1.x and scan_01.x).
     """
-    folder, stem = os.path.split(start)
+    folder, stem = split(start)
     begin, end, last = len(stem), len(ending), ending.lower()
-    try:
-        names = os.listdir(folder or ".")
-    except OSError as error:
-        raise SourceError(f"{folder or '.'}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
+    names = sources.names(folder)
     found = []
     for name in names:  # without a pattern: compiling one for each series takes longer than opening it
         if name.startswith(stem) and name.lower().endswith(last):
@@ -227,10 +127,10 @@ def numbered(start: str, ending: str) -> list[tuple[int, str]]:
     for (a, first), (b, second) in pairwise(found):
         if a == b:
             raise FormatError(
-                f"{os.path.join(folder, second)}: has the same number in its series as {first}; remove one, or name the"
+                f"{beside(start, second)}: has the same number in its series as {first}; remove one, or name the"
                 " files of the set"
             )
-    return [(number, os.path.join(folder, name)) for number, name in found]
+    return [(number, beside(start, name)) for number, name in found]
 
 
 def npy_header(stream: BinaryIO, most: int) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -284,20 +184,17 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
         raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
 
 
-def read_side_file(path: str) -> bytes:
+def read_side_file(sources: Sources, path: str) -> bytes:
     """Read all of a text file that belongs to a set.
 
     Raises:
         MissingSourceError, SourceError: it cannot be read.
         FormatError: it is too long for a text file of this kind.
     """
-    try:
-        size = os.path.getsize(path)
-    except OSError:
-        size = 0  # `read_at` will raise the error
+    size = sources.state(path).size
     if size > _MOST_TEXT:
         raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
-    return read_at(path, max(size, 1), short_ok=True)
+    return sources.read(path, 0, size)
 
 
 def left_out(error: FormatError) -> Absence:

@@ -20,19 +20,20 @@ from vfs.formats.headers import npy_header, read_at
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 from vfs.wording import format_option
 
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"\x93NUMPY")
 
 
-def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Read the header. Returns (shape, True for Fortran order, dtype, offset of the data in bytes)."""
-    start = read_at(path, 12, short_ok=True)
+    start = read_at(sources, path, 12, short_ok=True)
     if not start.startswith(b"\x93NUMPY") or len(start) < 12:
         raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
     wide = start[6] >= 2
@@ -41,7 +42,7 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
         raise FormatError(
             f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes"
         )
-    stream = io.BytesIO(read_at(path, offset))
+    stream = io.BytesIO(read_at(sources, path, offset))
     try:
         shape, fortran, dtype = npy_header(stream, _MOST)
     except Exception as error:  # a garbled header can fail anywhere in numpy's parser
@@ -53,7 +54,7 @@ def _header(path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     return shape, fortran, dtype, offset
 
 
-def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None) -> list[StoredArray]:
     """Open .npy files.
 
     Args:
@@ -64,13 +65,13 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
         TruncatedSourceError: a file is shorter than its header says.
         OptionError: `sig_ndim` does not fit.
     """
-    files = Files.stat(paths)
-    shape, fortran, dtype, _ = first = _header(files.paths[0])
+    files = Files.stat(sources, paths)
+    shape, fortran, dtype, _ = first = _header(sources, files.paths[0])
     offsets = []
     size = math.prod(shape) * dtype.itemsize
     short = []
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
-        here = first if path == files.paths[0] else _header(path)
+        here = first if path == files.paths[0] else _header(sources, path)
         if here[:3] != first[:3]:
             raise FormatError(
                 f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that"
@@ -97,7 +98,7 @@ def open(paths: Sequence[str], *, sig_ndim: int | None = None) -> list[StoredArr
     each, sig, pieces = (
         (math.prod(nav), shape[len(nav) :], None) if contiguous else (1, shape, whole_frame(shape, strides))
     )  # Fortran order interleaves all axes: the array is one frame
-    row = joined(files.paths, [each] * len(paths))
+    row = joined(sources, files.paths, [each] * len(paths))
     held, absent = _held(files, offsets, each, math.prod(sig) * dtype.itemsize, short)
     layout = FrameLayout.of(sig, held, word_bytes=dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
     lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())

@@ -17,7 +17,6 @@ cannot tell of files that are lost before the first one or behind the last one.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +24,13 @@ from itertools import islice
 
 import numpy as np
 
-from vfs.errors import MissingSourceError
+from vfs.errors import MissingSourceError, SourceError
+from vfs.formats.headers import exists
 from vfs.formats.series import MOST_NAMED, padded
 from vfs.model.name_order import numbers_in
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence
+from vfs.sources.names import basename, split
 
 _MOST_GONE = 10  # most missing files for each existing one
 _GRID = 0.75  # least share of the places of a grid that are filled
@@ -53,10 +55,11 @@ class Joined:
     absent: tuple[Absence, ...] = ()
 
 
-def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
+def joined(sources: Sources, paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
     """Put files one after the other, with room for files that are missing by the numbers in the names.
 
     Args:
+        sources: asked whether a file that seems to be missing exists: then the user left it out on purpose.
         paths: paths of the files, in order.
         counts: frames of each file. A missing file gets room for as many as the others have; if
             these differ, it gets no room.
@@ -65,15 +68,15 @@ def joined(paths: Sequence[str], counts: Sequence[int] | np.ndarray) -> Joined:
         return Joined(_START, int(counts[0]))
     n = np.asarray(counts, np.int64)
     begin = n.cumsum() - n
-    series = _series(paths) if len(paths) > 2 else None
+    series = _series(sources, paths) if len(paths) > 2 else None
     if series is None:
         return Joined(begin, int(n.sum()))
     each = int(n[0])
     alike = bool((n[:-1] == each).all() and n[-1] <= each)
     gone = len(series.gone)
     said = (
-        f"{series.told}: missing, {'one file' if gone == 1 else f'{gone:,} files'} between {os.path.basename(paths[0])}"
-        f" and {os.path.basename(paths[-1])}"
+        f"{series.told}: missing, {'one file' if gone == 1 else f'{gone:,} files'} between {basename(paths[0])}"
+        f" and {basename(paths[-1])}"
     )
     if not alike:
         allowed = "lets the files that are there follow on each other"
@@ -240,7 +243,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _series(paths: Sequence[str]) -> _Series | None:
+def _series(sources: Sources, paths: Sequence[str]) -> _Series | None:
     """Find the series of some files and its holes. Returns None if there are no holes, or no series."""
     start = _alike(paths)
     end = min(_alike([path[::-1] for path in paths]), min(map(len, paths)) - start)
@@ -250,16 +253,16 @@ def _series(paths: Sequence[str]) -> _Series | None:
         return None
     if names.numbers[0, 0] > names.numbers[0, -1]:  # named backwards
         back = _of_names(
-            replace(names, digits=[column[::-1] for column in names.digits], numbers=names.numbers[:, ::-1])
+            sources, replace(names, digits=[column[::-1] for column in names.digits], numbers=names.numbers[:, ::-1])
         )
         if back is None:
             return None
         last = len(back.places) + len(back.gone) - 1
         return _Series(last - back.places[::-1], last - back.gone[::-1], back.names, back.told)
-    return _of_names(names)
+    return _of_names(sources, names)
 
 
-def _of_names(names: _NumberedNames) -> _Series | None:
+def _of_names(sources: Sources, names: _NumberedNames) -> _Series | None:
     counters = [k for k in range(len(names.digits)) if names.counts(k)]
     growing = [k for k in counters if (np.diff(names.numbers[k]) > 0).all()]
     steps = {k: _step(names.numbers[k]) for k in growing}
@@ -267,8 +270,8 @@ def _of_names(names: _NumberedNames) -> _Series | None:
         return None  # one of the numbers is a counter without holes
     k = next((k for k in growing if steps[k]), None)
     if k is not None:
-        return _of_one(names, k, steps[k])
-    return _of_grid(names) if len(counters) == len(names.digits) > 1 and not growing else None
+        return _of_one(sources, names, k, steps[k])
+    return _of_grid(sources, names) if len(counters) == len(names.digits) > 1 and not growing else None
 
 
 def _step(numbers: np.ndarray) -> int:
@@ -281,32 +284,32 @@ def _step(numbers: np.ndarray) -> int:
     return step if good else 0
 
 
-def _of_one(names: _NumberedNames, k: int, step: int) -> _Series | None:
+def _of_one(sources: Sources, names: _NumberedNames, k: int, step: int) -> _Series | None:
     """Find the holes of a series whose counter is number `k` of the names."""
     values = names.numbers[k]
     places = (values - values[0]) // step
     gone = np.setdiff1d(np.arange(places[-1] + 1), places, assume_unique=True)
     called = [names.name([int(values[0] + place * step)]) for place in gone] if len(names.digits) == 1 else []
     if called:
-        there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
+        there = {place for place, name in zip(gone.tolist(), called, strict=True) if exists(sources, name)}
     else:
-        there = {(number - int(values[0])) // step for number in _listed(names, k)}
+        there = {(number - int(values[0])) // step for number in _listed(sources, names, k)}
     return _closed(
         places, gone, there, called, f"number {{}} of {names.texts[0]}…{names.texts[-1]}", values[0] + gone * step
     )
 
 
-def _listed(names: _NumberedNames, k: int) -> set[int]:
+def _listed(sources: Sources, names: _NumberedNames, k: int) -> set[int]:
     """Return the values of number `k` in all such names in the folder of the files."""
-    folder, start = os.path.split(names.texts[0])
+    folder, start = split(names.texts[0])
     text = re.escape(start)
     for (minus, plus), behind in zip(names.signs, names.texts[1:], strict=True):
         sign = f"{re.escape(minus)}|{re.escape(plus)}"
         text += f"({sign})([0-9]+){re.escape(behind)}"
     pattern = re.compile(text)
     try:
-        hits = [pattern.fullmatch(name) for name in os.listdir(folder or ".")]
-    except OSError:
+        hits = [pattern.fullmatch(name) for name in sources.names(folder)]
+    except SourceError:
         return set()
     return {
         int(hit[2 * k + 2]) * (-1 if names.signs[k][0] and hit[2 * k + 1] == names.signs[k][0] else 1)
@@ -315,7 +318,7 @@ def _listed(names: _NumberedNames, k: int) -> set[int]:
     }
 
 
-def _of_grid(names: _NumberedNames) -> _Series | None:
+def _of_grid(sources: Sources, names: _NumberedNames) -> _Series | None:
     """Find the holes of a grid of two or more numbers, of which the last one changes fastest."""
     axes = []
     for column in names.numbers:
@@ -338,7 +341,7 @@ def _of_grid(names: _NumberedNames) -> _Series | None:
         names.name(numbers)
         for numbers in zip(*[axis[i].tolist() for axis, i in zip(axes, positions, strict=True)], strict=True)
     ]
-    there = {place for place, name in zip(gone.tolist(), called, strict=True) if os.path.lexists(name)}
+    there = {place for place, name in zip(gone.tolist(), called, strict=True) if exists(sources, name)}
     return _closed(places, gone, there, called)
 
 
@@ -358,7 +361,7 @@ def _closed(
     every = np.sort(np.concatenate([places, gone]))
     names = tuple(name for name, kept in zip(called, keep.tolist(), strict=True) if kept) if called else ()
     if names:
-        told = ", ".join([names[0], *map(os.path.basename, names[1:3])])
+        told = ", ".join([names[0], *map(basename, names[1:3])])
     else:
         assert numbers is not None
         told = unnamed.format(", ".join(map(str, numbers[keep][:3].tolist())))

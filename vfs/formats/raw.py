@@ -25,6 +25,7 @@ from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 from vfs.wording import format_option
 
@@ -32,13 +33,14 @@ _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return False: raw data have no mark, so they are never detected, only chosen by name."""
     return False
 
 
 def open(
     paths: Sequence[str],
+    sources: Sources,
     *,
     stored_dtype: Any = None,
     sig_shape: int | str | Sequence[int] | None = None,
@@ -97,7 +99,7 @@ def open(
     if len(sig) > 8:
         raise OptionError(f"sig_shape has {len(sig)} axes, expected at most 8")
 
-    files = Files.stat(paths)
+    files = Files.stat(sources, paths)
     size = math.prod(sig) * dtype.itemsize
     record = frame_header + size + frame_footer
     if record >= _FAR:
@@ -105,7 +107,7 @@ def open(
     heads = (file_header, frame_header, frame_footer)
     if running_on:
         # If counts differ, the place of a lost file's frames is unknown
-        series = joined(files.paths, np.arange(len(files)))
+        series = joined(sources, files.paths, np.arange(len(files)))
         layout = FrameLayout.running_on(
             sig,
             files.sizes,
@@ -117,7 +119,7 @@ def open(
         )
     else:  # the footer of the last record may be missing
         counts = (np.maximum(files.sizes - file_header, 0) + frame_footer) // record
-        series = joined(files.paths, counts)
+        series = joined(sources, files.paths, counts)
         layout = FrameLayout.of(
             sig,
             counts,

@@ -25,7 +25,6 @@ of its own: a missing one between them gives a warning.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,15 +33,16 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream, read_open
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file
 from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.sources import Sources
 from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
+from vfs.sources.names import basename, splitext
 
 HEADER = np.dtype(
     [
@@ -64,7 +64,7 @@ _MOST = 1 << 28  # most elements; a header with more is garbled
 _LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction pattern, 1/m
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(_MARK) or (head.startswith(b"JK\0\2") and path.lower().endswith(".emi"))
 
 
@@ -79,8 +79,8 @@ class _SerSeries:
     tags: np.ndarray  # int64[valid], bytes; empty where there are none
 
 
-def _series(path: str, size: int) -> _SerSeries:
-    raw = read_at(path, HEADER.itemsize)
+def _series(sources: Sources, path: str, size: int) -> _SerSeries:
+    raw = read_at(sources, path, HEADER.itemsize)
     header = np.frombuffer(raw, HEADER)[0]
     if not raw.startswith(_MARK):
         raise FormatError(f"{path}: expected a .ser file, it begins with {raw[:4]!r}")
@@ -89,15 +89,15 @@ def _series(path: str, size: int) -> _SerSeries:
             f"{path}: expected spectra (0x4120) or images (0x4122), found data type {int(header['_data_type']):#x}"
         )
     width = 8 if header["version"] >= 0x0220 else 4
-    table = int.from_bytes(read_at(path, width, HEADER.itemsize), "little")
+    table = int.from_bytes(read_at(sources, path, width, HEADER.itemsize), "little")
     count, valid = int(header["total_elements"]), int(header["valid_elements"])
-    ndim = int.from_bytes(read_at(path, 4, HEADER.itemsize + width), "little")
+    ndim = int.from_bytes(read_at(sources, path, 4, HEADER.itemsize + width), "little")
     if valid > count or count > _MOST or valid < 1 or ndim > 16:
         raise FormatError(
             f"{path}: expected at least one valid element and at most 16 scan axes, the header says {valid:,} of"
             f" {count:,} elements in {ndim} dimensions"
         )
-    nav, axes = _scan(path, HEADER.itemsize + width + 4, ndim)
+    nav, axes = _scan(sources, path, HEADER.itemsize + width + 4, ndim)
     # TIA describes this scan in a way that is not known: show all elements along one axis
     if int(np.prod(nav, dtype=object)) != count:
         nav, axes = (count,), axes[-1:] if ndim == 1 else []
@@ -109,36 +109,40 @@ def _series(path: str, size: int) -> _SerSeries:
             f"{path}: the offsets of {valid:,} elements should end at byte {table + width * valid:,}, the file has"
             f" {size:,}; it looks truncated"
         )
-    raw = read_at(path, min(2 * count, (size - table) // width) * width, table)
+    raw = read_at(sources, path, min(2 * count, (size - table) // width) * width, table)
     places = np.frombuffer(raw, f"<i{width}").astype(np.int64)
     tags = next(
-        (t for t in (places[count : count + valid], places[valid : 2 * valid]) if _are_tags(path, t, valid, size)),
+        (
+            t
+            for t in (places[count : count + valid], places[valid : 2 * valid])
+            if _are_tags(sources, path, t, valid, size)
+        ),
         places[:0],
     )
     return _SerSeries(header, nav, axes, places[:valid], tags)
 
 
-def _are_tags(path: str, offsets: np.ndarray, count: int, size: int) -> bool:
+def _are_tags(sources: Sources, path: str, offsets: np.ndarray, count: int, size: int) -> bool:
     """Return True if time tags lie at these offsets."""
     if len(offsets) != count or int(offsets.min()) < HEADER.itemsize or int(offsets.max()) + 8 > size:
         return False
-    return int.from_bytes(read_at(path, 2, int(offsets[0])), "little") in (0x4152, 0x4142)
+    return int.from_bytes(read_at(sources, path, 2, int(offsets[0])), "little") in (0x4152, 0x4142)
 
 
-def _scan(path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str, Any]]]:
+def _scan(sources: Sources, path: str, at: int, ndim: int) -> tuple[tuple[int, ...], list[dict[str, Any]]]:
     """Read shape and calibrations of the scan, slowest axis first. In the file, the fast axis is first."""
     sizes, axes = [], []
     for _ in range(ndim):
-        raw = read_at(path, 24, at)
+        raw = read_at(sources, path, 24, at)
         size = int.from_bytes(raw[:4], "little", signed=True)
         calibration = np.frombuffer(raw[4:], CALIBRATION)[0]
         texts = []
         at += 24
         for _ in range(2):
-            length = int.from_bytes(read_at(path, 4, at), "little")
+            length = int.from_bytes(read_at(sources, path, 4, at), "little")
             if length > 4096:
                 raise FormatError(f"{path}: expected the name of a scan axis, found one of {length:,} bytes")
-            texts.append(read_at(path, length, at + 4).decode("latin1").strip("\0 "))
+            texts.append(read_at(sources, path, length, at + 4).decode("latin1").strip("\0 "))
             at += 4 + length
         if not 1 <= size <= _MOST:
             raise FormatError(f"{path}: the header says that a scan axis has {size:,} elements")
@@ -160,7 +164,9 @@ def _unit_of_elements(sig_ndim: int, scale: float) -> str:
     return "m" if 0 < abs(scale) < _LARGEST_PIXEL else "1/m" if abs(scale) > 1 / _LARGEST_PIXEL else ""
 
 
-def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
+def _elements(
+    sources: Sources, path: str, series: _SerSeries, size: int
+) -> tuple[np.dtype, tuple[int, ...], list[dict[str, Any]], int]:
     """Read the properties that all elements share, and check every element.
 
     Returns: (dtype, shape, calibrations of the axes, bytes before the values) of an element.
@@ -172,7 +178,7 @@ def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple
     axes = 2 if series.header["_data_type"] == _IMAGES else 1
     lead = axes * CALIBRATION.itemsize
     before = lead + 2 + 4 * axes
-    first = read_at(path, before, int(max(0, series.offsets[0])))
+    first = read_at(sources, path, before, int(max(0, series.offsets[0])))
     code = int.from_bytes(first[lead : lead + 2], "little")
     shape = tuple(np.frombuffer(first[lead + 2 :], "<i4").tolist()[::-1])
     if code not in DTYPES or min(shape) < 1:
@@ -189,24 +195,22 @@ def _elements(path: str, series: _SerSeries, size: int) -> tuple[np.dtype, tuple
             f" file has {size:,}; it looks truncated"
         )
     kind = first[lead:]
-    with open_stream(path) as file:
-        for n, at in enumerate(series.offsets.tolist()):
-            found = read_open(file.fileno(), len(kind), at + lead)
-            if found != kind:
-                raise FormatError(
-                    f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one"
-                    " array"
-                )
+    for n, at in enumerate(series.offsets.tolist()):
+        if sources.read(path, at + lead, len(kind)) != kind:
+            raise FormatError(
+                f"{path}: element {n} at byte {at:,} has another dtype or shape than element 0; they cannot be one"
+                " array"
+            )
     steps = [_calibrated(np.frombuffer(first, CALIBRATION, 1, k * CALIBRATION.itemsize)[0]) for k in range(axes)]
     return dtype, shape, [{**one, "unit": _unit_of_elements(axes, one["scale"])} for one in steps[::-1]], before
 
 
-def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray]:
-    files = Files.stat([path])
+def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray]:
+    files = Files.stat(sources, [path])
     size = int(files.sizes[0])
     path = files.paths[0]
-    series = _series(path, size)
-    dtype, sig, calibrations, before = _elements(path, series, size)
+    series = _series(sources, path, size)
+    dtype, sig, calibrations, before = _elements(sources, path, series, size)
     which = np.zeros(len(series.offsets), np.int64)
     layout = FrameLayout.planes(sig, which, series.offsets + before, word_bytes=dtype.itemsize)
     if len(sig) == 2:  # the first row of the array is the last one of the file
@@ -262,12 +266,12 @@ def _datasets(path: str, prefix: str, extra: dict[str, Any]) -> list[StoredArray
     return found
 
 
-def _metadata(path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
+def _metadata(sources: Sources, path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
     """Return the entries about the microscope in the XML of an .emi file, and what of it cannot be understood."""
     found: dict[str, Any] = {}
     absent: tuple[Absence, ...] = ()
     try:
-        text = read_side_file(path)
+        text = read_side_file(sources, path)
     except FormatError as error:
         return {}, (left_out(error),)
     for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
@@ -291,7 +295,7 @@ def _metadata(path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
     return found, absent
 
 
-def open(paths: Sequence[str]) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open a .ser file, or all .ser files that belong to an .emi file.
 
     Several files become `1/data`, `2/data` ….
@@ -305,21 +309,22 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     if len(paths) > 1:
         members = [(n + 1, path) for n, path in enumerate(paths)]
         extra: dict[str, Any] = {}
-    elif read_at(paths[0], 4, short_ok=True) == _MARK:
+    elif read_at(sources, paths[0], 4, short_ok=True) == _MARK:
         members, extra = [(1, paths[0])], {}
     else:
-        stem = os.path.splitext(paths[0])[0]
-        members = numbered(f"{stem}_", ".ser")
+        stem = splitext(paths[0])[0]
+        members = numbered(sources, f"{stem}_", ".ser")
         if not members:
             raise MissingSourceError(
-                f"{paths[0]}: expected {os.path.basename(stem)}_1.ser beside it, found none; the pixels are in the .ser"
-                " files"
+                f"{paths[0]}: expected {basename(stem)}_1.ser beside it, found none; the pixels are in the .ser files"
             )
-        emi, absent = _metadata(paths[0])
+        emi, absent = _metadata(sources, paths[0])
         extra = {"emi": emi}
         lost = sum((between(a, b) for (_, a), (_, b) in pairwise(members)), in_front(members[0][1]))
     datasets = [
-        dataset for n, path in members for dataset in _datasets(path, f"{n}/" if len(members) > 1 else "", extra)
+        dataset
+        for n, path in members
+        for dataset in _datasets(sources, path, f"{n}/" if len(members) > 1 else "", extra)
     ]
     if lost.count:
         absent += (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)

@@ -5,9 +5,10 @@ It also makes the words for messages about them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from vfs.sources.names import basename, splitext
 
 MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
 _MOST_SAID = 4  # most names in a message
@@ -29,7 +30,7 @@ class Lost:
 
     def __str__(self) -> str:
         """Return words for a message: "scan2.mib is missing", "scan2.mib, … (12 files) are missing"."""
-        names = [os.path.basename(path) for path in self.paths[:_MOST_SAID]]
+        names = [basename(path) for path in self.paths[:_MOST_SAID]]
         if self.count > len(names):
             return f"{', '.join(names)}, … ({self.count:,} files) are missing"
         return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + (
@@ -96,6 +97,6 @@ def padded(numbers: Iterable[str]) -> int:
 
 def _parts(path: str) -> tuple[str, str, str]:
     """Split a file's name into (text before the number at its end, the digits or "", the ending)."""
-    stem, ending = os.path.splitext(path)
+    stem, ending = splitext(path)
     start = stem.rstrip("0123456789")
     return start, stem[len(start) :], ending

@@ -3,7 +3,7 @@
 HDF5 files are parsed by a C library that a damaged file can make hang, crash or ask for any amount
 of memory. So it never runs in the process that opens a file: `helper.survey(path)` asks another
 process, which has limits, and gets plain facts. There, too, libhdf5 opens no file by its name:
-`vfs.boundary` opens files and gives them to it as descriptors.
+`vfs.sources.boundary` opens files and gives them to it as descriptors.
 
     facts.py     the facts (frozen dataclasses of plain values and integer tables), and how they are
                  written into a pipe

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import reads_outside
+from vfs.model.sources import Sources
+from vfs.sources.boundary import reads_outside
 
 HEAD = struct.Struct("=QQ")
 
@@ -140,6 +141,7 @@ class Survey:
         groups: path -> attributes; "" is the root.
         files: path -> (bytes, modification time in ns) of every HDF5 file that was read.
         writers: path -> program that has this file open for writing.
+        origin: where these files are.
     """
 
     data: Mapping[str, Data]
@@ -147,6 +149,7 @@ class Survey:
     groups: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, tuple[int, int]]
     writers: Mapping[str, str]
+    origin: Sources
 
     @cached_property
     def scales(self) -> Mapping[tuple[str, int], str]:

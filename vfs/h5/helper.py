@@ -21,11 +21,12 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from vfs.boundary import Boundary, open_found
 from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError
 from vfs.h5.budget import STEP_SECONDS
 from vfs.h5.facts import Data, Survey, data_of, unpacked
 from vfs.h5.server import MARK, STATUS
+from vfs.model.sources import Sources
+from vfs.sources.local import LocalSources
 
 IDLE = 20.0  # seconds after which the process, which takes about 35 MB, ends if it has no work
 SILENCE = 30.0  # seconds to wait for its next bytes; usual files take 0.02 in all. Its own limits: `vfs.h5.budget`
@@ -146,12 +147,12 @@ os.register_at_fork(before=_piping.acquire, after_in_parent=_piping.release, aft
 atexit.register(lambda: _shared.close())
 
 
-def survey(path: str, boundary: Boundary) -> Survey:
+def survey(sources: Sources, path: str) -> Survey:
     """Return the facts of an HDF5 file.
 
     Args:
+        sources: where the file is, and the files to which its links lead.
         path: absolute. The file is opened here, once, and passed on as a descriptor.
-        boundary: the folders in which the file may lie and to which links may lead.
 
     Raises:
         FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end; or a
@@ -160,11 +161,12 @@ def survey(path: str, boundary: Boundary) -> Survey:
         SourceError: the file cannot be opened, or no other process can be started.
         SourceChangedError: the file was removed meanwhile.
     """
-    file, _ = open_found(path, boundary)
+    assert isinstance(sources, LocalSources)
+    boundary = sources.boundary
+    file, _ = sources.open(path)
     try:
-        return _understood(
-            path, *_asked(path, {"path": path, "folders": boundary.folders, "files": boundary.files}, file)
-        )
+        request = {"path": path, "folders": boundary.folders, "files": boundary.files}
+        return _understood(sources, path, *_asked(path, request, file))
     except FormatError:
         if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files that were removed
             raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
@@ -173,7 +175,7 @@ def survey(path: str, boundary: Boundary) -> Survey:
         os.close(file)
 
 
-def _understood(path: str, stream: memoryview, status: int) -> Survey:
+def _understood(origin: Sources, path: str, stream: memoryview, status: int) -> Survey:
     data: dict[str, Data] = {}
     sources: dict[int, Data] = {}
     groups: dict[str, dict[str, Any]] = {}
@@ -212,7 +214,7 @@ def _understood(path: str, stream: memoryview, status: int) -> Survey:
     if not ended:
         where = f" at {at[:200]}" if at else ""
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {_ending(status)}{where}")
-    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers)
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers, origin)
 
 
 def _ending(status: int) -> str:

@@ -2,7 +2,7 @@
 
 libhdf5 would open whatever file a link names, even a pipe, by its name and without asking. So it
 follows no link and opens no file by its name: every step of a path is checked here first, and
-`vfs.boundary` opens every file and gives it to libhdf5 as a descriptor.
+`vfs.sources.boundary` opens every file and gives it to libhdf5 as a descriptor.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 
 import h5py
 
-from vfs.boundary import Boundary, open_found
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.h5 import writers
 from vfs.h5.budget import Budget
 from vfs.h5.facts import AbsentError, LeftOutError, packed
+from vfs.sources.boundary import Boundary, open_found
 
 KEPT = 8  # linked files that are open at once
 MOST_HOPS = 16  # most links behind links: as many as libhdf5 follows

@@ -16,13 +16,13 @@ import h5py
 import h5py._hl.dims  # h5py would import it in each fork anew
 import numpy as np
 
-from vfs.boundary import Boundary
 from vfs.h5 import chunks, values, virtual
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
 from vfs.h5.links import Links, Opened, first_line
 from vfs.h5.writers import BusyError
 from vfs.model.naming import unusable
+from vfs.sources.boundary import Boundary
 
 MOST_ARRAYS = 20_000
 MOST_OBJECTS = 100_000

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from vfs.boundary import Boundary
+from vfs.sources.boundary import Boundary
 
 STATUS = struct.Struct("=Ii")
 MARK = 0x656E6421

@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
@@ -27,7 +28,6 @@ from uuid import uuid4
 import numpy as np
 
 from vfs.backends import make_backend
-from vfs.boundary import ANYWHERE, Boundary, absolute, within
 from vfs.engine.array import ArrayReader, mean_frame
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import check
@@ -40,17 +40,20 @@ from vfs.errors import (
     UnknownArrayError,
 )
 from vfs.formats import Format, by_name, detect
-from vfs.formats.headers import expand
 from vfs.hierarchy.arranging import arranged
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.set_readers import readers
-from vfs.model.coverage import positions
 from vfs.model.layout import altered
 from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, Saved, StoredArray, main_of
+from vfs.sources.given import positions
+from vfs.sources.globs import expand
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute
 from vfs.wording import ANY, option
 
 _ORDER = {True: 0, None: 1, False: 2}
@@ -67,17 +70,17 @@ class Opening:
         options: the options for all formats. `format` is the format that was found; files have
             absolute paths.
         format_options: the options of the format.
-        sources: digest of the sizes and times of all files, to notice changes.
+        states: digest of the sizes and times of all files, to notice changes.
         name: name of the data set.
-        boundary: folders in which its files may lie.
+        sources: where its files are.
     """
 
     paths: tuple[str, ...]
     options: OpenOptions
     format_options: Mapping[str, Any]
-    sources: bytes
+    states: bytes
     name: str
-    boundary: Boundary
+    sources: Sources
 
     @property
     def format(self) -> str:
@@ -90,7 +93,7 @@ class Opening:
         if self.options.accept_changes:
             return b""
         own = dict(sorted(self.format_options.items()))
-        return digest((self.paths, self.options, own, self.sources, self.name))
+        return digest((self.paths, self.options, own, self.states, self.name))
 
     @property
     def identity(self) -> str:
@@ -111,12 +114,13 @@ class Opening:
             SourceChangedError: the set has other files now, or files of other sizes or times, and
                 `accept_changes` was not given.
         """
-        with within(self.boundary):  # links that were named may still lead outside, to where they led then
+        # Links that were named may still lead outside, to where they led then
+        with self.sources.opening() as sources:
             try:
-                found = _open_named(list(self.paths), self.options, self.format_options, cache, name=self.name)
+                found = _open_named(list(self.paths), self.options, self.format_options, cache, sources, name=self.name)
             except (FormatError, TruncatedSourceError) as error:
                 raise SourceChangedError(f"the set was changed after it was opened: {error}") from None
-        if not self.options.accept_changes and found.opening.sources != self.sources:
+        if not self.options.accept_changes and found.opening.states != self.states:
             raise SourceChangedError(
                 f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it"
                 " was opened; open it again"
@@ -194,6 +198,7 @@ def open_set(
     options: OpenOptions,
     format_options: Mapping[str, Any],
     cache: ChunkCache | None = None,
+    sources: Sources | None = None,
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> OpenedSet:
@@ -204,11 +209,39 @@ def open_set(
         options: options for all formats.
         format_options: options of the format.
         cache: cache for decoded chunks; None makes one.
+        sources: where the files are. None: on this machine; the set may consist of the named files, and
+            of files in their folders.
         convert: converts `format_options` from text to values, once the format is known.
 
     Raises: what `vfs.open` raises, except for the error that the main array is absent.
     """
-    return _open_named(expand(paths, options.follow_outside), options, format_options, cache, convert=convert)
+    names = expand(paths, sources, options.follow_outside)
+    options = options if options.derive is None else _derivable(options)
+    with _opening_sources(sources, names, options, format_options) as opened:
+        return _open_named(names, options, format_options, cache, opened, convert=convert)
+
+
+def _opening_sources(
+    sources: Sources | None, names: Sequence[str], options: OpenOptions, format_options: Mapping[str, Any]
+) -> AbstractContextManager[Sources]:
+    """Return the sources for opening a set that some files name; options may name more files of it."""
+    if sources is not None:
+        return sources.opening()
+    if options.follow_outside:
+        return LocalSources().opening()
+    masks = _masks(options) if options.derive else []
+    given = [options.dark, options.gain, options.dead, options.roi, *masks, *format_options.values()]
+    return LocalSources.around([*names, *map(absolute, file_names(given))])
+
+
+def _masks(options: OpenOptions) -> list[Any]:
+    """Return what the reductions of `derive` are given as masks, which may be names of files."""
+    return [getattr(one, "array", None) for one in options.derive.values()]
+
+
+def _derivable(options: OpenOptions) -> OpenOptions:
+    """Return the options with `derive` as reductions, not as their texts."""
+    return replace(options, derive=_reductions(options.derive))
 
 
 def _open_named(
@@ -216,6 +249,7 @@ def _open_named(
     options: OpenOptions,
     format_options: Mapping[str, Any],
     cache: ChunkCache | None,
+    sources: Sources,
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
@@ -223,27 +257,24 @@ def _open_named(
     """Open the set of some files: see `open_set`.
 
     Args:
-        names: names of files, without globs.
+        names: absolute names of files, without globs.
+        sources: where they are; it is the opening of this set, or of the one that stands for it.
         name: name of the set; None for the name that the format derives from the first file.
     """
-    if options.derive is not None:
-        options = replace(options, derive=_reductions(options.derive))
-    masks = [getattr(one, "array", None) for one in (options.derive or {}).values()]
-    given_files = file_names([options.dark, options.gain, options.dead, options.roi, *masks, *format_options.values()])
-    named = [*names, *given_files]
-    with within(ANYWHERE if options.follow_outside else None, named) as boundary:
-        kind = detect(names[0], format_options) if options.format is None else by_name(options.format)
-        name = kind.label(names[0]) if name is None else name
-        given = convert(kind, format_options) if convert else format_options
-        options, format_options = _for_format(kind, options, given)
-        found = kind.open(names, **format_options)
-        if isinstance(found, Saved):
-            return _open_saved(found, names[0], options, cache, name)
-        stored = _stored(found, options.array, names[0], boundary)
-        images = _images(options, stored)
-        mask_files = [Files.stat([name]) for name in file_names(masks)] if masks else []
-        if options.roi is not None:
-            options = replace(options, roi=positions(options.roi))
+    kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
+    name = kind.label(names[0]) if name is None else name
+    given = convert(kind, format_options) if convert else format_options
+    options, format_options = _for_format(kind, options, given)
+    found = kind.open(names, sources, **format_options)
+    if isinstance(found, Saved):
+        return _open_saved(found, names[0], options, cache, sources, name)
+    stored = _stored(found, options.array, names[0])
+    images = _images(options, stored, sources)
+    mask_files = (
+        [Files.stat(sources, [absolute(name)]) for name in file_names(_masks(options))] if options.derive else []
+    )
+    if options.roi is not None:
+        options = replace(options, roi=positions(sources, options.roi))
     shown = arranged(stored.datasets, stored.main, options, as_stored=bool(images.given))
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
@@ -254,7 +285,7 @@ def _open_named(
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     tree = Hierarchy(name, arrays, _attributes(stored, main.dataset, absent, options), stored.main.path, stands_in)
-    opening = _opening(names, stored, options, format_options, images, mask_files, name, boundary)
+    opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
     return OpenedSet(
         tree,
         opening,
@@ -286,14 +317,13 @@ def _opening(
     images: _Images,
     mask_files: Sequence[Files],
     name: str,
-    boundary: Boundary,
+    sources: Sources,
 ) -> Opening:
     """Record how a set was opened, in a form that works in another process, too."""
     lasting = {image: _lasting(getattr(options, image), stored.datasets) for image in images.given}
-    sources = _digest(stored.datasets, images.sets, mask_files)
-    paths = tuple([absolute(file) for file in names])
+    states = _digest(stored.datasets, images.sets, mask_files)
     options = replace(options, **lasting) if lasting else options
-    return Opening(paths, options, format_options, sources, name, boundary)
+    return Opening(tuple(names), options, format_options, states, name, sources)
 
 
 def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
@@ -309,7 +339,9 @@ def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) ->
     return options.common(format=kind.name), kind.fitted(given)
 
 
-def _open_saved(saved: Saved, description: str, options: OpenOptions, cache: ChunkCache | None, name: str) -> OpenedSet:
+def _open_saved(
+    saved: Saved, description: str, options: OpenOptions, cache: ChunkCache | None, sources: Sources, name: str
+) -> OpenedSet:
     """Open the set that a description stands for. Options given now override those of the description.
 
     Raises:
@@ -317,21 +349,19 @@ def _open_saved(saved: Saved, description: str, options: OpenOptions, cache: Chu
     """
     try:
         said, own = split(OpenOptions, {**saved.options, **options.said(), "format": saved.format})
-        return _open_named(saved.paths, said, own, cache, name=name)
+        said = said if said.derive is None else _derivable(said)
+        return _open_named(saved.paths, said, own, cache, sources, name=name)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
 
 
-def _stored(found: Sequence[StoredArray], wanted: str | None, file: str, boundary: Boundary) -> _StoredSet:
+def _stored(found: Sequence[StoredArray], wanted: str | None, file: str) -> _StoredSet:
     """Return the arrays that a format found, or the wanted one with its companions.
-
-    Their files are read within a boundary.
 
     Raises:
         UnknownArrayError: there is no array of that name.
     """
-    bounded = _bounded(found, boundary)
-    datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in bounded]
+    datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
@@ -355,14 +385,6 @@ def _standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
     )
     absence = Absence(said, FormatError, "shows the largest of them", main=True)
     return altered(found, absent=(*found.absent, absence))
-
-
-def _bounded(datasets: Sequence[StoredArray], boundary: Boundary) -> list[StoredArray]:
-    """Return the same arrays, with files that are read only within a boundary."""
-    if all(dataset.files.boundary is boundary for dataset in datasets):
-        return list(datasets)
-    files = {id(dataset.files): replace(dataset.files, boundary=boundary) for dataset in datasets}
-    return [altered(dataset, files=files[id(dataset.files)]) for dataset in datasets]
 
 
 def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:
@@ -428,7 +450,7 @@ def _attributes(
     return made | dict(stored.main.group_attrs) if as_stored else made
 
 
-def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
+def _images(options: OpenOptions, stored: _StoredSet, sources: Sources) -> _Images:
     """Read the correction images that the options name.
 
     Raises:
@@ -446,16 +468,16 @@ def _images(options: OpenOptions, stored: _StoredSet) -> _Images:
             if own is not None:
                 array = ArrayReader(own, make_backend(options.backend, own.files))
             else:
-                sets.append(_other_set(value, options.backend))
+                sets.append(_other_set(value, options.backend, sources))
                 array = sets[-1].tree.arrays[sets[-1].tree.main]
             value = _image(name, value, array, sig_shape)
         given[name] = value
     return _Images(given, sets)
 
 
-def _other_set(path: str | os.PathLike[str], backend: str) -> OpenedSet:
+def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OpenedSet:
     """Open the set from which a correction image is read."""
-    found = open_set(path, OpenOptions(backend=backend), {})
+    found = _open_named(expand(path, sources), OpenOptions(backend=backend), {}, None, sources)
     refuse_without_main(found)
     return found
 

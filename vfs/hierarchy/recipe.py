@@ -16,8 +16,10 @@ import numpy as np
 
 from vfs.errors import VfsError
 from vfs.formats import by_name, detect
-from vfs.formats.headers import expand
 from vfs.model.open_options import OpenOptions
+from vfs.model.sources import Sources
+from vfs.sources.globs import expand
+from vfs.sources.local import LocalSources
 
 LISTED = 20
 """Most files that are written one by one where a glob finds the same."""
@@ -48,14 +50,22 @@ class Recipe:
     absent: Sequence[str] = ()
 
     @classmethod
-    def of(cls, paths: Sequence[str], options: OpenOptions, format_options: Mapping[str, Any]) -> Recipe:
+    def of(
+        cls,
+        paths: Sequence[str],
+        options: OpenOptions,
+        format_options: Mapping[str, Any],
+        sources: Sources | None = None,
+    ) -> Recipe:
         """Write how a set was opened.
 
         Args:
             paths: absolute paths of the files that were named.
             options, format_options: how they were opened.
+            sources: where they are; None for this machine.
         """
-        found = _found(paths[0], options.format, format_options)
+        looked = LocalSources() if sources is None else sources
+        found = _found(looked, paths[0], options.format, format_options)
         given = {name: value for name, value in options.said().items() if name not in SERVING}
         if not format_options and given.get("format") == found:
             del given["format"]  # vfs finds it
@@ -67,7 +77,7 @@ class Recipe:
             except ValueError:
                 absent.append(name)
         label = by_name(options.format or found).label(paths[0])
-        listed = [_text(path) for path in _short(paths)]
+        listed = [_text(path) for path in _short(looked, paths)]
         return cls(label, listed, texts, sorted(writer.imports), absent)
 
 
@@ -132,13 +142,13 @@ def _text(value: str) -> str:
     return said if '"' in said or "\\'" in said else f'"{said[1:-1]}"'
 
 
-def _found(path: str, given: str | None, own: Collection[str]) -> str:
+def _found(sources: Sources, path: str, given: str | None, own: Collection[str]) -> str:
     """Return the name of the format that vfs finds a file to have; "" if it finds none and one is given.
 
     Raises: what `detect` raises, if none is given.
     """
     try:
-        return detect(path, own if given is None else ()).name
+        return detect(sources, path, own if given is None else ()).name
     except VfsError:
         if given is None:
             raise
@@ -149,7 +159,7 @@ def _is_file(value: Any) -> bool:
     return isinstance(value, str | os.PathLike) and os.path.isfile(value)
 
 
-def _short(paths: Sequence[str]) -> Sequence[str]:
+def _short(sources: Sources, paths: Sequence[str]) -> Sequence[str]:
     """Return a glob for many files, if it finds these files in this order; else the files."""
     if len(paths) <= LISTED:
         return paths
@@ -158,7 +168,7 @@ def _short(paths: Sequence[str]) -> Sequence[str]:
         return paths
     pattern = os.sep.join(map(_alike, zip(*parts, strict=True)))
     try:
-        return [pattern] if expand(pattern) == list(paths) else paths
+        return [pattern] if expand(pattern, sources) == list(paths) else paths
     except (VfsError, OSError):
         return paths
 

@@ -19,6 +19,8 @@ from vfs.errors import OptionError, SourceError, UnknownFormatError
 from vfs.formats import detect
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute
 
 Layer = tuple[Any, dict[str, Any], str]
 """What napari makes a layer of: data, arguments of `add_image`, the kind of layer."""
@@ -85,7 +87,7 @@ def get_reader(path: str | list[str]) -> Callable[[Paths], list[Layer]] | None:
     first = path if isinstance(path, str) else path[0]
     if first.lower().endswith(_SHARED):
         try:
-            detect(first)
+            detect(LocalSources(), absolute(first))
         except UnknownFormatError:
             return None
     return read

@@ -17,6 +17,8 @@ from vfs.api import open, open_group
 from vfs.api.as_xarray import datasets, main_dataset
 from vfs.errors import VfsError
 from vfs.formats import detect
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute
 
 TAKEN = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4", ".cdf", ".tif", ".tiff", ".npy", ".zarr")
 """Endings of files that other tools open, or that say nothing of a detector: they need `engine="vfs"`."""
@@ -47,7 +49,7 @@ class VfsBackend(BackendEntrypoint):
         if name.lower().endswith(TAKEN) or not os.path.isfile(name):
             return False
         try:
-            detect(name)
+            detect(LocalSources(), absolute(name))
         except VfsError:
             return False
         return True

@@ -25,8 +25,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 from numba.core.sigutils import normalize_signature
 
-from vfs.boundary import not_ours
 from vfs.errors import DependencyError, printable
+from vfs.outputs import not_ours
 
 PATIENCE = 30.0
 """Seconds that a process waits for another one to compile a kernel. None of ours takes that long."""

@@ -1,56 +1,18 @@
 """Works with selections of scan positions.
 
-It reads a selection, finds the boxes of a scan around and inside it, and puts results back into the scan.
+It finds the boxes of a scan around and inside a selection, and puts results back into the scan.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream
 from vfs.errors import OptionError
 from vfs.model.stored import StoredArray
 from vfs.wording import option_names
-
-
-def positions(roi: Any) -> np.ndarray:
-    """Return a selection of frames as an array. `StoredArray.arranged` checks it.
-
-    Args:
-        roi: anything that numpy makes an array of, or the name of a .npy file.
-
-    Raises:
-        OptionError: `roi` is not an array, or the file holds none.
-    """
-    if not isinstance(roi, str | os.PathLike):
-        try:
-            return np.asarray(roi)
-        except ValueError:  # lists of unequal lengths
-            raise OptionError(
-                "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
-            ) from None
-    return saved(os.fspath(roi), "roi", "a mask or a list of positions")
-
-
-def saved(name: str, what: str, holds: str) -> np.ndarray:
-    """Read the array that a .npy file holds.
-
-    Args:
-        what: the option that names the file; holds: what should be in it, for the message.
-
-    Raises:
-        OptionError: it holds no array.
-    """
-    try:
-        with open_stream(name) as file:
-            return np.asarray(np.load(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        # EOFError: an empty file; MemoryError: a garbled header
-        raise OptionError(f"{what}={name}: expected a .npy file with {holds}: {error}") from None
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:

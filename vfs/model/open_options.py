@@ -236,7 +236,7 @@ class OpenOptions:
         "Also read files outside of the set's folder, if the set or a symbolic link names them.",
         more=(
             "Without it, a file of the set that lies outside of the folder of the named files, or a symbolic link that"
-            " leads out of it, is an error (in HDF5 the array is absent). See `vfs.boundary`."
+            " leads out of it, is an error (in HDF5 the array is absent). See `vfs.sources.boundary`."
         ),
         saved="never",
     )

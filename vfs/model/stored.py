@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
 from vfs.model import calibration
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
+from vfs.model.sources import Sources
 from vfs.model.units import LENGTHS
 from vfs.wording import Word, option, option_names
 
@@ -53,7 +53,7 @@ class Files:
         paths: absolute paths.
         sizes: int64[n] bytes at opening; -1 where a file was missing.
         times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
-        boundary: folders in which the files may lie when they are read.
+        sources: where the files are read from.
         ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0 if not
             known. It is not pickled, nor is `moves`.
         moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
@@ -62,7 +62,7 @@ class Files:
     paths: tuple[str, ...]
     sizes: np.ndarray
     times: np.ndarray
-    boundary: Boundary = ANYWHERE
+    sources: Sources
     ctimes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64), init=False)
 
@@ -71,13 +71,14 @@ class Files:
             object.__setattr__(self, "ctimes", np.zeros(len(self.paths), np.int64))
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (self.paths, self.sizes, self.times, self.boundary)
+        return type(self), (self.paths, self.sizes, self.times, self.sources)
 
     @classmethod
-    def stat(cls, paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
+    def stat(cls, sources: Sources, paths: Sequence[str], missing_ok: bool = False) -> Files:
         """Look at every file once.
 
         Args:
+            paths: absolute.
             missing_ok: accept missing files; then only reading from them is an error.
 
         Raises:
@@ -88,24 +89,18 @@ class Files:
         sizes: list[int] = []
         times: list[int] = []
         ctimes: list[int] = []
-        names: list[str] = []
-        for path in paths:
-            name = absolute(path)
-            names.append(name)
+        for name in paths:
             try:
-                found = look_at(name)
+                size, time, ctime, _ = sources.state(name)
             except MissingSourceError:
                 if not missing_ok:
                     raise
-                sizes.append(-1)
-                times.append(0)
-                ctimes.append(0)
-                continue
-            sizes.append(found.st_size)
-            times.append(found.st_mtime_ns)
-            ctimes.append(found.st_ctime_ns)
+                size, time, ctime = -1, 0, 0
+            sizes.append(size)
+            times.append(time)
+            ctimes.append(ctime)
         return cls(
-            tuple(names), np.array(sizes, np.int64), np.array(times, np.int64), current(), np.array(ctimes, np.int64)
+            tuple(paths), np.array(sizes, np.int64), np.array(times, np.int64), sources, np.array(ctimes, np.int64)
         )
 
     def like(self, file: int, now: os.stat_result) -> bool:

@@ -26,11 +26,12 @@ from vfs.engine.reader import RegionReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
-from vfs.model import coverage
 from vfs.model.layout import FrameLayout, altered, whole_frame
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.stored import flat_positions
 from vfs.reduce.reduction import FrameBlock, taken_as
+from vfs.sources.given import positions
+from vfs.sources.local import LocalSources
 
 DECODED = 4 << 20
 """Bytes of frames that are decoded at once, at most. What is made of each pixel over the scan gains
@@ -431,4 +432,4 @@ def chosen_positions(array: ArrayReader, roi: Any) -> np.ndarray | None:
     dataset = array.dataset
     if not dataset.nav_ndim:
         raise OptionError(f"roi does not apply: {dataset.path} has no navigation axes (shape {dataset.shape})")
-    return flat_positions(coverage.positions(roi), dataset.shape[: dataset.nav_ndim])
+    return flat_positions(positions(LocalSources(), roi), dataset.shape[: dataset.nav_ndim])

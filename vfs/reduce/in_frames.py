@@ -19,7 +19,6 @@ import numpy as np
 from vfs.buffers import aligned
 from vfs.errors import OptionError
 from vfs.kernels.reduce import in_frames as kernels
-from vfs.model import coverage
 from vfs.reduce import masks
 from vfs.reduce.complex_parts import JoinedParts, join_to, parts_of
 from vfs.reduce.reduction import (
@@ -37,6 +36,8 @@ from vfs.reduce.reduction import (
     total_of,
 )
 from vfs.reduce.sums import WeightedSums, complex_sums, masked_sums
+from vfs.sources.given import saved
+from vfs.sources.local import LocalSources
 
 LARGEST = {1: 1 << 8, 2: 1 << 16, 4: 1 << 32, 8: 1 << 64}
 """What no pixel of so many bytes is larger than."""
@@ -218,7 +219,7 @@ class Masks(Reduction):
         """Return the masks [m, pixels], perhaps as a sparse matrix, and whether it is one that has no axis of masks."""
         given, size = self.array, math.prod(shape)
         if isinstance(given, str | os.PathLike):
-            given = coverage.saved(os.fspath(given), "masks", "a mask, or a stack of masks")
+            given = saved(LocalSources(), os.fspath(given), "masks", "a mask, or a stack of masks")
         if not _sparse(given):
             try:
                 given = np.asarray(given)

@@ -28,8 +28,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any
 
-from vfs.boundary import not_ours
 from vfs.errors import ServeError, printable
+from vfs.outputs import not_ours
 
 KEPT = 7 * 86400  # seconds that a log stays after its server has ended
 PID, STATUS, LOG, READERS, PAGE = "pid", "status.json", "log", "readers", "open.html"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vfs.backends import Backend
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.stored import Files
+from vfs.testing.backends import local_files
 
 quick = settings(
     deadline=None,
@@ -43,7 +44,7 @@ class BackendTests:
     @pytest.fixture
     def backend(self, paths: list[Path]) -> Backend:
         """Return the backend to test, for the files at `paths`."""
-        return self.make(Files.stat(paths))
+        return self.make(local_files(paths))
 
     @staticmethod
     def memory(backend: Backend, size: int) -> np.ndarray:
@@ -170,7 +171,7 @@ class BackendTests:
             self.bytes_of(backend, 0, 0, 100)
 
     def test_a_file_that_was_missing_all_along(self, tmp_path: Path, paths: list[Path]) -> None:
-        backend = self.make(Files.stat([*paths, tmp_path / "never.bin"], missing_ok=True))
+        backend = self.make(local_files([*paths, tmp_path / "never.bin"], missing_ok=True))
         with pytest.raises(MissingSourceError, match=r"never.bin"):
             self.bytes_of(backend, 4, 0, 10)
         shutil.copy(paths[0], tmp_path / "never.bin")
@@ -199,7 +200,7 @@ class BackendTests:
         paths = [tmp_path / f"{n}.bin" for n in range(60)]
         for n, path in enumerate(paths):
             path.write_bytes(bytes([n]) * 100)
-        backend = self.make(Files.stat(paths))
+        backend = self.make(local_files(paths))
         before = len(os.listdir("/proc/self/fd"))
         kept = [backend.span(n % 60, 10, 20, self.memory(backend, 10)) for n in range(150)]
         assert len(os.listdir("/proc/self/fd")) <= before + 10
@@ -207,7 +208,7 @@ class BackendTests:
 
     def test_descriptors_are_closed_with_the_backend(self, paths: list[Path]) -> None:
         before = len(os.listdir("/proc/self/fd"))
-        backend = self.make(Files.stat(paths))
+        backend = self.make(local_files(paths))
         self.bytes_of(backend, 0, 0, 10)
         self.bytes_of(backend, 3, 0, 10)
         del backend

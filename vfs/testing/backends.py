@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,16 +18,25 @@ from vfs.backends import Backend
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.stored import Files
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute
 from vfs.testing.counted import counted
 
 JUNK = 0xA5
 """The value that `MemoryBackend` gives to bytes that were not requested."""
 
 
+def local_files(paths: Sequence[str | os.PathLike[str]], missing_ok: bool = False) -> Files:
+    """Return files of this machine, wherever they lie."""
+    return Files.stat(LocalSources(), [absolute(path) for path in paths], missing_ok)
+
+
 def memory_files(contents: Sequence[bytes]) -> Files:
     """Return files that exist only in memory, called `memory:0`, `memory:1`, …"""
     sizes = np.array([len(content) for content in contents], np.int64)
-    return Files(tuple(f"memory:{n}" for n in range(len(contents))), sizes, np.zeros(len(contents), np.int64))
+    return Files(
+        tuple(f"memory:{n}" for n in range(len(contents))), sizes, np.zeros(len(contents), np.int64), LocalSources()
+    )
 
 
 class MemoryBackend:

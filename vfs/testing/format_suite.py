@@ -28,6 +28,7 @@ from vfs.kernels.columns import FILE
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.units import spelled
+from vfs.sources.local import LocalSources
 from vfs.testing.arranged import check_arranged, check_axes, same
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
@@ -75,11 +76,11 @@ class FormatTests(CountedTests):
     @of_rows(lambda row: not row.detected)
     def test_opens_only_by_name(self, found: WrittenSet) -> None:
         with pytest.raises(UnknownFormatError):
-            detect(str(found.first))
+            detect(LocalSources(), str(found.first))
 
     @of_rows(lambda row: row.detected)
     def test_detected_and_claimed_by_nobody_else(self, found: WrittenSet) -> None:
-        assert detect(str(found.first)).name == found.row.format
+        assert detect(LocalSources(), str(found.first)).name == found.row.format
         same(open_group(found.paths, **found.options).main[...], found.twin)
 
     def test_what_it_says(self, found: WrittenSet) -> None:
@@ -323,13 +324,13 @@ class FormatTests(CountedTests):
         return "", {name for array in group.values() for name in array.files}
 
     def test_files_are_opened_through_the_boundary(self, found: WrittenSet) -> None:
-        """Only `vfs.boundary` opens files: a checked path may become a pipe, or a link that leads out."""
+        """Only `vfs.sources` opens files: a checked path may become a pipe, or a link that leads out."""
         with opened_past_the_boundary(found.folder) as opened:
             for backend in ("mmap", "buffered"):
                 for array in found.group(backend=backend).values():
                     array.read()
             if found.row.detected:
-                detect(str(found.first))
+                detect(LocalSources(), str(found.first))
         assert not opened, opened
 
     def test_empty(self, found: WrittenSet) -> None:

@@ -1,6 +1,6 @@
-"""Finds code that opens files of a set without `vfs.boundary`.
+"""Finds code that opens files of a set without `vfs.sources`.
 
-Only `vfs.boundary` may open them: it checks each path, and other code may open a path after it has
+Only `vfs.sources` may open them: it checks each path, and other code may open a path after it has
 become another file.
 """
 
@@ -12,17 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import vfs.boundary
+import vfs.sources
 
 _watched: dict[str, list[str]] = {}  # folder -> a line for each file opened there: path and caller
 _hooked = False
+_OURS = os.path.dirname(vfs.sources.__file__) + os.sep
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
     if event != "open" or not _watched or not isinstance(args[0], str | bytes):
         return
     caller = sys._getframe(1).f_code.co_filename
-    if caller == vfs.boundary.__file__:
+    if caller.startswith(_OURS):
         return
     path = os.path.abspath(os.fsdecode(args[0]))
     for folder, opened in _watched.items():
@@ -32,7 +33,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def opened_past_the_boundary(folder: str | os.PathLike[str]) -> Iterator[list[str]]:
-    """Watch a folder for files that this process opens without `vfs.boundary`.
+    """Watch a folder for files that this process opens without `vfs.sources`.
 
     Yields: a list that receives a line for each such file.
     """

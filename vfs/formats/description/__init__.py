@@ -54,7 +54,6 @@ blocks[17].shape: …`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -70,7 +69,9 @@ from vfs.formats.description.frames import frames_array
 from vfs.formats.description.saved import saved
 from vfs.formats.description.schema import Value, load
 from vfs.formats.description.sources import DescribedFolder
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, Saved, StoredArray
+from vfs.sources.names import dirname
 
 VERSION = 1
 
@@ -79,13 +80,13 @@ _OWN = {"blocks": blocks.OPTIONAL, "table": blocks.OPTIONAL, "frames": ()}
 _RESERVED = ("zarr.json", "c")
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (
         path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None
     )
 
 
-def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray] | Saved:
     """Open a description.
 
     Raises:
@@ -96,8 +97,8 @@ def open(paths: Sequence[str]) -> list[StoredArray] | Saved:
     """
     if len(paths) != 1:
         raise OptionError(f"{paths[0]}: expected one description, found {len(paths)}")
-    whole = load(paths[0])
-    folder = DescribedFolder(os.path.dirname(os.path.abspath(paths[0])))
+    whole = load(sources, paths[0])
+    folder = DescribedFolder(sources, dirname(paths[0]))
     kind = _kind(whole, _KINDS)
     if kind == "format":
         return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
@@ -157,9 +158,9 @@ def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[Stor
         own = value.members(
             (*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files")
         )
-        sources = folder.files(own["files"]) if "files" in own else shared
-        assert sources is not None
-        found.append(_array(path, kind, own, folder, *sources, group))
+        files = folder.files(own["files"]) if "files" in own else shared
+        assert files is not None
+        found.append(_array(path, kind, own, folder, *files, group))
     if all(dataset.companion for dataset in found):
         members["arrays"].fail("expected at least one array that is no companion")
     absent = tuple({one.said: one for dataset in found for one in dataset.absent}.values())
@@ -201,12 +202,12 @@ def _array(
         if kind == "frames"
         else blocks_array(path, common, members, folder, files, lost, group)
     )
-    sources = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
-    said = Files.stat(sources)  # if the description or its table changes, so do the data
+    names = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
+    said = Files.stat(folder.sources, names)  # if the description or its table changes, so do the data
     sizes, times, ctimes = (
         np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes")
     )
-    every = Files(files.paths + said.paths, sizes, times, said.boundary, ctimes)
+    every = Files(files.paths + said.paths, sizes, times, said.sources, ctimes)
     return replace(made, files=every)
 
 

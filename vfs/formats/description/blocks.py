@@ -313,7 +313,7 @@ def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedF
     path = folder.existing(source)
     ndim = len(common.shape)
     try:
-        table = read_table(path, ndim)
+        table = read_table(folder.sources, path, ndim)
     except FormatError as error:
         raise FormatError(f"{source.file}: {source.place}: {error}") from None
     default = _codec(members.get("codec"))

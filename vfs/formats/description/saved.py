@@ -11,6 +11,7 @@ from vfs.errors import OptionError
 from vfs.formats import Format, by_name
 from vfs.formats.description.schema import MOST, Value, load
 from vfs.formats.description.sources import DescribedFolder
+from vfs.formats.headers import exists
 from vfs.model import calibration
 from vfs.model.open_options import Known, OpenOptions, Saved, known
 from vfs.model.options import fitting, kinds, named
@@ -37,7 +38,7 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
         members["files"].expected("at least one file")
     paths = tuple(folder.existing(file) for file in names)
     if kind.name == "description":  # may name a description, but not one with a format: so there are no circles
-        inner = load(paths[0]).value
+        inner = load(folder.sources, paths[0]).value
         if isinstance(inner, dict) and "format" in inner:
             names[0].fail(f"{paths[0]} is itself a description with a format; name what that one names")
     options: dict[str, Any] = {}
@@ -106,7 +107,7 @@ def _image_or_array(value: Value, folder: DescribedFolder) -> Any:
     """Read numbers, the name of a file, or the name of an array of the set."""
     if isinstance(value.value, str):
         path = folder.resolve(value)
-        return folder.existing(value) if folder.is_there(path) else value.text()
+        return folder.existing(value) if exists(folder.sources, path) else value.text()
     return _image(value, folder)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from vfs.errors import FormatError, VfsError
 from vfs.formats.headers import read_at
+from vfs.model.sources import Sources
 from vfs.model.stored import Files
 
 # Most bytes of a document: room for 150,000 blocks. A parsed document takes up to 30 times as much
@@ -155,20 +156,20 @@ class Value:
         return self.value
 
 
-def load(path: str) -> Value:
+def load(sources: Sources, path: str) -> Value:
     """Read a document.
 
     Raises:
         FormatError: it is too large, not UTF-8, not JSON, or nested too deeply.
         SourceError: it cannot be read.
     """
-    size = int(Files.stat([path]).sizes[0])
+    size = int(Files.stat(sources, [path]).sizes[0])
     if size > MOST_BYTES:
         raise FormatError(
             f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; put many blocks into a table ("table":'
             ' "blocks.npz")'
         )
-    data = read_at(path, MOST_BYTES, short_ok=True)
+    data = read_at(sources, path, MOST_BYTES, short_ok=True)
     deep = False
     try:
         value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object)

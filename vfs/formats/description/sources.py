@@ -6,13 +6,19 @@ allows that.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from vfs.boundary import Boundary, current, reads_outside
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files
+from vfs.sources.boundary import reads_outside
+from vfs.sources.names import is_absolute
+
+
+def leads_out(name: str) -> bool:
+    """Return True for a name that may lead out of the folder of its description."""
+    return is_absolute(name) or ".." in name.split("/")
 
 
 @dataclass(frozen=True)
@@ -20,14 +26,12 @@ class DescribedFolder:
     """The folder of a description.
 
     Attributes:
-        path: absolute path as it was given.
+        sources: where its files are.
+        path: its absolute name.
     """
 
+    sources: Sources
     path: str
-    _inside: Boundary = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_inside", Boundary.around([os.path.join(self.path, "x")]))
 
     def resolve(self, name: Value) -> str:
         """Return the path of a file that a description names.
@@ -39,22 +43,15 @@ class DescribedFolder:
         text = name.text()
         if "\0" in text or len(text) > 4096:
             name.expected("the name of a file")
-        path = os.path.join(self.path, text)
-        if not current().unlimited and not self.holds(path, text):
-            name.fail(
-                f"{text!r} leaves the folder of the description; put the description beside its files;"
-                f" {reads_outside()}",
-                OutsideError,
-            )
-        return path
-
-    def holds(self, path: str, text: str) -> bool:
-        """Return True if a path stays in the folder, after all symbolic links are followed.
-
-        Args:
-            text: the name in the description.
-        """
-        return not os.path.isabs(text) and ".." not in text.split("/") and self._inside.covers(path)
+        leaves = (
+            f"{text!r} leaves the folder of the description; put the description beside its files; {reads_outside()}"
+        )
+        if leads_out(text) and not self.sources.anywhere:
+            name.fail(leaves, OutsideError)
+        try:
+            return self.sources.join(self.path, text)
+        except OutsideError:
+            name.fail(leaves, OutsideError)
 
     def existing(self, name: Value) -> str:
         """Return the path of a file that exists.
@@ -62,20 +59,14 @@ class DescribedFolder:
         Raises:
             FormatError: see `resolve`.
             MissingSourceError: it does not exist.
+            SourceError: it cannot be opened.
         """
         path = self.resolve(name)
         try:
-            os.stat(path)
-        except FileNotFoundError:
-            name.fail(f"{path}: no such file", MissingSourceError)
-        except OSError as error:
-            name.fail(f"{path}: cannot be opened: {error.strerror}", SourceError)
+            self.sources.state(path)
+        except SourceError as error:
+            name.fail(str(error), type(error))
         return path
-
-    @staticmethod
-    def is_there(path: str) -> bool:
-        """Return True if a file of that path exists."""
-        return os.path.exists(path)
 
     def files(self, names: Value) -> tuple[Files, tuple[Absence, ...]]:
         """Return the files of a set, and the absence of missing ones.
@@ -91,7 +82,7 @@ class DescribedFolder:
         if not paths:
             names.expected("at least one file")
         try:
-            files = Files.stat(paths, missing_ok=True)
+            files = Files.stat(self.sources, paths, missing_ok=True)
         except SourceError:
             for name, path in zip(given, paths, strict=True):
                 self._look(name, path)
@@ -111,9 +102,8 @@ class DescribedFolder:
             ),
         )
 
-    @staticmethod
-    def _look(name: Value, path: str) -> None:
+    def _look(self, name: Value, path: str) -> None:
         try:
-            Files.stat([path], missing_ok=True)
+            Files.stat(self.sources, [path], missing_ok=True)
         except SourceError as error:
             raise type(error)(f"{name.file}: {name.place}: {error}", error.errno or 5) from None

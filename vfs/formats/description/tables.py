@@ -20,11 +20,10 @@ import numpy as np
 from numpy.lib import format as npy
 
 from vfs import kernels
-from vfs.boundary import open_stream
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.formats.description.schema import MOST, nearest
 from vfs.formats.headers import npy_header, read_at
-from vfs.model.stored import Files
+from vfs.model.sources import Sources
 
 _MOST_ROWS = 1 << 23
 _MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting the blocks takes five times as much memory
@@ -39,7 +38,7 @@ def columns(ndim: int) -> tuple[list[str], list[str]]:
     ]
 
 
-def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
+def read_table(sources: Sources, path: str, ndim: int) -> dict[str, np.ndarray]:
     """Read a table.
 
     Returns: column -> int64[n].
@@ -48,11 +47,11 @@ def read_table(path: str, ndim: int) -> dict[str, np.ndarray]:
         FormatError: the file is not such a table; the message names the line or row, and the column.
         SourceError: it cannot be read.
     """
-    size = int(Files.stat([path]).sizes[0])
+    size = int(sources.state(path).size)
     if path.lower().endswith(".csv"):
-        return _read_csv(path, size, ndim)
+        return _read_csv(sources, path, size, ndim)
     if path.lower().endswith(".npz"):
-        return _read_npz(path, ndim)
+        return _read_npz(sources, path, ndim)
     raise FormatError(f"{path}: expected a table called .csv or .npz")
 
 
@@ -87,10 +86,10 @@ def _check_size(path: str, rows: int, width: int) -> None:
         )
 
 
-def _read_csv(path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
+def _read_csv(sources: Sources, path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
     if size > _MOST_BYTES:
         raise FormatError(f"{path}: has {size:,} bytes, expected at most {_MOST_BYTES:,}; a .npz table is smaller")
-    data = np.frombuffer(read_at(path, size, short_ok=True), np.uint8)
+    data = np.frombuffer(read_at(sources, path, size, short_ok=True), np.uint8)
     head = data[: 64 * 1024].tobytes().removeprefix(b"\xef\xbb\xbf")
     line = head.partition(b"\n")[0]
     names = [name.strip().strip('"') for name in line.decode("utf-8", "replace").split(",")]
@@ -120,9 +119,9 @@ def _cell(body: np.ndarray, row: int, column: int) -> str:
     return cells[column].strip()[:60] if column < len(cells) else ""
 
 
-def _read_npz(path: str, ndim: int) -> dict[str, np.ndarray]:
+def _read_npz(sources: Sources, path: str, ndim: int) -> dict[str, np.ndarray]:
     try:
-        with open_stream(path) as file, zipfile.ZipFile(file) as archive:
+        with sources.stream(path) as file, zipfile.ZipFile(file) as archive:
             names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
             names = ["file" if name == "files" else name for name in names]
             _check_names(path, names, ndim)

@@ -46,13 +46,14 @@ from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
 from vfs.wording import format_option
 
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return is_tag_file(head) and not path.lower().endswith(".gtg")
 
 
@@ -120,7 +121,7 @@ def _dataset(
         pieces = mirrored(whole_frame(sig), 1)
         said["half_of"] = list(image.half_of)
     count = math.prod(nav)
-    row = joined(files.paths, [count] * len(files))
+    row = joined(files.sources, files.paths, [count] * len(files))
     held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)
     layout = FrameLayout.of(
         sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces
@@ -163,21 +164,21 @@ def _cut(files: Files, image: DmImage, held: np.ndarray, count: int) -> tuple[Ab
     return (Absence(said, TruncatedSourceError, "shows the frames that are not whole as blank", gone),)
 
 
-def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[StoredArray]:
+def _stack(sources: Sources, paths: Sequence[str], same_offset: bool, signal_first: bool | None) -> list[StoredArray]:
     """Make one array of the largest images of several files."""
-    files = Files.stat(paths)
-    tags = read_tags(files.paths[0])
+    files = Files.stat(sources, paths)
+    tags = read_tags(sources, files.paths[0])
     image = max(images_of(files.paths[0], tags), key=lambda i: i.nbytes)
     offsets = [image.offset]
-    marks = None if same_offset else Marks.of(files.paths[0], int(files.sizes[0]), image, tags.version)
+    marks = None if same_offset else Marks.of(sources, files.paths[0], int(files.sizes[0]), image, tags.version)
     for path, size in zip(files.paths[1:], files.sizes[1:].tolist(), strict=True):
         if same_offset:
             offsets.append(image.offset)
             continue
-        if marks is not None and marks.fit(path, size):
+        if marks is not None and marks.fit(sources, path, size):
             offsets.append(image.offset)
             continue
-        other = read_tags(path)
+        other = read_tags(sources, path)
         found = max(images_of(path, other), key=lambda i: i.nbytes)
         if (found.shape, found.dtype, found.coloured, found.half_of) != (
             image.shape,
@@ -193,7 +194,9 @@ def _stack(paths: Sequence[str], same_offset: bool, signal_first: bool | None) -
     return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]
 
 
-def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset: bool = False) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, signal_first: bool | None = None, same_offset: bool = False
+) -> list[StoredArray]:
     """Open the images of a file, or a stack of files.
 
     Args:
@@ -210,9 +213,9 @@ def open(paths: Sequence[str], *, signal_first: bool | None = None, same_offset:
         if not isinstance(value, bool | None):
             raise OptionError(f"{format_option(**{name: value})}: expected true or false")
     if len(paths) > 1:
-        return _stack(paths, same_offset, signal_first)
-    files = Files.stat(paths)
-    tags = read_tags(files.paths[0])
+        return _stack(sources, paths, same_offset, signal_first)
+    files = Files.stat(sources, paths)
+    tags = read_tags(sources, files.paths[0])
     images = images_of(files.paths[0], tags)
     made = [
         _dataset(

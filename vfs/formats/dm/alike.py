@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
-from vfs.boundary import open_file
 from vfs.formats.dm.images import DmImage
 from vfs.formats.headers import read_at
+from vfs.model.sources import Sources
 
 _MARK_BEFORE = 192  # bytes before the pixels that hold their name and type
 _MARK_BEHIND = 1024  # bytes behind the pixels that hold the dimensions of the image
@@ -36,30 +35,24 @@ class Marks:
     behind: bytes
 
     @classmethod
-    def of(cls, path: str, size: int, image: DmImage, version: int) -> Marks | None:
+    def of(cls, sources: Sources, path: str, size: int, image: DmImage, version: int) -> Marks | None:
         """Read the marks of an image. Returns None if its tags are not in the order of Gatan's software."""
         start, stop = image.offset, image.offset + image.nbytes
-        before = read_at(path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
-        behind = read_at(path, _MARK_BEHIND, stop, short_ok=True)
+        before = read_at(sources, path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
+        behind = read_at(sources, path, _MARK_BEHIND, stop, short_ok=True)
         first, depth = before.rfind(b"\x15\x00\x04Data"), behind.find(b"PixelDepth")
         last = depth + (26 if version == 3 else 42)  # the end of its value
         if first < 0 or not -1 < behind.find(b"DataType") < behind.find(b"Dimensions") < depth or last > len(behind):
             return None
         return cls(size, start, stop, before[first:], behind[:last])
 
-    def fit(self, path: str, size: int) -> bool:
+    def fit(self, sources: Sources, path: str, size: int) -> bool:
         """Return True if a file has the same marks.
 
         Raises:
-            SourceError: it cannot be opened.
+            SourceError: it cannot be read.
         """
         if size != self.size:
             return False
-        fd = open_file(path)
-        try:
-            before = os.pread(fd, len(self.before), self.start - len(self.before))
-            return before == self.before and os.pread(fd, len(self.behind), self.stop) == self.behind
-        except OSError:
-            return False  # reading its tags will raise the error
-        finally:
-            os.close(fd)
+        before = sources.read(path, self.start - len(self.before), len(self.before))
+        return before == self.before and sources.read(path, self.stop, len(self.behind)) == self.behind

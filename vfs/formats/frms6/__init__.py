@@ -24,7 +24,6 @@ in a CSV or MATLAB file, is the companion `gain`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,12 +38,14 @@ from vfs.formats.frms6.members import FRAME_HEADER, HEADER, find_members, inform
 from vfs.formats.headers import fields
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
+from vfs.model.signatures import Path
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
 
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for a data file, or the .hdr of a set."""
     return (head.startswith(b"\x00\x04\x40\x00") and head[7:8] == b"\x06") or b"[measurementInfo]" in head
 
@@ -104,7 +105,11 @@ def _frames(
 
 
 def open(
-    paths: Sequence[str], *, repeat_rows: bool = False, gain_map: str | os.PathLike[str] | None = None
+    paths: Sequence[str],
+    sources: Sources,
+    *,
+    repeat_rows: bool = False,
+    gain_map: Path | None = None,
 ) -> list[StoredArray]:
     """Open an FRMS6 set by its .hdr, by one of its files (the others are found), or by several files.
 
@@ -122,13 +127,13 @@ def open(
             frames in them is not known.
         OptionError: an option does not fit.
     """
-    chosen = find_members(paths)
-    hdr, garbled = information(chosen.hdr)
+    chosen = find_members(sources, paths)
+    hdr, garbled = information(sources, chosen.hdr)
     mode = re.match(r"bin:\s*(\d{1,3})", hdr.get("readoutmode", ""))
     binning = max(1, int(mode[1])) if mode else 1
     repeat = binning if repeat_rows else 1
-    files = Files.stat(chosen.signal)
-    headers = [read_header(path) for path in files.paths]
+    files = Files.stat(sources, chosen.signal)
+    headers = [read_header(sources, path) for path in files.paths]
     counts = [FrameCounts.of(header, size) for header, size in zip(headers, files.sizes.tolist(), strict=True)]
     first = positions(chosen, counts)
     if first is None:
@@ -153,8 +158,8 @@ def open(
     absent += at_the_end(chosen, hdr, scan, nav, said, stored) + without_dark(chosen, hdr)
     beside = []
     if chosen.dark:
-        dark_files = Files.stat([chosen.dark])
-        dark_header = read_header(dark_files.paths[0])
+        dark_files = Files.stat(sources, [chosen.dark])
+        dark_header = read_header(sources, dark_files.paths[0])
         dark_counts = FrameCounts.of(dark_header, int(dark_files.sizes[0]))
         dark = _frames(dark_files, [dark_header], repeat, [dark_counts])
         if dark_counts.rest or dark_counts.cut:
@@ -209,7 +214,7 @@ def open(
         found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
     height, width = layout.sig_shape
     return (
-        [*found, *beside, gain_array(os.fspath(gain_map), [(height, width), (height // repeat * binning, width)])]
+        [*found, *beside, gain_array(sources, str(gain_map), [(height, width), (height // repeat * binning, width)])]
         if gain_map
         else [*found, *beside]
     )

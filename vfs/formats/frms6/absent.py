@@ -7,7 +7,6 @@ files are missing.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from vfs.formats import series
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set
 from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
+from vfs.sources.names import basename
 
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
@@ -85,7 +85,7 @@ def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[in
         frames = series.ranges(series.holes(first, [one.said or one.stored for one in counts]))
         said = (
             f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to"
-            f" {os.path.basename(chosen.signal[-1])}"
+            f" {basename(chosen.signal[-1])}"
         )
         found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))
     for k, (path, one) in enumerate(zip(chosen.signal, counts, strict=True)):
@@ -144,7 +144,7 @@ def without_dark(chosen: Frms6Set, hdr: Mapping[str, str]) -> tuple[Absence, ...
     if chosen.dark or not chosen.numbers or not hdr.get("darkframes", "").strip("0"):
         return ()
     lost = series.in_front(chosen.signal[0], 0)
-    name = os.path.basename(lost.paths[0])
+    name = basename(lost.paths[0])
     return (
         Absence(
             f"{chosen.hdr}: says {hdr['darkframes'][:24]} dark frames, {name} is missing",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,9 @@ import numpy as np
 from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError
 from vfs.formats.headers import read_side_file
 from vfs.model.layout import BlockLayout
+from vfs.model.sources import Sources
 from vfs.model.stored import Files, StoredArray
+from vfs.sources.names import splitext
 from vfs.wording import format_option
 
 
@@ -67,7 +68,7 @@ class _Matlab:
         return found
 
     @staticmethod
-    def shape(path: str) -> tuple[int, ...]:
+    def shape(sources: Sources, path: str) -> tuple[int, ...]:
         """Return the shape of the variable without reading it.
 
         Raises:
@@ -76,7 +77,7 @@ class _Matlab:
         try:
             known = {
                 name: tuple(shape)
-                for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(path)))
+                for name, shape, kind in _scipy_io().whosmat(io.BytesIO(read_side_file(sources, path)))
                 if kind in ("double", "single")
             }
         except (DependencyError, SourceError):
@@ -98,22 +99,22 @@ def _scipy_io() -> Any:
     return scipy.io
 
 
-def gain_array(path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
+def gain_array(sources: Sources, path: str, images: Sequence[tuple[int, ...]]) -> StoredArray:
     """Make the array of a gain map.
 
     Args:
         images: shapes that a map in a MATLAB file may have.
     """
-    ending = os.path.splitext(path)[1].lower()
+    ending = splitext(path)[1].lower()
     if ending not in (".csv", ".mat"):
         raise OptionError(f"{format_option(gain_map=path)}: expected a .csv or a .mat file")
-    files = Files.stat([path])
+    files = Files.stat(sources, [path])
     decoder: _Frms6Table | _Matlab = _Frms6Table() if ending == ".csv" else _Matlab()
     try:
         shape = (
-            decoder.shape(path)
+            decoder.shape(sources, path)
             if isinstance(decoder, _Matlab)
-            else decoder.decode_block(np.frombuffer(read_side_file(path), np.uint8), 0, ()).shape
+            else decoder.decode_block(np.frombuffer(read_side_file(sources, path), np.uint8), 0, ()).shape
         )
     except DecodeError as error:
         raise FormatError(f"{path}: {error}") from None

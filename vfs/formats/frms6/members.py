@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,10 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError
 from vfs.formats import series
-from vfs.formats.headers import left_out, numbered, read_at, read_side_file
+from vfs.formats.headers import exists, left_out, numbered, read_at, read_side_file
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence
+from vfs.sources.names import splitext
 
 HEADER = np.dtype(
     [
@@ -62,7 +63,7 @@ class Frms6Set:
     lost: series.Lost = field(default_factory=series.Lost)
 
 
-def find_members(paths: Sequence[str]) -> Frms6Set:
+def find_members(sources: Sources, paths: Sequence[str]) -> Frms6Set:
     """Find the files of the set that one path names, or which are all given.
 
     Raises:
@@ -74,8 +75,8 @@ def find_members(paths: Sequence[str]) -> Frms6Set:
     if len(hdrs) > 1:
         raise OptionError(f"{hdrs[1]}: several .hdr files; an FRMS6 set has one")
     first = (data or hdrs)[0]
-    base = _NUMBER.sub("", first) if data else os.path.splitext(first)[0]
-    hdr = hdrs[0] if hdrs else next((path for path in (base + ".hdr", base + ".HDR") if os.path.isfile(path)), None)
+    base = _NUMBER.sub("", first) if data else splitext(first)[0]
+    hdr = hdrs[0] if hdrs else next((path for path in (base + ".hdr", base + ".HDR") if exists(sources, path)), None)
     if len(data) > 1:
         numbers = [_NUMBER.search(path) for path in data]
         if all(numbers):
@@ -84,7 +85,7 @@ def find_members(paths: Sequence[str]) -> Frms6Set:
         return Frms6Set([path for path in data if path not in dark], dark[0] if dark else None, hdr)
     if data and base == data[0]:
         return Frms6Set(data, None, hdr)  # no number: a file of its own
-    found = dict(numbered(base + "_", ".frms6"))
+    found = dict(numbered(sources, base + "_", ".frms6"))
     darks = found.pop(0, None)
     if not found:
         raise MissingSourceError(f"{base}_001.frms6: no such file; it would be the first file with signal")
@@ -93,7 +94,7 @@ def find_members(paths: Sequence[str]) -> Frms6Set:
     return Frms6Set(signal, darks, hdr, list(found), lost)
 
 
-def information(path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
+def information(sources: Sources, path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
     """Read the .hdr.
 
     Returns: ({name of an entry in lower case: text}, what cannot be understood).
@@ -103,7 +104,7 @@ def information(path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
     """
     if path is None:
         return {}, ()
-    text = read_side_file(path).decode("latin1")
+    text = read_side_file(sources, path).decode("latin1")
     parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     try:
         parser.read_string(text)
@@ -116,13 +117,13 @@ def information(path: str | None) -> tuple[dict[str, str], tuple[Absence, ...]]:
     return {name: (value or "").strip().strip('"') for name, value in section.items()}, ()
 
 
-def read_header(path: str) -> np.void:
+def read_header(sources: Sources, path: str) -> np.void:
     """Read the header of a data file.
 
     Raises:
         FormatError: it is none of FRMS6, or its numbers are not plausible.
     """
-    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+    header: np.void = np.frombuffer(read_at(sources, path, HEADER.itemsize), HEADER)[0]
     if (header["header_bytes"], header["frame_header_bytes"], header["version"]) != (1024, 64, 6):
         raise FormatError(
             f"{path}: expected an FRMS6 header (1024 bytes, frame headers of 64, version 6), "

@@ -35,7 +35,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vfs.boundary import current
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
 from vfs.formats.hdf5 import velox
@@ -48,6 +47,7 @@ from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
@@ -57,11 +57,11 @@ _XMP = b"\x89HMP\r\n\x1a\n"
 _ONLY_A_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
 
 
-def open(paths: Sequence[str]) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an HDF5 file.
 
     Raises:
@@ -74,11 +74,11 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
     """
     if len(paths) > 1:
         raise OptionError(f"{paths[1]}: an HDF5 set is named by one file; it links to the others")
-    path = Files.stat(paths).paths[0]
-    known = survey(path, current())
+    path = Files.stat(sources, paths).paths[0]
+    known = survey(sources, path)
     try:
         found, left, main, absent = _arrays(path, known)
-        datasets = _datasets(path, known, found, left, main)
+        datasets = _datasets(sources, path, known, found, left, main)
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
         # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):
@@ -182,6 +182,7 @@ def _empty(path: str, found: Mapping[str, StoredData]) -> list[Absence]:
 
 
 def _datasets(
+    sources: Sources,
     path: str,
     known: Survey,
     found: Mapping[str, StoredData],
@@ -199,7 +200,7 @@ def _datasets(
     for name in order:
         paths = found[name].files or (path,)
         if paths not in files:
-            files[paths] = _unchanged(Files.stat(paths), known)
+            files[paths] = _unchanged(Files.stat(sources, paths), known)
     labels = velox.names(found, known)
     return [
         _dataset(

@@ -169,14 +169,14 @@ def _velox(
     group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
 ) -> Axes | None:
     if own == "Data" and re.fullmatch(r"Data/EelsSpectrumImage/[^/]+", group):
-        return _velox_eels(group, len(shape), found)
+        return _velox_eels(group, len(shape), survey, found)
     kind = re.fullmatch(r"Data/(Image|Spectrum)/[^/]+", group)
     if own != "Data" or not kind or f"{group}/Metadata" not in found:
         return None
     names, calibrated = _VELOX[kind[1]]
     if len(shape) != len(names):
         return None
-    said = velox.metadata(group, found)
+    said = velox.metadata(group, found, survey)
     known: dict[str, dict[str, Any]] = {}
     for axis in names:
         with suppress(ValueError, KeyError, TypeError):
@@ -184,9 +184,9 @@ def _velox(
     return Axes(tuple(Axis(axis, known.get(axis)) for axis in names), nav_ndim=0)  # none of frames that come first
 
 
-def _velox_eels(group: str, ndim: int, found: Mapping[str, StoredData]) -> Axes | None:
+def _velox_eels(group: str, ndim: int, survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     """Return the axes of a spectrum image of energy losses, or of a line of spectra."""
-    said = velox.metadata(group, found, "AcquisitionMetadata").get("Data")
+    said = velox.metadata(group, found, survey, "AcquisitionMetadata").get("Data")
     if ndim not in (2, 3) or not isinstance(said, dict):
         return None
     known: dict[str, dict[str, Any]] = {}
@@ -196,7 +196,7 @@ def _velox_eels(group: str, ndim: int, found: Mapping[str, StoredData]) -> Axes 
     if (of := next(maps, None)) is not None:
         for axis in ("y", "x"):
             with suppress(ValueError, KeyError, TypeError):
-                known |= _velox_image(axis, velox.metadata(of, found))
+                known |= _velox_image(axis, velox.metadata(of, found, survey))
     return Axes(
         tuple(Axis(axis, known.get(axis)) for axis in ("x", "energy", "y")[:ndim]),
         nav_ndim=3 - ndim,
@@ -278,7 +278,7 @@ def _nxmx(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: M
     axes = []
     for name in ("frame_time", "y_pixel_size", "x_pixel_size"):
         path = f"{detector}/{name}"
-        value = read_small(found[path]) if path in found and math.prod(found[path].shape) == 1 else None
+        value = read_small(survey.origin, found[path]) if path in found and math.prod(found[path].shape) == 1 else None
         known = None
         if value is not None and float(value[0]) > 0:
             known = {"scale": float(value[0]), "offset": 0.0, "unit": survey.data[path].attrs.get("units")}
@@ -326,7 +326,7 @@ def _vector(path: str, length: int, survey: Survey, found: Mapping[str, StoredDa
     attrs = survey.data[path].attrs
     known: dict[str, Any] = {"unit": attrs.get("units")}
     if path in found and len(found[path].shape) == 1:
-        values = read_small(found[path])
+        values = read_small(survey.origin, found[path])
         line = None if values is None else _line(np.asarray(values, "f8"), length, short)
         known = {"values": path, **known} if line is None else {"scale": line[0], "offset": line[1], **known}
     return Axis(_word(attrs.get("name")), known)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import bz2
 import ctypes
-import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -127,7 +126,7 @@ def _bitshuffle_library() -> Any:
         import hdf5plugin
     except ImportError:
         raise DependencyError("bitshuffled HDF5 data need hdf5plugin: pip install 'vfs[hdf5]'") from None
-    return ctypes.CDLL(os.path.join(hdf5plugin.PLUGIN_PATH, "libh5bshuf.so"))
+    return ctypes.CDLL(f"{hdf5plugin.PLUGIN_PATH}/libh5bshuf.so")
 
 
 _BITSHUFFLED = {0: "bshuf_bitunshuffle", 2: "bshuf_decompress_lz4", 3: "bshuf_decompress_zstd"}

@@ -15,12 +15,13 @@ from vfs.kernels.columns import FILE, START, STOP
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
+from vfs.model.sources import Sources
 
 _MOST = 1 << 20  # most elements that are read
 
 
 def read_small(
-    entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole
+    sources: Sources, entry: StoredData, take: Callable[[Sequence[int]], Sequence[int]] = lambda whole: whole
 ) -> np.ndarray | None:
     """Read the elements of a small array, or of its first corner, flat.
 
@@ -37,7 +38,7 @@ def read_small(
             decoder = cast(BlockDecoder, entry.decoder)
             for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
                 made = decoder.decode_block(
-                    np.frombuffer(read_at(entry.files[file], size, start), np.uint8), number, stored
+                    np.frombuffer(read_at(sources, entry.files[file], size, start), np.uint8), number, stored
                 )
                 ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
                 of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
@@ -49,7 +50,7 @@ def read_small(
                 start, stop = int(some[:, START].min()), int(some[:, STOP].max())
                 if stop - start > 16 * _MOST:
                     return None
-                data = np.frombuffer(read_at(entry.files[file], stop - start, start), np.uint8)
+                data = np.frombuffer(read_at(sources, entry.files[file], stop - start, start), np.uint8)
                 cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
     except (VfsError, MemoryError):  # the axis gets no calibration; reading the array itself raises the error
         return None

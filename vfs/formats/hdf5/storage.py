@@ -16,6 +16,7 @@ from vfs.formats.hdf5.virtual import placed
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Survey
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files
 
 
@@ -82,7 +83,7 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     if done < whole:
         raise LeftOutError(f"the raw files beside it have room for {done:,} bytes of {whole:,}")
     stream, absent = _without_cut(
-        np.array(rows, np.int64).reshape(-1, 4), files, math.prod(data.shape[-2:]), data, dtype
+        survey.origin, np.array(rows, np.int64).reshape(-1, 4), files, math.prod(data.shape[-2:]), data, dtype
     )
     layout = frames(data.shape, dtype.itemsize, stream, max(0, len(data.shape) - 2))
     blocks = one_block(data.shape, dtype, rows[0][2]) if len(data.parts) == 1 else None
@@ -90,7 +91,7 @@ def _external(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
 
 
 def _without_cut(
-    stream: np.ndarray, files: tuple[str, ...], frame: int, data: Data, dtype: np.dtype
+    sources: Sources, stream: np.ndarray, files: tuple[str, ...], frame: int, data: Data, dtype: np.dtype
 ) -> tuple[np.ndarray, tuple[Absence, ...]]:
     """Take the frames out of a stream that raw files, because they were cut, do not hold as a whole.
 
@@ -103,7 +104,7 @@ def _without_cut(
     Returns: (the stream without them, words for them).
     """
     first, last, at, file = stream.T
-    sizes = Files.stat(files).sizes[file] if len(files) else file
+    sizes = Files.stat(sources, files).sizes[file] if len(files) else file
     held = first + np.clip(sizes - at, 0, last - first)
     cut = np.flatnonzero(held < last)
     nbytes = frame * dtype.itemsize

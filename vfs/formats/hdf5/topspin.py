@@ -114,7 +114,11 @@ def calibration(whole: str, survey: Survey) -> dict[str, dict[str, Any]]:
 def _text(whole: str, n: int, survey: Survey) -> bytes:
     """Return the metadata of a frame; b"" if the file has none."""
     data = survey.data.get(f"{whole.removesuffix('Data')}{n}/Metadata")
-    return read_at(data.file, data.text_at[1], data.text_at[0]) if data is not None and data.text_at else b""
+    return (
+        read_at(survey.origin, data.file, data.text_at[1], data.text_at[0])
+        if data is not None and data.text_at
+        else b""
+    )
 
 
 def _raster(at: Callable[[int], Position], frames: int) -> Raster | None:

@@ -67,7 +67,7 @@ def _ranks(images: list[str], found: Mapping[str, StoredData], survey: Survey) -
     ranks = {}
     for name in images:
         group = name.rpartition("/")[0]
-        result = metadata(group, found).get("BinaryResult")
+        result = metadata(group, found, survey).get("BinaryResult")
         computed = isinstance(result, dict) and "DetectorIndex" not in result
         half = name in survey.data and any(map(_HALF.fullmatch, survey.data[name].fields))
         ranks[name] = not half, not computed, displays.get(group, ("", 0.0))[1]
@@ -81,7 +81,7 @@ def names(found: Mapping[str, StoredData], survey: Survey) -> dict[str, str]:
     for name in found:
         group, _, own = name.rpartition("/")
         if own == "Data" and _ARRAY.fullmatch(name) and f"{group}/Metadata" in found:
-            label = displays.get(group, ("", 0.0))[0] or _detector(metadata(group, found))
+            label = displays.get(group, ("", 0.0))[0] or _detector(metadata(group, found, survey))
             made |= {name: label} if label else {}
     return made
 
@@ -95,14 +95,16 @@ def _detector(said: Mapping[str, Any]) -> str:
     return label if isinstance(label, str) else ""
 
 
-def metadata(group: str, found: Mapping[str, StoredData], own: str = "Metadata") -> dict[str, Any]:
+def metadata(group: str, found: Mapping[str, StoredData], survey: Survey, own: str = "Metadata") -> dict[str, Any]:
     """Return the metadata of the first frame of a group; {} if they are no JSON.
 
     Args:
         own: name of the data set that has them.
     """
     entry = found.get(f"{group}/{own}")
-    text = None if entry is None else read_small(entry, lambda whole: (whole[0], *(1 for _ in whole[1:])))
+    text = (
+        None if entry is None else read_small(survey.origin, entry, lambda whole: (whole[0], *(1 for _ in whole[1:])))
+    )
     if text is None:
         return {}
     return _json(bytes(text.astype(np.uint8)).split(b"\0")[0])

@@ -25,10 +25,8 @@ is not part of the image (rows from 1792 on hold readout noise that py4DSTEM sub
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -39,14 +37,16 @@ from vfs import kernels
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
-from vfs.formats.headers import numbered
+from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.kernels import k2is_blocks as k2is
 from vfs.kernels.columns import NO_LIMIT
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.name_order import natural
 from vfs.model.region import Region
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.sources.names import basename, splitext
 from vfs.wording import format_option
 
 _SYNC = b"\xff\xff\x00\x55"
@@ -62,7 +62,7 @@ _WRONG = {
 }
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if path.lower().endswith(".gtg"):
         return is_tag_file(head)
     return head.startswith(_SYNC) and head[36:40] == k2is.BYTES.to_bytes(4, "big")
@@ -150,7 +150,7 @@ class SectorDecoder:
         )
 
 
-def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
+def _members(sources: Sources, paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
     """Find the files of a set, given one of them or all.
 
     Returns: (the tag file or None, the eight sectors, numbers, from 0 on, of missing ones).
@@ -167,16 +167,16 @@ def _members(paths: Sequence[str]) -> tuple[str | None, list[str], list[int]]:
                 f"{paths[0]}: expected eight .bin files and at most one .gtg, found {len(sectors)} and {len(tags)}"
             )
         return (tags[0] if tags else None), sectors, []
-    stem = os.path.splitext(paths[0])[0]
+    stem = splitext(paths[0])[0]
     if not tags:
         stem = stem[:-1] if stem[-1:] in set("12345678") else stem
-        tags = [f"{stem}.gtg"] if os.path.exists(f"{stem}.gtg") else []
-    found = dict(numbered(stem, ".bin"))
+        tags = [f"{stem}.gtg"] if exists(sources, f"{stem}.gtg") else []
+    found = dict(numbered(sources, stem, ".bin"))
     members = [found.get(k, f"{stem}{k}.bin") for k in range(1, k2is.SECTORS + 1)]
     missing = [k for k in range(k2is.SECTORS) if k + 1 not in found]
     if len(missing) == k2is.SECTORS:
         raise MissingSourceError(
-            f"{paths[0]}: expected the sectors {os.path.basename(stem)}1.bin to 8.bin beside it, found none"
+            f"{paths[0]}: expected the sectors {basename(stem)}1.bin to 8.bin beside it, found none"
         )
     return (tags[0] if tags else None), members, missing
 
@@ -265,6 +265,7 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
 
 def open(
     paths: Sequence[str],
+    sources: Sources,
     *,
     crop: bool | str | Sequence[int] = False,
     first_frame: int | None = None,
@@ -286,19 +287,18 @@ def open(
         OptionError: an option does not fit.
     """
     box = _crop(crop)
-    tag_file, members, missing = _members(paths)
-    tags = read_tags(tag_file) if tag_file else None
+    tag_file, members, missing = _members(sources, paths)
+    tags = read_tags(sources, tag_file) if tag_file else None
     scan = _scan(tag_file, tags) if tag_file and tags else ()
-    files = Files.stat(members, missing_ok=bool(missing))
-    with ExitStack() as stack:
-        sectors = [
-            SectorFile(path, int(size), stack)
-            for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True))
-            if k not in missing
-        ]
-        blocks, frames, first_id, behind = aligned(sectors)
-        counted = check_ids and counts_frames(sectors, blocks, frames, first_id)
-        flagged = first_with_open_shutter(sectors, blocks, frames) if scan and first_frame is None else 0
+    files = Files.stat(sources, members, missing_ok=bool(missing))
+    sectors = [
+        SectorFile(sources, path, int(size))
+        for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True))
+        if k not in missing
+    ]
+    blocks, frames, first_id, behind = aligned(sectors)
+    counted = check_ids and counts_frames(sectors, blocks, frames, first_id)
+    flagged = first_with_open_shutter(sectors, blocks, frames) if scan and first_frame is None else 0
     if flagged == frames:
         raise FormatError(
             f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter;"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 
 import numpy as np
 
 from vfs import kernels
-from vfs.boundary import open_stream, read_open
-from vfs.errors import FormatError, SourceError
+from vfs.errors import FormatError
 from vfs.kernels import k2is_blocks as k2is
+from vfs.model.sources import Sources
+from vfs.sources.names import basename
 
 HEADER = np.dtype(
     [
@@ -34,20 +33,17 @@ HEADER = np.dtype(
 class SectorFile:
     """Reads headers of a file's blocks by their number, while the set is opened."""
 
-    def __init__(self, path: str, size: int, stack: ExitStack) -> None:
+    def __init__(self, sources: Sources, path: str, size: int) -> None:
+        self.sources = sources
         self.path = path
         self.blocks = size // k2is.BYTES
-        self.fd = stack.enter_context(open_stream(path)).fileno()
         if size < k2is.BYTES or not self.good(self.raw(0)):
             raise FormatError(
                 f"{path}: expected a file of K2 IS blocks, it begins with {self.raw(0)[:4]!r} and has {size:,} bytes"
             )
 
     def raw(self, block: int) -> bytes:
-        try:
-            return read_open(self.fd, k2is.HEADER, block * k2is.BYTES)
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
+        return self.sources.read(self.path, block * k2is.BYTES, k2is.HEADER)
 
     @staticmethod
     def good(raw: bytes) -> bool:
@@ -113,7 +109,7 @@ def aligned(sectors: Sequence[SectorFile]) -> tuple[np.ndarray, int, int, tuple[
     ends = [s.last() for s in sectors]
     count = min(end[1] for end in ends)
     stops = [min(end[0], s.with_count(count)) + 1 for s, end in zip(sectors, ends, strict=True)]
-    names = f"{sectors[0].path} to {os.path.basename(sectors[-1].path)}"
+    names = f"{sectors[0].path} to {basename(sectors[-1].path)}"
     if any(stop - start < k2is.BLOCKS for start, stop in zip(starts, stops, strict=True)):
         raise FormatError(
             f"{names}: expected eight sectors of the same frames, found no whole frame (32 blocks) that all of them"

@@ -39,34 +39,35 @@ layouts is refused.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.boundary import current
-from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
+from vfs.errors import FormatError, MissingSourceError, OptionError
 from vfs.formats import Format
-from vfs.formats.headers import left_out, read_at
+from vfs.formats.headers import left_out
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
 from vfs.formats.mib.lost import in_runs
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, Files, StoredArray, nav_dims
+from vfs.model.sources import Sources
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, nav_dims
+from vfs.sources.names import split, splitext
 
 _MOST_HDR = 1 << 16  # most bytes of a .hdr file
 _MOST_SCAN = 1 << 32  # most positions of a scan
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
 
 
-def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
     """Open MIB files.
 
     Args:
@@ -81,20 +82,20 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
         OptionError: several .hdr files are named, or one without its .mib files.
         MissingSourceError, SourceError: a file cannot be opened.
     """
-    hdr_path, mib_paths, whole_series = _members(paths, series)
-    hdr, whole_hdr, garbled = _read_hdr(hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
-    geometry, found = read_heads(mib_paths, hdr)
-    decoder, sig, payload, pieces = pixels(found.paths[0], geometry)
+    hdr_path, mib_paths, whole_series = _members(sources, paths, series)
+    hdr, whole_hdr, garbled = _read_hdr(sources, hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
+    geometry, found = read_heads(sources, mib_paths, hdr)
+    decoder, sig, payload, pieces = pixels(found.files.paths[0], geometry)
     if flip_y:
         pieces = mirrored(pieces, 0)
 
     record = geometry.header + payload
-    counts = found.sizes // record
+    counts = found.files.sizes // record
     full = np.flatnonzero(counts)  # the files that hold a whole frame
     if not len(full):
         raise FormatError(
-            f"{found.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
-            f" {found.sizes[0]:,}; it looks truncated"
+            f"{found.files.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
+            f" {found.files.sizes[0]:,}; it looks truncated"
         )
     counts = counts[full]
     stored = in_runs(StoredFrames(found, full, counts, first_frames(found, full, counts, record), record))
@@ -115,13 +116,13 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
 
     nav, skip = said.shown(layout.stored), said.line_skip
     absent = garbled + absences(
-        hdr_path or found.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan
+        hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan
     )
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),
         )
-    files = Files(found.paths, found.sizes, found.times, current(), found.ctimes)
+    files = found.files
     attrs = _attrs(found, geometry, hdr) | {
         "frames": layout.stored,
         "rows": TOP_FIRST if flip_y else BOTTOM_FIRST,
@@ -157,7 +158,7 @@ def open(paths: Sequence[str], *, series: bool = True, flip_y: bool = False) -> 
     return datasets
 
 
-def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:
+def _members(sources: Sources, paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:
     """Find the files of a set.
 
     A .hdr stands for all files with its name, with or without a number after it. A .mib stands for
@@ -172,20 +173,13 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
             f"{hdr_paths[1]}: expected files of one set, found a second .hdr; open {hdr_paths[0]} and this one"
             " separately"
         )
-    folder, name = os.path.split(os.path.abspath(paths[0]))
-    stem, ending = os.path.splitext(name)
+    folder, name = split(paths[0])
+    stem, ending = splitext(name)
     if len(paths) > 1 or ending.lower() not in (".mib", ".hdr") or not (series or hdr_paths):
-        return (
-            (os.path.abspath(hdr_paths[0]) if hdr_paths else None),
-            [os.path.abspath(p) for p in paths if p not in hdr_paths],
-            False,
-        )
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        names = []
-    except OSError as error:
-        raise SourceError(f"{folder}: cannot be listed: {error.strerror}", error.errno or 5) from None
+        return (hdr_paths[0] if hdr_paths else None), [p for p in paths if p not in hdr_paths], False
+    names: Sequence[str] = ()
+    with suppress(MissingSourceError):
+        names = sources.names(folder)
     if name not in names:
         raise MissingSourceError(f"{paths[0]}: no such file")
     hdrs = {n[:-4]: n for n in names if n[-4:].lower() == ".hdr"}
@@ -196,7 +190,7 @@ def _members(paths: Sequence[str], series: bool) -> tuple[str | None, list[str],
             f"{paths[0]}: expected its data in {prefix}.mib or {prefix}<number>.mib beside it, found no such file"
         )
     hdr = hdrs.get(prefix) or hdrs.get(prefix.rstrip(" _-"))
-    return (os.path.join(folder, hdr) if hdr else None), [folder + os.sep + n for n in mine], True
+    return (f"{folder}/{hdr}" if hdr else None), [f"{folder}/{n}" for n in mine], True
 
 
 def _belongs(name: str, prefix: str, between: str) -> bool:
@@ -212,7 +206,7 @@ def _belongs(name: str, prefix: str, between: str) -> bool:
     return not digits or (digits.isascii() and digits.isdigit())
 
 
-def _read_hdr(path: str, named: bool) -> tuple[dict[str, str], bool, tuple[Absence, ...]]:
+def _read_hdr(sources: Sources, path: str, named: bool) -> tuple[dict[str, str], bool, tuple[Absence, ...]]:
     """Read a .hdr file: lines `key:<TAB>value` between `HDR,` and `End`.
 
     Args:
@@ -220,7 +214,7 @@ def _read_hdr(path: str, named: bool) -> tuple[dict[str, str], bool, tuple[Absen
 
     Returns: ({key: value}, True if the line `End` exists, what cannot be understood).
     """
-    text = read_at(path, _MOST_HDR, short_ok=True).decode("latin-1")
+    text = sources.read(path, 0, _MOST_HDR).decode("latin-1")
     if not text.startswith("HDR,"):
         error = FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
         if named:
@@ -312,8 +306,8 @@ def _count(hdr: dict[str, str], key: str) -> int:
 def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:
     """Return attributes from the header of the first frame and from the .hdr file."""
     head = found.head
-    if len(head) < min(geometry.header, found.sizes.item(0)):
-        head = read_at(found.paths[0], geometry.header, short_ok=True)
+    if len(head) < min(geometry.header, found.files.sizes.item(0)):
+        head = found.files.sources.read(found.files.paths[0], 0, geometry.header)
     text = head[: geometry.header].partition(b"\0")[0].decode("latin-1")
     fields = list(map(str.strip, text.split(",")))
     fields += [""] * (22 - len(fields))

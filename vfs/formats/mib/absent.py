@@ -7,7 +7,6 @@ has the total number of frames.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
 from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
+from vfs.sources.names import basename
 
 _BLANK = "shows these frames as blank"
 
@@ -55,7 +55,7 @@ def in_front(stored: StoredFrames, expected: int) -> int:
     before = int(stored.found.sequences[0]) - 1
     if before < 1 or (absent := expected - stored.span) < 1:
         return 0
-    path = stored.found.paths[0]
+    path = stored.found.files.paths[0]
     # Usual series begin with 1, rare ones with 0
     if series.in_front(path).count or (series.in_front(path, 0).count and stored.counts.item(0) == before):
         return min(before, absent)
@@ -86,7 +86,7 @@ def absences(
     span = stored.span
     total, shown = front + span, math.prod(scan) + math.prod(scan[:-1]) * line_skip
     found = list(_first_ones(named, stored, front, expected, whole_series))
-    rests = stored.found.sizes % stored.record
+    rests = stored.found.files.sizes % stored.record
     if stored.counts.sum() < span:
         found += _holes(named, stored, rests, front, max(expected, total))
     if rests.any():
@@ -115,7 +115,7 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
 
     If no .hdr has the number of frames, the array begins with the first stored frame.
     """
-    path, number = stored.found.paths[0], stored.found.sequences.item(0)
+    path, number = stored.found.files.paths[0], stored.found.sequences.item(0)
     lost = series.in_front(path)
     names = f", {lost}" if lost.count else ""
     if front:
@@ -139,7 +139,7 @@ def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, who
 
 def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, total: int) -> Iterator[Absence]:
     """Report frames missing between stored ones, because files are missing or were cut, or frames were lost."""
-    paths = stored.found.paths
+    paths = stored.found.files.paths
     ends = np.concatenate([[0], (stored.begin + stored.counts)[:-1]])
     lost, lost_frames, cut_frames, cut = series.Lost(), list[tuple[int, int]](), list[tuple[int, int]](), list[int]()
     inside: dict[int, list[tuple[int, int]]] = {}
@@ -165,7 +165,7 @@ def _holes(named: str, stored: StoredFrames, rests: np.ndarray, front: int, tota
         )
     if cut_frames:
         file, count = cut[0], _count(cut_frames)
-        how = f"ends too early, before {os.path.basename(paths[file + 1])} begins"
+        how = f"ends too early, before {basename(paths[file + 1])} begins"
         said = (
             f"{paths[file]}: {how}{_others(len(cut))}: {series.ranges(cut_frames)} of {total:,}"
             f" {'is' if count == 1 else 'are'} missing"
@@ -184,7 +184,7 @@ def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
     """Report the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = (
-        f"{stored.found.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"
+        f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"
         f" {'byte is' if left == 1 else 'bytes are'} left out"
     )
     return Absence(said, counts={"bytes_left_over": left})

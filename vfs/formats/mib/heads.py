@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.errors import FormatError, OptionError
-from vfs.formats.headers import read_and_stat, read_at
 from vfs.formats.mib.decoders import RawDecoder
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import whole_frame
+from vfs.model.sources import Sources
+from vfs.model.stored import Files
 from vfs.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
@@ -44,15 +45,9 @@ class Geometry(NamedTuple):
 class MibFiles(NamedTuple):
     """Holds the files of a set, in the order of their first frames."""
 
-    paths: tuple[str, ...]
+    files: Files
     sequences: np.ndarray
     """int64[n] number of each file's first frame"""
-    sizes: np.ndarray
-    """int64[n] bytes"""
-    times: np.ndarray
-    """int64[n] modification times, ns"""
-    ctimes: np.ndarray
-    """int64[n] change times, ns"""
     head: bytes
     """first bytes of the first file"""
 
@@ -73,7 +68,7 @@ class _Words(NamedTuple):
     """bytes from that comma to the end, if the last field matters (R64)"""
 
 
-def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles]:
+def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles]:
     """Read the first header of every file (one open, stat and read each).
 
     Returns: (the geometry that they share, the files in their order).
@@ -85,7 +80,7 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
     for k, path in enumerate(paths):
-        head, found = read_and_stat(path, _HEAD)
+        head = sources.read(path, 0, _HEAD)
         if not head:
             raise FormatError(f"{path}: expected frames, found an empty file")
         digits = head[4:at]
@@ -96,7 +91,7 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
             or head[:4] != b"MQ1,"
             or (last and b"\0" in head[:last])
         ):
-            digits, key, (at, stop, words, last, end, tail) = _parsed(head, path)
+            digits, key, (at, stop, words, last, end, tail) = _parsed(sources, head, path)
             if key not in known:
                 known[key] = _geometry(path, *key, hdr)
                 first = next(iter(known.values()))
@@ -106,20 +101,21 @@ def read_heads(paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, Mib
                         f" one with {format_option(series=False)}"
                     )
         sequence = int(digits)
-        sequences[k], sizes[k], times[k], ctimes[k] = sequence, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        sequences[k] = sequence
+        sizes[k], times[k], ctimes[k], _ = sources.state(path)
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
     if len(paths) == 1:
-        return first, MibFiles((path,), sequences, sizes, times, ctimes, lowest)
+        return first, MibFiles(Files((path,), sizes, times, sources, ctimes), sequences, lowest)
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
-    return first, MibFiles(
-        tuple([paths[k] for k in order.tolist()]), sequences[order], sizes[order], times[order], ctimes[order], lowest
-    )
+    names = tuple([paths[k] for k in order.tolist()])
+    files = Files(names, sizes[order], times[order], sources, ctimes[order])
+    return first, MibFiles(files, sequences[order], lowest)
 
 
-def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
+def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
     """Parse a header.
 
     Returns: (sequence number, (fields 2 to 7, the last field for R64), words that equal headers have
@@ -137,7 +133,7 @@ def _parsed(head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]
     # The last field is the counter depth, except in headers of older software; field 2 is the header's size
     size = start[2].partition(b",")[0]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
-    text = read_at(path, most, short_ok=True) if most > len(head) else head
+    text = sources.read(path, 0, most) if most > len(head) else head
     before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
     common = (
         common._replace(last=len(before), end=most, tail=text[len(before) : most])
@@ -241,16 +237,16 @@ def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: 
     for k in np.flatnonzero(begin[1:] < begin[:-1] + counts[:-1])[:1].tolist() if len(full) > 1 else ():
         before, file = full[k : k + 2].tolist()
         raise FormatError(
-            f"{found.paths[file]}: its first frame is number {begin[k + 1]}, {found.paths[before]} has the numbers"
-            f" {begin[k]} to {begin[k] + counts[k] - 1}; name the files that belong together, or one with"
+            f"{found.files.paths[file]}: its first frame is number {begin[k + 1]}, {found.files.paths[before]} has the"
+            f" numbers {begin[k]} to {begin[k] + counts[k] - 1}; name the files that belong together, or one with"
             f" {format_option(series=False)}"
         )
     highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
     total = highest + 1 - lowest
     if total > held + _MOST_BLANK or total * record >= 1 << 62:
         raise FormatError(
-            f"{found.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a sequence"
-            " number looks garbled"
+            f"{found.files.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a"
+            " sequence number looks garbled"
         )
     shifted: np.ndarray = begin - lowest
     return shifted

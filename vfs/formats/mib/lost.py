@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 
-from vfs.formats.headers import read_and_stat
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
 
@@ -36,7 +35,8 @@ def in_runs(stored: StoredFrames) -> StoredFrames:
 
 def _number(stored: StoredFrames, k: int, frame: int) -> int:
     """Read the sequence number of a frame of a file; -1 if it has none."""
-    start, _ = read_and_stat(stored.found.paths[stored.full[k]], 24, frame * stored.record)
+    files = stored.found.files
+    start = files.sources.read(files.paths[stored.full[k]], frame * stored.record, 24)
     hit = _NUMBER.match(start)
     return int(hit[1]) if hit else -1
 

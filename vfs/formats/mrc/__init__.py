@@ -41,6 +41,7 @@ from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_blo
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
@@ -49,7 +50,7 @@ _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
 _PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if is_marked(head):
         return order_of(head) is not None
     named = path.lower()
@@ -154,14 +155,15 @@ def _extent_of_packed(path: str, header: np.void) -> _Extent:
 
 
 def _navigation(
-    header: np.void, path: str, extent: _Extent, info: dict[str, str], sections: str | None, opener: Any
+    header: np.void, files: Files, extent: _Extent, info: dict[str, str], sections: str | None, opener: Any
 ) -> tuple[MovieScan, str]:
     """Return (the axes of sections, a line for people if they are uncertain)."""
+    path = files.paths[0]
     space_group, per_volume, count = int(header["ispg"]), int(header["m"][2]), extent.count
     if count == 1 and space_group == 0:
         return MovieScan((), ()), ""
     if info:
-        scan = scan_of(path, info, count)
+        scan = scan_of(files.sources, path, info, count)
         scan = scan if opener is None else scan.as_recorded(path, count)
         return scan if scan.said or not sections else replace(scan, dims=(sections,)), ""
     if space_group in _VOLUME_STACKS:
@@ -176,7 +178,7 @@ def _navigation(
 
 
 def _bytes_as_meant(
-    header: np.void, pixels: Pixels, path: str, extent: _Extent, opener: Any, mode0: str | None
+    header: np.void, pixels: Pixels, files: Files, extent: _Extent, opener: Any, mode0: str | None
 ) -> tuple[Pixels, str]:
     """Return the pixels of mode 0 as signed or unsigned bytes, and a line for people if that is uncertain."""
     if mode0 is not None:
@@ -184,18 +186,17 @@ def _bytes_as_meant(
     else:
         size = min(pixels.nbytes, _SAMPLE)
         try:
-            sample = read_unpacked(path, size, extent.start, opener)
+            sample = read_unpacked(files.sources, files.paths[0], size, extent.start, opener)
         except VfsError:  # reading the pixels will raise it
             sample = b""
         signed, uncertain = signed_bytes(header, sample, extent.count * pixels.nbytes == len(sample))
     return replace(pixels, stored=np.dtype("i1" if signed else "u1")), uncertain
 
 
-def _sections(path: str, mode0: str | None, sections: str | None) -> list[StoredArray]:
-    files = Files.stat([path])
-    path = files.paths[0]
-    opener = opener_of(path)
-    raw = read_unpacked(path, 1024, 0, opener)
+def _sections(sources: Sources, path: str, mode0: str | None, sections: str | None) -> list[StoredArray]:
+    files = Files.stat(sources, [path])
+    opener = opener_of(sources, path)
+    raw = read_unpacked(sources, path, 1024, 0, opener)
     order = order_of(raw)
     if order is None:
         values = np.frombuffer(raw, "<i4", 4).tolist()
@@ -210,9 +211,9 @@ def _sections(path: str, mode0: str | None, sections: str | None) -> list[Stored
     header["nsymbt"], header["nz"] = extent.start - 1024, extent.count
     unsure = ""
     if header["mode"] == 0 and pixels.stored is not None:
-        pixels, unsure = _bytes_as_meant(header, pixels, path, extent, opener, mode0)
-    info = info_of(path)
-    scan, unsure_of_axes = _navigation(header, path, extent, info, sections, opener)
+        pixels, unsure = _bytes_as_meant(header, pixels, files, extent, opener, mode0)
+    info = info_of(sources, path)
+    scan, unsure_of_axes = _navigation(header, files, extent, info, sections, opener)
     layout, decoder = _layout(pixels, files, extent.held, extent.start, opener, scan)
     if flags := flags_of(header):
         attrs["imod_flags"] = flags
@@ -231,7 +232,7 @@ def _sections(path: str, mode0: str | None, sections: str | None) -> list[Stored
     main = StoredArray("data", files, layout, decoder, scan.nav + pixels.sig, dims, len(scan.nav), attrs=attrs)
     return [
         altered(one, absent=(*extent.absent, *scan.absent))
-        for one in (main, *extended(header, files, scan, order, opener), *coordinates(path, extent.count))
+        for one in (main, *extended(header, files, scan, order, opener), *coordinates(sources, path, extent.count))
     ]
 
 
@@ -249,7 +250,9 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
     return found
 
 
-def open(paths: Sequence[str], *, mode0: str | None = None, sections: str | None = None) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, mode0: str | None = None, sections: str | None = None
+) -> list[StoredArray]:
     """Open an MRC file.
 
     Args:
@@ -267,7 +270,7 @@ def open(paths: Sequence[str], *, mode0: str | None = None, sections: str | None
         raise OptionError(
             f"{paths[1]}: an MRC set is one file; open each separately, or stack them with a description (*.vfs.json)"
         )
-    return _sections(paths[0], mode0, sections)
+    return _sections(sources, paths[0], mode0, sections)
 
 
 FORMAT = Format(

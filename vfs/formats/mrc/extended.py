@@ -50,7 +50,7 @@ def _fei_record(header: np.void, files: Files, order: str, opener: Any) -> int:
     nz, room = int(header["nz"]), int(header["nsymbt"])
     if bytes(header["exttyp"]) not in (b"FEI1", b"FEI2") or opener is not None or room < nz * _FEI.itemsize:
         return 0
-    size = int.from_bytes(read_at(files.paths[0], 4, 1024), "little" if order == "<" else "big")
+    size = int.from_bytes(read_at(files.sources, files.paths[0], 4, 1024), "little" if order == "<" else "big")
     return size if _FEI.itemsize <= size <= room // nz else 0
 
 
@@ -58,7 +58,7 @@ def fei_scales(header: np.void, files: Files, order: str, opener: Any) -> dict[s
     """Return the scales of x and y that the record of the first section holds."""
     if not _fei_record(header, files, order, opener):
         return {}
-    first = np.frombuffer(read_at(files.paths[0], _FEI.itemsize, 1024), _FEI.newbyteorder(order))[0]  # type: ignore[arg-type]
+    first = np.frombuffer(read_at(files.sources, files.paths[0], _FEI.itemsize, 1024), _FEI.newbyteorder(order))[0]  # type: ignore[arg-type]
     steps = {axis: float(first[f"pixel_size_{axis}"]) for axis in "yx"}
     return {axis: {"scale": step, "offset": 0.0, "unit": "m"} for axis, step in steps.items() if step > 0}
 

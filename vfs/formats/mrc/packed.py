@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats.headers import read_at
 from vfs.formats.mrc.pixels import Pixels, row_bytes
 from vfs.model.layout import BlockLayout
+from vfs.model.sources import Sources
 from vfs.model.stored import Files
 
 _MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
@@ -26,21 +26,21 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2
 MARKS = tuple(_OPENERS)  # how a packed file begins
 
 
-def opener_of(path: str) -> Callable[..., Any] | None:
+def opener_of(sources: Sources, path: str) -> Callable[..., Any] | None:
     """Return the function that unpacks the file; None if it is not packed."""
-    start = read_at(path, 3, short_ok=True)
+    start = sources.read(path, 0, 3)
     return next((opener for mark, opener in _OPENERS.items() if start.startswith(mark)), None)
 
 
-def read_unpacked(path: str, size: int, at: int, opener: Any) -> bytes:
+def read_unpacked(sources: Sources, path: str, size: int, at: int, opener: Any) -> bytes:
     """Read bytes of a file, packed or not.
 
     Raises:
         TruncatedSourceError, FormatError: there are fewer bytes, or they do not unpack.
     """
     if opener is None:
-        return read_at(path, size, at)
-    with open_stream(path) as packed:
+        return read_at(sources, path, size, at)
+    with sources.stream(path) as packed:
         try:
             with opener(packed) as stream:
                 stream.seek(at)  # goes in small steps, while read(n) would allocate n bytes even if there are few

@@ -16,7 +16,6 @@ acquisition was stopped, and there is only a warning. With `allow_incomplete` al
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,8 +35,10 @@ from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray
 from vfs.model.units import spelled
+from vfs.sources.names import basename
 from vfs.wording import option
 
 _DIMS = ("t", "c", "z", "y", "x")
@@ -60,7 +61,7 @@ _UNITS = {  # of NGFF, which writes names
 }
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if header_of(head) is None:
         if not head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
             return False
@@ -71,7 +72,7 @@ def sniff(path: str, head: bytes) -> bool:
             and "openmicroscopy.org" in text
         )
     try:
-        return described_as_ome(path)
+        return described_as_ome(sources, path)
     except VfsError:
         return False
 
@@ -79,12 +80,12 @@ def sniff(path: str, head: bytes) -> bool:
 class _OmeSet:
     """Holds the files of a set, and the pages of existing files."""
 
-    def __init__(self, places: dict[tuple[str, str], str]) -> None:
-        self.paths = tuple(dict.fromkeys(os.path.abspath(p) for p in places.values()))
+    def __init__(self, sources: Sources, places: dict[tuple[str, str], str]) -> None:
+        self.paths = tuple(dict.fromkeys(places.values()))
         number = {path: i for i, path in enumerate(self.paths)}
-        self.number = {key: number[os.path.abspath(path)] for key, path in places.items()}
-        self.files = Files.stat(self.paths, missing_ok=True)
-        self.table = PageTable()
+        self.number = {key: number[path] for key, path in places.items()}
+        self.files = Files.stat(sources, self.paths, missing_ok=True)
+        self.table = PageTable(sources)
         self.structures: dict[int, Structure] = {}
         self.errors: dict[int, FormatError | TruncatedSourceError] = {}
         for i, path in enumerate(self.paths):
@@ -124,7 +125,7 @@ class _OmeSet:
         return (rows >= 0) & np.isin(kinds, unlike)
 
 
-def open(paths: Sequence[str]) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an OME-TIFF set by one of its files, or by its companion file.
 
     Raises:
@@ -133,11 +134,10 @@ def open(paths: Sequence[str]) -> list[StoredArray]:
         MissingSourceError: the named file, or the file that describes the set, does not exist.
         OptionError: the files do not belong to one set.
     """
-    named = [os.path.abspath(path) for path in paths]
-    document, holder = document_at(named[0])
-    places, strange = members(document, holder)
-    found = _OmeSet(places)
-    for path in named[1:]:
+    document, holder = document_at(sources, paths[0])
+    places, strange = members(sources, document, holder)
+    found = _OmeSet(sources, places)
+    for path in paths[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(
                 f"{path}: does not belong to the set that {holder} describes ({len(found.paths)} files); open sets one"
@@ -185,7 +185,7 @@ def _lost(found: _OmeSet, holder: str, planes: int, strange: Sequence[str]) -> t
     gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
     if not gone:
         return ()
-    names = ", ".join([os.path.basename(path) for path in gone[:3]]) + ", …" * (len(gone) > 3)
+    names = ", ".join([basename(path) for path in gone[:3]]) + ", …" * (len(gone) > 3)
     said = (
         f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,}"
         " planes"
@@ -338,7 +338,7 @@ class _PlacedPlanes:
     def attrs(self, found: _OmeSet) -> dict[str, Any]:
         """Return attributes about planes that are not stored."""
         facts = {
-            "files_missing": [os.path.basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
+            "files_missing": [basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
             "pages_missing": int(np.count_nonzero((self.row < 0) & ~self.lost)),
             "planes_blank": self.total - len(self.index),
             "runs_ignored": self.ignored,

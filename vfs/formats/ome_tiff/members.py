@@ -5,35 +5,38 @@ A name may not lead out of the folder of the set, unless the user allows that.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable
 
-from vfs.boundary import current, reads_outside
 from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
-from vfs.formats.headers import read_at, read_side_file
+from vfs.formats.headers import exists, read_side_file
 from vfs.formats.ome_tiff.document import Document, parse
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
+from vfs.model.sources import Sources
+from vfs.sources.boundary import reads_outside
+from vfs.sources.names import beside, dirname
 from vfs.wording import option
 
 _SCANNED = 10_000  # most files of a folder that are searched for a UUID
 _START = 1 << 16  # first bytes of a description, which are searched for the UUID
 
 
-def inside(folder: str, name: str, path: str) -> str:
-    """Return the path of a file whose name another file holds.
+def inside(sources: Sources, path: str, name: str) -> str:
+    """Return the path of a file whose name the file `path` holds.
 
     Raises:
         OutsideError: the path is outside of the folder of the set.
     """
-    found = os.path.normpath(os.path.join(folder, name))
-    if not current().covers(found):
-        raise OutsideError(f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {reads_outside()}")
-    return found
+    try:
+        return sources.join(dirname(path), name)
+    except OutsideError:
+        raise OutsideError(
+            f"{path}: its OME-XML names {name[:200]!r}, a file outside of its folder; {reads_outside()}"
+        ) from None
 
 
-def document_at(path: str) -> tuple[Document, str]:
+def document_at(sources: Sources, path: str) -> tuple[Document, str]:
     """Read the document that describes the set of a file.
 
     Returns: (document, file that holds it).
@@ -43,12 +46,12 @@ def document_at(path: str) -> tuple[Document, str]:
             exist.
         FormatError: there is no OME-XML, or it is garbled.
     """
-    found = _own(path)
+    found = _own(sources, path)
     if not found.elsewhere:
         return found, path
-    target = inside(os.path.dirname(path), found.elsewhere, path)
+    target = inside(sources, path, found.elsewhere)
     try:
-        there = _own(target)
+        there = _own(sources, target)
     except MissingSourceError:
         raise MissingSourceError(
             f"{path}: holds only pixels; {target}, which describes the set, is missing; open with"
@@ -59,17 +62,17 @@ def document_at(path: str) -> tuple[Document, str]:
     return there, target
 
 
-def _own(path: str) -> Document:
-    if is_tiff(path):
-        with Reader(path) as reader:
-            text = description(reader, 1 << 62)
+def _own(sources: Sources, path: str) -> Document:
+    if is_tiff(sources, path):
+        reader = Reader(sources, path)
+        text = description(reader, 1 << 62)
         if not text:
             raise FormatError(
                 f"{path}: expected OME-XML in the description of the first page, found none; open with"
                 f" {option(format='tiff')}"
             )
         return parse(text, path)
-    data = read_side_file(path)
+    data = read_side_file(sources, path)
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     try:
         text = data.decode(encoding)
@@ -78,13 +81,13 @@ def _own(path: str) -> Document:
     return parse(text, path)
 
 
-def is_tiff(path: str) -> bool:
+def is_tiff(sources: Sources, path: str) -> bool:
     """Return True if a file begins like a TIFF.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
     """
-    return header_of(read_at(path, 16, short_ok=True)) is not None
+    return header_of(sources.read(path, 0, 16)) is not None
 
 
 def description(reader: Reader, most: int) -> str:
@@ -96,16 +99,16 @@ def description(reader: Reader, most: int) -> str:
     return ""
 
 
-def _uuid(path: str) -> str:
+def _uuid(sources: Sources, path: str) -> str:
     try:
-        with Reader(path) as reader:
-            found = re.search(r"<(?:\w+:)?OME\b[^>]*\bUUID\s*=\s*[\"']([^\"']+)", description(reader, _START))
+        reader = Reader(sources, path)
+        found = re.search(r"<(?:\w+:)?OME\b[^>]*\bUUID\s*=\s*[\"']([^\"']+)", description(reader, _START))
     except VfsError:
         return ""
     return found[1] if found else ""
 
 
-def members(document: Document, holder: str) -> tuple[dict[tuple[str, str], str], list[str]]:
+def members(sources: Sources, document: Document, holder: str) -> tuple[dict[tuple[str, str], str], list[str]]:
     """Find the files that the document names, by their UUID if they have one, else by their name.
 
     A file may have been renamed, and the file of another acquisition may have its name.
@@ -120,8 +123,7 @@ def members(document: Document, holder: str) -> tuple[dict[tuple[str, str], str]
         OutsideError: a name leads out of the folder.
         FormatError: the document names no file for some pixels.
     """
-    folder = os.path.dirname(holder)
-    tiff = is_tiff(holder)
+    tiff = is_tiff(sources, holder)
     wanted = list(dict.fromkeys(run.file for image in document.images for run in image.runs))
     shared = Counter(_plain(uuid) for uuid, _ in wanted if uuid)
     told = {key: key[0] for key in wanted if shared[_plain(key[0])] == 1}  # a UUID of several files tells nothing
@@ -130,13 +132,13 @@ def members(document: Document, holder: str) -> tuple[dict[tuple[str, str], str]
     strange: dict[tuple[str, str], str] = {}
     for key in wanted:
         name, uuid = key[1], told.get(key, "")
-        target = inside(folder, name, holder) if name else ""
+        target = inside(sources, holder, name) if name else ""
         if tiff and (not any(key) or (uuid and _same(uuid, document.uuid))):
             found[key] = holder
         elif not any(key):
             raise FormatError(f"{holder}: its OME-XML does not say which file holds the pixels")
-        elif target and os.path.lexists(target):
-            own = document.uuid if target == holder else _uuid(target)
+        elif target and exists(sources, target):
+            own = document.uuid if target == holder else _uuid(sources, target)
             if not (uuid and own) or _same(uuid, own):
                 found[key] = target
             elif not alone:
@@ -145,16 +147,17 @@ def members(document: Document, holder: str) -> tuple[dict[tuple[str, str], str]
             found.setdefault(key, holder)  # a file that was renamed
     missing = [key for key in wanted if key not in found]
     if missing:
-        renamed = _by_uuid(folder, {_plain(told[key]) for key in missing if told.get(key)}, set(found.values()))
+        uuids = {_plain(told[key]) for key in missing if told.get(key)}
+        renamed = _by_uuid(sources, holder, uuids, set(found.values()))
         found |= {key: renamed[_plain(key[0])] for key in missing if key in told and _plain(key[0]) in renamed}
         missing = [key for key in missing if key not in found]
     if tiff and len(missing) == 1 and holder not in found.values() and not (document.uuid and told.get(missing[0])):
         found[missing.pop()] = holder  # renamed, and without a UUID that tells
     for uuid, name in missing:
         if name and (uuid, name) not in strange:
-            found[uuid, name] = os.path.normpath(os.path.join(folder, name))
+            found[uuid, name] = inside(sources, holder, name)
         else:
-            found[uuid, name] = os.path.join(folder, uuid.replace("/", "_"))
+            found[uuid, name] = beside(holder, uuid.replace("/", "_"))
     strange = {key: words for key, words in strange.items() if key in missing}
     return found, list(strange.values())
 
@@ -167,15 +170,15 @@ def _same(a: str, b: str) -> bool:
     return _plain(a) == _plain(b)
 
 
-def _by_uuid(folder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
-    """Return {UUID: path} of the other TIFF files in a folder that have one of these UUIDs (see `_plain`)."""
+def _by_uuid(sources: Sources, holder: str, uuids: set[str], known: Iterable[str]) -> dict[str, str]:
+    """Return {UUID: path} of other TIFF files in the folder of a file that have one of these UUIDs (see `_plain`)."""
     found: dict[str, str] = {}
-    with os.scandir(folder or ".") as entries:
-        for _, entry in zip(range(_SCANNED), entries, strict=False):
-            if len(found) == len(uuids):
-                break
-            if entry.name.lower().endswith((".tif", ".tiff", ".btf", ".tf2", ".tf8")) and entry.path not in known:
-                uuid = _plain(_uuid(entry.path))
-                if uuid in uuids:
-                    found.setdefault(uuid, entry.path)
+    for name in sources.names(dirname(holder))[:_SCANNED]:
+        if len(found) == len(uuids):
+            break
+        path = beside(holder, name)
+        if name.lower().endswith((".tif", ".tiff", ".btf", ".tf2", ".tf8")) and path not in known:
+            uuid = _plain(_uuid(sources, path))
+            if uuid in uuids:
+                found.setdefault(uuid, path)
     return found

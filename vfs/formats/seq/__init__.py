@@ -38,6 +38,7 @@ from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, per_frame
 from vfs.wording import Word, format_option, option
 
@@ -118,7 +119,7 @@ _COMPRESSIONS = {
 _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unknown"
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"\xed\xfe\x00\x00") and head[4:24] == "Norpix seq".encode("utf-16-le")
 
 
@@ -148,8 +149,8 @@ class _Sequence:
         return self.sig_shape[0] * self.sig_shape[1] * self.dtype.itemsize
 
 
-def _sequence(path: str, size: int) -> _Sequence:
-    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+def _sequence(sources: Sources, path: str, size: int) -> _Sequence:
+    header: np.void = np.frombuffer(read_at(sources, path, HEADER.itemsize), HEADER)[0]
     version, width, height, depth = (int(header[name]) for name in ("version", "width", "height", "bit_depth"))
     if header["_magic"] != 0xFEED:
         raise FormatError(f"{path}: expected a Norpix sequence, it begins with {int(header['_magic']):#x}")
@@ -188,7 +189,9 @@ def _sequence(path: str, size: int) -> _Sequence:
     )
 
 
-def open(paths: Sequence[str], *, segment: int | None = None, plain: bool = False) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, segment: int | None = None, plain: bool = False
+) -> list[StoredArray]:
     """Open SEQ files: one, several that follow each other, or both halves of a Celeritas camera.
 
     Args:
@@ -202,13 +205,13 @@ def open(paths: Sequence[str], *, segment: int | None = None, plain: bool = Fals
         TruncatedSourceError: a file has no whole image.
         OptionError: the halves cannot be put together.
     """
-    files = Files.stat(paths)
+    files = Files.stat(sources, paths)
     half = half_of(files.paths[0])
-    beside = Beside.of(half[0] + ".seq" if half else files.paths[0], files.paths[0] + ".metadata")
+    beside = Beside.of(sources, half[0] + ".seq" if half else files.paths[0], files.paths[0] + ".metadata")
     alone = len(files) == 1 and not plain and half is not None
-    if alone and (segment or beside.segment) and (other := other_half(files.paths[0])):
-        files = Files.stat([files.paths[0], other])
-    parts = [_sequence(path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
+    if alone and (segment or beside.segment) and (other := other_half(sources, files.paths[0])):
+        files = Files.stat(sources, [files.paths[0], other])
+    parts = [_sequence(sources, path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
     alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
     for path, mine in zip(files.paths, alike, strict=True):
         if mine != alike[0]:
@@ -218,9 +221,9 @@ def open(paths: Sequence[str], *, segment: int | None = None, plain: bool = Fals
             )
     which = [half[1] if (half := half_of(path)) else "" for path in files.paths]
     split = {"top", "bottom"} <= set(which)
-    row = joined(files.paths, [0] if split else [part.frames for part in parts])
-    info = {} if split else info_of(files.paths[0])
-    scan = scan_of(files.paths[0], info, sum(part.frames for part in parts))
+    row = joined(sources, files.paths, [0] if split else [part.frames for part in parts])
+    info = {} if split else info_of(sources, files.paths[0])
+    scan = scan_of(sources, files.paths[0], info, sum(part.frames for part in parts))
     main, *stamps = (
         _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row, scan)
     )

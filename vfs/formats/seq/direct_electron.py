@@ -14,7 +14,6 @@ images flips the map, too. Open with `dark="dark", gain="gain", dead="bad_pixels
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,10 +23,12 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
-from vfs.formats.headers import fields, parse_xml, read_at, read_side_file
+from vfs.formats.headers import exists, fields, parse_xml, read_at, read_side_file
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.sources import Sources
 from vfs.model.stored import Files, StoredArray
+from vfs.sources.names import basename
 
 CAMERA = np.dtype(  # Direct Electron's .metadata, the first record
     [
@@ -76,6 +77,7 @@ class Beside:
     """Holds the contents of the files beside a sequence.
 
     Attributes:
+        sources: where the files are.
         base: path of the .seq from which the names derive.
         config: path of the .Config.Metadata.xml, even if it does not exist.
         root: root of the XML; None if there is no XML.
@@ -83,6 +85,7 @@ class Beside:
         problems: file name -> the reason for which it cannot be used.
     """
 
+    sources: Sources
     base: str
     config: str
     root: Element | None
@@ -90,25 +93,25 @@ class Beside:
     problems: dict[str, str]
 
     @classmethod
-    def of(cls, base: str, metadata: str) -> Beside:
+    def of(cls, sources: Sources, base: str, metadata: str) -> Beside:
         attrs: dict[str, Any] = {}
         problems: dict[str, str] = {}
         config = base + ".Config.Metadata.xml"
         root = None
-        if os.path.isfile(config):
+        if exists(sources, config):
             try:
-                root = parse_xml(read_side_file(config), config)
+                root = parse_xml(read_side_file(sources, config), config)
                 attrs["config"] = {part.tag: part.get("Value") for part in root.findall("FileInfo/*")}
             except VfsError as error:
-                problems[os.path.basename(config)] = str(error)
-        if os.path.isfile(metadata):
+                problems[basename(config)] = str(error)
+        if exists(sources, metadata):
             try:
-                camera = np.frombuffer(read_at(metadata, CAMERA.itemsize, _CAMERA_AT), CAMERA)[0]
+                camera = np.frombuffer(read_at(sources, metadata, CAMERA.itemsize, _CAMERA_AT), CAMERA)[0]
                 if camera["_kind"] == 8:
                     attrs["camera"] = fields(camera)
             except VfsError as error:
-                problems[os.path.basename(metadata)] = str(error)
-        return cls(base, config, root, attrs, problems)
+                problems[basename(metadata)] = str(error)
+        return cls(sources, base, config, root, attrs, problems)
 
     @property
     def segment(self) -> int | None:
@@ -136,13 +139,13 @@ class Beside:
         found: list[StoredArray] = []
         problems = dict(self.problems)
         makers: tuple[tuple[str, Callable[[str, tuple[int, ...]], StoredArray | None]], ...] = (
-            (f"{self.base}.dark.mrc", lambda path, shape: _reference("dark", path, shape)),
-            (f"{self.base}.gain.mrc", lambda path, shape: _reference("gain", path, shape)),
+            (f"{self.base}.dark.mrc", lambda path, shape: _reference(self.sources, "dark", path, shape)),
+            (f"{self.base}.gain.mrc", lambda path, shape: _reference(self.sources, "gain", path, shape)),
             (self.config, self._bad_pixels),
         )
         for path, make in makers:
-            name = os.path.basename(path)
-            if not os.path.isfile(path) or name in problems:
+            name = basename(path)
+            if name in problems or not exists(self.sources, path):
                 continue
             try:
                 made = make(path, sig_shape)
@@ -200,7 +203,7 @@ class Beside:
             )
             if box[0] < box[1] and box[2] < box[3]:
                 boxes.append(box)
-        files = Files.stat([path])
+        files = Files.stat(self.sources, [path])
         layout = BlockLayout.of(
             sig_shape, np.zeros((1, 2)), np.array([sig_shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True
         )
@@ -235,13 +238,13 @@ def _span(defect: Element, name: str, whole: int) -> tuple[int, int]:
     return int(hit[1]), int(hit[2] or hit[1]) + 1
 
 
-def _reference(name: str, path: str, sig_shape: tuple[int, ...]) -> StoredArray:
+def _reference(sources: Sources, name: str, path: str, sig_shape: tuple[int, ...]) -> StoredArray:
     """Make the array of a dark or gain image.
 
     The file has 1,024 bytes of header, width and height first, then float32 pixels.
     """
-    files = Files.stat([path])
-    width, height, _, mode = np.frombuffer(read_at(path, 16), "<i4").tolist()
+    files = Files.stat(sources, [path])
+    width, height, _, mode = np.frombuffer(read_at(sources, path, 16), "<i4").tolist()
     if (height, width) != sig_shape or mode != 2:
         raise FormatError(
             f"expected an image of {sig_shape[0]} × {sig_shape[1]} float32 (mode 2), found {height} × {width} of mode"

@@ -7,9 +7,12 @@ Each half has the time at which its file was made in its name, `<base>_Top_14-13
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import suppress
+
+from vfs.errors import SourceError
+from vfs.model.sources import Sources
+from vfs.sources.names import beside, dirname
 
 _HALF = re.compile(r"(.*)_(Top|Bottom)_([^/\\]*)\.seq", re.IGNORECASE | re.DOTALL)
 _TIME = re.compile(r"(\d\d)-(\d\d)-(\d\d)\.(\d{1,6})", re.ASCII)
@@ -23,7 +26,7 @@ def half_of(path: str) -> tuple[str, str] | None:
     return (found[1], found[2].lower()) if found else None
 
 
-def other_half(path: str) -> str | None:
+def other_half(sources: Sources, path: str) -> str | None:
     """Return the path of the file beside this one that has the other halves of its frames.
 
     Returns: None for a file without halves, or if there is no such file, or more than one.
@@ -31,12 +34,14 @@ def other_half(path: str) -> str | None:
     mine = half_of(path)
     if mine is None:
         return None
-    folder = os.path.dirname(path)
     names: list[str] = []
-    with suppress(OSError):
-        names = sorted(os.listdir(folder or "."))
-    beside = [os.path.join(folder, name) for name in names]
-    others = [one for one in beside if (half := half_of(one)) and half[0] == mine[0] and half[1] != mine[1]]
+    with suppress(SourceError):
+        names = sorted(sources.names(dirname(path)))
+    others = [
+        one
+        for one in [beside(path, name) for name in names]
+        if (half := half_of(one)) and half[0] == mine[0] and half[1] != mine[1]
+    ]
     near = [one for one in others if _together(path, one)]
     return near[0] if len(near) == 1 else None
 

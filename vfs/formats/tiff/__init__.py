@@ -48,6 +48,7 @@ from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.scales import calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.layout import altered
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray
 from vfs.wording import format_option
 
@@ -58,11 +59,11 @@ _LONGEST = 1 << 16  # most characters of a text that is shown as an attribute
 _AXES = {"I": "frame", "Q": "frame"}
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if header_of(head) is None:
         return False
     try:
-        return not described_as_ome(path)
+        return not described_as_ome(sources, path)
     except VfsError:
         return True  # it is a garbled TIFF: opening raises the error
 
@@ -124,7 +125,9 @@ class _Member:
         return self.structure is not None and self.structure.cut is not None
 
 
-def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, plain: bool = False, concatenate: bool = False
+) -> list[StoredArray]:
     """Open TIFF files.
 
     Args:
@@ -139,8 +142,8 @@ def open(paths: Sequence[str], *, plain: bool = False, concatenate: bool = False
         OptionError: the files cannot be joined.
         MissingSourceError, SourceError: a file cannot be opened.
     """
-    files = Files.stat(paths)
-    table = PageTable()
+    files = Files.stat(sources, paths)
+    table = PageTable(sources)
     members = _members(table, files, plain)
     good = [member for member in members if member.series]
     # Files that are not cut say how many pages each has
@@ -187,8 +190,8 @@ def _aside(table: PageTable, series: Sequence[PageSeries]) -> list[bool]:
         return [False] * len(series)
     first = [next((row for row in one.rows if row >= 0), None) for one in series]
     places = [None if row is None else (table.paths[table.file[row]], table.at[row]) for row in first]
-    aside = [place is not None and beside_others(*place) for place in places]
-    numbers = [place is not None and has_tag(*place, OLYMPUS_SIS) for place in places]
+    aside = [place is not None and beside_others(table.sources, *place) for place in places]
+    numbers = [place is not None and has_tag(table.sources, *place, OLYMPUS_SIS) for place in places]
     if any(numbers):
         aside = [smaller or not has for smaller, has in zip(aside, numbers, strict=True)]
     return [False] * len(series) if all(aside) else aside
@@ -321,7 +324,7 @@ def _dataset(
             )
         full.append(part)
     counts = [n for p, m in zip(full, members, strict=True) for n in [each if p is None else p.count] * m.files]
-    row = joined(files.paths, counts)
+    row = joined(files.sources, files.paths, counts)
     lead, names = one.lead, _names(one.axes)
     if concatenate:
         lead, names = (row.frames,), ("frame", *_names(one.axes[one.nav :]))

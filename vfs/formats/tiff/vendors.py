@@ -6,13 +6,11 @@ These are Zeiss LSM, MetaMorph STK, FluoView and ScanImage.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from vfs.boundary import open_stream
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.tiff.series import PageSeries, split
 from vfs.formats.tiff.texts import hint
@@ -21,6 +19,7 @@ from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes, complaints
 from vfs.formats.tiff_structure.structure import Structure
+from vfs.sources.names import basename
 
 # Kinds of metadata that tifffile turns into dimensions, in its order
 _METADATA = ("lsm", "fluoview", "stk", "scanimage")
@@ -48,9 +47,9 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
         TruncatedSourceError: the file ends before its planes.
     """
     try:
-        with open_stream(found.path) as stream, quiet(), np.errstate(all="ignore"):
+        with found.sources.stream(found.path) as stream, quiet(), np.errstate(all="ignore"):
             file = tifffile().TiffFile(
-                stream, name=os.path.basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False
+                stream, name=basename(found.path), is_ome=False, is_mmstack=False, is_ndtiff=False
             )
             marks = [kind for kind in _METADATA if getattr(file, f"is_{kind}")]
             series = file.series if marks else []
@@ -72,9 +71,9 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
 
 def _series(table: PageTable, found: Structure, series: Any) -> PageSeries:
     key = series.keyframe
-    with Reader(found.path) as reader:
-        data, first, _ = reader.directory(key.offset)
-        number = table.kind_of_entries(reader, reader.entries(data, first), t317=int(key.predictor))
+    reader = Reader(found.sources, found.path)
+    data, first, _ = reader.directory(key.offset)
+    number = table.kind_of_entries(reader, reader.entries(data, first), t317=int(key.predictor))
     kind = table.kinds[number]
     if not isinstance(kind, Kind) or kind.shaped != tuple(key.shaped) or kind.stored.itemsize != series.dtype.itemsize:
         raise FormatError(

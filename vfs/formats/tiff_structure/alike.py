@@ -8,11 +8,11 @@ parses pages that are not alike, and reports errors in them.
 
 from __future__ import annotations
 
-import os
 from typing import Literal, NamedTuple
 
 from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Order, Reader
 from vfs.formats.tiff_structure.kinds import HOW
+from vfs.model.sources import Sources
 
 MISSING = 1 << 60
 """The offset of a plane that cannot be read. It is beyond the end of any file, so reading it is an error."""
@@ -116,27 +116,27 @@ class FilePattern(NamedTuple):
     texts: tuple[tuple[int, bool, bytes], ...]
 
     @classmethod
-    def of(cls, path: str, at: int, like: PagePattern) -> FilePattern | None:
+    def of(cls, sources: Sources, path: str, at: int, like: PagePattern) -> FilePattern | None:
         """Make the pattern of a file whose first directory is at byte `at`.
 
         Returns None if there is a second directory, or a text is long.
         """
-        with Reader(path) as reader:
-            head, entry, pointer = (8, 20, 8) if reader.big else (2, 12, 4)
-            data, first, after = reader.directory(at)
-            if after:
-                return None
-            start = reader.read(0, 8 if reader.big else 4)
-            mask, texts = bytearray(like.mask.to_bytes(len(data), "little")), []
-            for i, (tag, field, _) in enumerate(reader.entries(data, first)):
-                if tag in (DESCRIPTION, SOFTWARE):
-                    value = (i + 1) * entry - pointer
-                    mask[i * entry : value] = b"\xff" * (value - i * entry)
-                    size = field.length * reader.width(field)
-                    if size > START:
-                        return None
-                    texts.append((head + value, field.at == first + value, reader.read(field.at, size)))
-            whole = reader.read(at, head + len(data) + pointer)
+        reader = Reader(sources, path)
+        head, entry, pointer = (8, 20, 8) if reader.big else (2, 12, 4)
+        data, first, after = reader.directory(at)
+        if after:
+            return None
+        start = reader.read(0, 8 if reader.big else 4)
+        mask, texts = bytearray(like.mask.to_bytes(len(data), "little")), []
+        for i, (tag, field, _) in enumerate(reader.entries(data, first)):
+            if tag in (DESCRIPTION, SOFTWARE):
+                value = (i + 1) * entry - pointer
+                mask[i * entry : value] = b"\xff" * (value - i * entry)
+                size = field.length * reader.width(field)
+                if size > START:
+                    return None
+                texts.append((head + value, field.at == first + value, reader.read(field.at, size)))
+        whole = reader.read(at, head + len(data) + pointer)
         every = b"\xff" * head + mask + b"\xff" * pointer
         bits = int.from_bytes(every, "little")
         common = int.from_bytes(whole, "little") & bits
@@ -152,17 +152,17 @@ class FilePattern(NamedTuple):
             tuple(texts),
         )
 
-    def same(self, fd: int, size: int) -> tuple[int, bytes] | None:
-        """Compare an open file of `size` bytes with the pattern.
+    def same(self, sources: Sources, path: str, size: int) -> tuple[int, bytes] | None:
+        """Compare a file of `size` bytes with the pattern.
 
         Returns: (place of the directory, its entries) if the file fits, else None.
         """
-        window = os.pread(fd, START, 0)
+        window = sources.read(path, 0, START)
         begin = len(self.start)
         at = int.from_bytes(window[begin : begin + self.pointer], self.order)
         if at > size - self.length or self.length + self.like.used > size or not window.startswith(self.start):
             return None
-        data = window[at : at + self.length] if at + self.length <= len(window) else os.pread(fd, self.length, at)
+        data = window[at : at + self.length] if at + self.length <= len(window) else sources.read(path, at, self.length)
         if len(data) != self.length or int.from_bytes(data, "little") & self.mask != self.common:
             return None
         for value, inside, text in self.texts:
@@ -170,7 +170,7 @@ class FilePattern(NamedTuple):
             if first > size - len(text):
                 return None
             last = first + len(text)
-            found = window[first:last] if last <= len(window) else os.pread(fd, len(text), first)
+            found = window[first:last] if last <= len(window) else sources.read(path, first, len(text))
             if found != text:
                 return None
         return at, data[self.head : -self.pointer]

@@ -7,7 +7,6 @@ https://www.awaresystems.be/imaging/tiff/bigtiff.html
 from __future__ import annotations
 
 import logging
-import os
 import struct
 import threading
 from collections.abc import Iterator
@@ -17,8 +16,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from vfs.boundary import open_file, read_open
-from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError
+from vfs.errors import DependencyError, FormatError, TruncatedSourceError
+from vfs.model.sources import Sources
 
 NEW_SUBFILE, SUBFILE = 254, 255
 DESCRIPTION, SOFTWARE = 270, 305
@@ -28,6 +27,7 @@ Order = Literal["<", ">"]
 # TIFF type -> bytes of a value
 BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_WINDOW = 4096  # bytes that are read at once
 _LONGEST = 1 << 20  # most bytes of a tag about storage
 
 
@@ -88,7 +88,7 @@ class Field(NamedTuple):
 
 
 class Reader:
-    """Reads the structure of one TIFF file. It is a context manager, which closes the file.
+    """Reads the structure of one TIFF file.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
@@ -96,31 +96,20 @@ class Reader:
         TruncatedSourceError: it is too short for one.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, sources: Sources, path: str) -> None:
         self.path = path
-        self.fd = open_file(path)
-        try:
-            self.size = os.fstat(self.fd).st_size
-            self._window, self._at = b"", 0
-            head = self.read(0, min(16, self.size))
-            found = header_of(head)
-            if found is None:
-                if header_of((head + bytes(16))[:16]) is not None:
-                    raise TruncatedSourceError(f"{path}: a TIFF file of {self.size} bytes; it looks truncated")
-                raise FormatError(
-                    f"{path}: expected a TIFF file, "
-                    + (f"it begins with {head[:8]!r}" if head else "found an empty file")
-                )
-            self.order, self.big, self.first = found
-        except BaseException:
-            os.close(self.fd)
-            raise
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
+        self.sources = sources
+        self._window, self._at = sources.read(path, 0, _WINDOW), 0
+        self.size = sources.state(path).size
+        head = self._window[:16]
+        found = header_of(head)
+        if found is None:
+            if header_of((head + bytes(16))[:16]) is not None:
+                raise TruncatedSourceError(f"{path}: a TIFF file of {self.size} bytes; it looks truncated")
+            raise FormatError(
+                f"{path}: expected a TIFF file, " + (f"it begins with {head[:8]!r}" if head else "found an empty file")
+            )
+        self.order, self.big, self.first = found
 
     def read(self, at: int, size: int) -> bytes:
         """Read `size` bytes at byte `at`.
@@ -136,10 +125,7 @@ class Reader:
                 f"{self.path}: expected {size:,} bytes of tags at byte {at:,}, the file has {self.size:,}; it looks"
                 " truncated"
             )
-        try:
-            got = read_open(self.fd, max(size, 4096), at)  # values of a directory's tags are often next to it
-        except OSError as error:
-            raise SourceError(f"{self.path}: cannot be read: {error.strerror}", error.errno or 5) from None
+        got = self.sources.read(self.path, at, max(size, _WINDOW))  # values of a directory's tags are often next to it
         if len(got) < size:
             raise TruncatedSourceError(
                 f"{self.path}: expected {size:,} bytes at byte {at:,}, found {len(got):,}; it looks truncated"
@@ -217,38 +203,38 @@ class Reader:
             return raw.decode("latin-1")
 
 
-def beside_others(path: str, at: int) -> bool:
+def beside_others(sources: Sources, path: str, at: int) -> bool:
     """Return True if the directory at byte `at` says of its page that it is a smaller version or a mask of another.
 
     That is bit 0 or 2 of NewSubfileType, or 2 or 4 in the older SubfileType. Thumbnails, labels and overviews of
     slides have these.
     """
-    with Reader(path) as reader:
-        data, begin, _ = reader.directory(at)
-        for tag, field, value in reader.entries(data, begin):
-            if tag in (NEW_SUBFILE, SUBFILE) and field.length == 1 and field.type in UNSIGNED:
-                kind = reader.number(field, value)
-                return bool(kind & 5) if tag == NEW_SUBFILE else kind in (2, 4)
+    reader = Reader(sources, path)
+    data, begin, _ = reader.directory(at)
+    for tag, field, value in reader.entries(data, begin):
+        if tag in (NEW_SUBFILE, SUBFILE) and field.length == 1 and field.type in UNSIGNED:
+            kind = reader.number(field, value)
+            return bool(kind & 5) if tag == NEW_SUBFILE else kind in (2, 4)
     return False
 
 
-def has_tag(path: str, at: int, tag: int) -> bool:
+def has_tag(sources: Sources, path: str, at: int, tag: int) -> bool:
     """Return True if the directory at byte `at` has a tag."""
-    with Reader(path) as reader:
-        data, begin, _ = reader.directory(at)
-        return any(number == tag for number, _, _ in reader.entries(data, begin))
+    reader = Reader(sources, path)
+    data, begin, _ = reader.directory(at)
+    return any(number == tag for number, _, _ in reader.entries(data, begin))
 
 
-def described_as_ome(path: str) -> bool:
+def described_as_ome(sources: Sources, path: str) -> bool:
     """Return True if the description of a TIFF file's first page ends like OME-XML.
 
     Raises:
         FormatError, SourceError: the file is garbled or cannot be read.
     """
-    with Reader(path) as reader:
-        data, at, _ = reader.directory(reader.first)
-        for tag, field, _ in reader.entries(data, at):
-            if tag == DESCRIPTION and field.type in (1, 2, 7):
-                tail = min(field.length, 64)
-                return reader.read(field.at + field.length - tail, tail).rstrip(b"\0 \t\r\n").endswith(b"OME>")
+    reader = Reader(sources, path)
+    data, at, _ = reader.directory(reader.first)
+    for tag, field, _ in reader.entries(data, at):
+        if tag == DESCRIPTION and field.type in (1, 2, 7):
+            tail = min(field.length, 64)
+            return reader.read(field.at + field.length - tail, tail).rstrip(b"\0 \t\r\n").endswith(b"OME>")
     return False

@@ -37,9 +37,9 @@ def fill_of(
     said: dict[str, int] = {}
     files = np.frombuffer(table.file, np.int64)[pages]
     for file in np.unique(files).tolist():
-        with Reader(table.paths[file]) as reader:
-            for row in pages[files == file].tolist():
-                said.setdefault(_text(reader, table.at[row]), row)
+        reader = Reader(table.sources, table.paths[file])
+        for row in pages[files == file].tolist():
+            said.setdefault(_text(reader, table.at[row]), row)
     values = {text: _number(text, dtype) for text in said}
     if len({repr(value) for value in values.values()}) > 1:
         (one, row), (other, _) = list(said.items())[:2]

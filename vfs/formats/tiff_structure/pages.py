@@ -17,15 +17,13 @@ bounded time and memory.
 from __future__ import annotations
 
 import math
-import os
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.boundary import open_file
-from vfs.errors import FormatError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.tiff_structure.alike import (
     MISSING,
     START,
@@ -42,6 +40,7 @@ from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Reader
 from vfs.formats.tiff_structure.kinds import HOW, Kind, Unreadable, make_kind, storage_value
 from vfs.formats.tiff_structure.places import Planes, complaints, joined_planes
 from vfs.formats.tiff_structure.structure import Structure, lost_text, within
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 
 _KINDS = 1000  # most kinds of pages in a set; tifffile takes a fraction of a millisecond for each
@@ -63,7 +62,8 @@ class PageTable:
         kinds: kinds of pages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
         self.paths: list[str] = []
         self.sizes: list[int] = []
         self.file, self.at, self.kind = array("q"), array("q"), array("q")
@@ -81,7 +81,7 @@ class PageTable:
         """
         self._example = None
         if len(found.rows) == 1 and not found.subs and self._like is not None:
-            self._example = FilePattern.of(found.path, self.at[found.rows[0]], self._like)
+            self._example = FilePattern.of(self.sources, found.path, self.at[found.rows[0]], self._like)
         return self._example is not None
 
     def follow(self, path: str, size: int) -> bool:
@@ -94,13 +94,7 @@ class PageTable:
         """
         example = self._example
         assert example is not None
-        fd = open_file(path)
-        try:
-            found = example.same(fd, size)
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be read: {error.strerror}", error.errno or 5) from None
-        finally:
-            os.close(fd)
+        found = example.same(self.sources, path, size)
         if found is None:
             return False
         at, data = found
@@ -121,53 +115,55 @@ class PageTable:
                 or it cannot be read. Then it was added without pages.
         """
         self.skip(path, 0)
-        with Reader(path) as reader:
-            self.sizes[-1] = reader.size
-            walk = _Walk(reader, len(self.paths) - 1)
-            begin = len(self.at)
-            tags: dict[int, Field] = {}
-            subs: dict[int, Field] = {}
-            cut = None
-            at = reader.first
-            if not at:
-                raise FormatError(f"{path}: a TIFF file without pages")
-            while at:
-                try:
-                    data, first, after = walk.directory(at)
-                    if not tags:
-                        # Of equal tags the first one counts
-                        tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}
-                    sub = self._page(walk, at, data, first)
-                except (FormatError, TruncatedSourceError) as error:
-                    if len(self.at) == begin:
-                        raise
-                    cut = error
-                    break
-                if sub is not None:
-                    subs[len(self.at) - 1] = sub
-                if after < 0:
-                    cut = TruncatedSourceError(
-                        f"{path}: the directory at byte {at:,} does not say where the next one is, the file ends"
-                        " before; it looks truncated"
-                    )
-                    break
-                at = after
-            rows = range(begin, len(self.at))
-            found: dict[int, list[int]] = {}
-            for row, field in subs.items():
-                try:
-                    places = reader.numbers(field, _SUBS).tolist()
-                    found[row] = []
-                    for place in places:
-                        found[row].append(self._sub(walk, place))
-                except (FormatError, TruncatedSourceError) as error:
-                    cut = cut or error
-            cut = cut or lost_text(reader, tags)
-            note = tags.get(DESCRIPTION)
-            start = ""
-            if note is not None and note.type == 2 and within(reader.size, note):
-                start = reader.text(note._replace(length=min(note.length, START)))
-            return Structure(path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start, cut)
+        reader = Reader(self.sources, path)
+        self.sizes[-1] = reader.size
+        walk = _Walk(reader, len(self.paths) - 1)
+        begin = len(self.at)
+        tags: dict[int, Field] = {}
+        subs: dict[int, Field] = {}
+        cut = None
+        at = reader.first
+        if not at:
+            raise FormatError(f"{path}: a TIFF file without pages")
+        while at:
+            try:
+                data, first, after = walk.directory(at)
+                if not tags:
+                    # Of equal tags the first one counts
+                    tags = {tag: field for tag, field, _ in reversed([*reader.entries(data, first)])}
+                sub = self._page(walk, at, data, first)
+            except (FormatError, TruncatedSourceError) as error:
+                if len(self.at) == begin:
+                    raise
+                cut = error
+                break
+            if sub is not None:
+                subs[len(self.at) - 1] = sub
+            if after < 0:
+                cut = TruncatedSourceError(
+                    f"{path}: the directory at byte {at:,} does not say where the next one is, the file ends"
+                    " before; it looks truncated"
+                )
+                break
+            at = after
+        rows = range(begin, len(self.at))
+        found: dict[int, list[int]] = {}
+        for row, field in subs.items():
+            try:
+                places = reader.numbers(field, _SUBS).tolist()
+                found[row] = []
+                for place in places:
+                    found[row].append(self._sub(walk, place))
+            except (FormatError, TruncatedSourceError) as error:
+                cut = cut or error
+        cut = cut or lost_text(reader, tags)
+        note = tags.get(DESCRIPTION)
+        start = ""
+        if note is not None and note.type == 2 and within(reader.size, note):
+            start = reader.text(note._replace(length=min(note.length, START)))
+        return Structure(
+            self.sources, path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start, cut
+        )
 
     def _sub(self, walk: _Walk, at: int) -> int:
         """Add a sub-directory. Returns its row; -1 if there is none, or if it is another page already."""
@@ -314,11 +310,11 @@ class PageTable:
 
     def text_of(self, row: int) -> str:
         """Return the description of a page; "" without one."""
-        with Reader(self.paths[self.file[row]]) as reader:
-            data, first, _ = reader.directory(self.at[row])
-            for tag, field, _ in reader.entries(data, first):
-                if tag == DESCRIPTION and field.type == 2:
-                    return reader.text(field)
+        reader = Reader(self.sources, self.paths[self.file[row]])
+        data, first, _ = reader.directory(self.at[row])
+        for tag, field, _ in reader.entries(data, first):
+            if tag == DESCRIPTION and field.type == 2:
+                return reader.text(field)
         return ""
 
     def _named(self, row: int) -> str:
@@ -337,15 +333,15 @@ class PageTable:
             return where[good, _O_AT : _O_AT + 1], where[good, _C_AT : _C_AT + 1], bad, said
         offsets, sizes = np.zeros((2, len(good), n), np.int64)
         for file in np.unique(files[good]).tolist():
-            with Reader(self.paths[file]) as reader:
-                for i in np.flatnonzero(files[good] == file).tolist():
-                    row = where[good[i]].tolist()
-                    try:
-                        for out, (kind, count, at) in ((offsets, row[:3]), (sizes, row[3:])):
-                            if count:
-                                out[i] = at if kind == 0 else reader.numbers(Field(kind, count, at), n)
-                    except (FormatError, TruncatedSourceError) as error:
-                        bad[good[i]], said = True, said or error
+            reader = Reader(self.sources, self.paths[file])
+            for i in np.flatnonzero(files[good] == file).tolist():
+                row = where[good[i]].tolist()
+                try:
+                    for out, (kind, count, at) in ((offsets, row[:3]), (sizes, row[3:])):
+                        if count:
+                            out[i] = at if kind == 0 else reader.numbers(Field(kind, count, at), n)
+                except (FormatError, TruncatedSourceError) as error:
+                    bad[good[i]], said = True, said or error
         kept = ~bad[good]
         return offsets[kept], sizes[kept], bad, said
 

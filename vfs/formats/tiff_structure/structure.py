@@ -9,6 +9,7 @@ from typing import Any
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.tiff_structure.alike import START
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Order, Reader
+from vfs.model.sources import Sources
 
 _TOLD = {270, 271, 272, 282, 283, 305, 306, 315}  # tags with texts and resolutions
 
@@ -28,6 +29,7 @@ class Structure:
             else None.
     """
 
+    sources: Sources
     path: str
     index: int
     size: int
@@ -46,8 +48,8 @@ class Structure:
             return ""
         if tag == DESCRIPTION and field.length <= START:
             return self.start
-        with Reader(self.path) as reader:
-            return reader.text(field)
+        reader = Reader(self.sources, self.path)
+        return reader.text(field)
 
     def number(self, tag: int) -> int:
         """Return an unsigned integer of the first directory; 0 if there is none."""
@@ -70,8 +72,8 @@ class Structure:
             return ()
         code, count = forms[field.type]
         form = struct.Struct(f"{self.order}{count}{code}")
-        with Reader(self.path) as reader:
-            return form.unpack(reader.read(field.at, form.size))
+        reader = Reader(self.sources, self.path)
+        return form.unpack(reader.read(field.at, form.size))
 
 
 def within(size: int, field: Field) -> bool:

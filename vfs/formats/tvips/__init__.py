@@ -18,7 +18,6 @@ at a position the last is shown; both is said.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -32,7 +31,9 @@ from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rot
 from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.sources.names import basename
 from vfs.wording import format_option
 
 HEADER = np.dtype(
@@ -59,7 +60,7 @@ _BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
 
-def sniff(path: str, head: bytes) -> bool:
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for the header of a series. Later files of the series have no mark but their names."""
     if len(head) < HEADER.itemsize:
         return False
@@ -70,7 +71,7 @@ def sniff(path: str, head: bytes) -> bool:
     return header["size"] == 256 and header["version"] in (1, 2) and header["bits"] in (8, 16)
 
 
-def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
+def _series(sources: Sources, paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     """Find the files of a set, in order.
 
     The first one has the header of the series. Missing files are known only if one file names the
@@ -94,7 +95,7 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     if hit is None:
         return list(paths), series.Lost()
     start = paths[0][: hit.start() + 1]
-    found = numbered(start, hit[2])
+    found = numbered(sources, start, hit[2])
     if not found:
         raise MissingSourceError(f"{paths[0]}: no such file")
     if found[0][0] > 0:
@@ -105,8 +106,8 @@ def _series(paths: Sequence[str]) -> tuple[list[str], series.Lost]:
     return members, sum((series.between(a, b) for a, b in pairwise(members)), series.Lost())
 
 
-def _header(path: str) -> np.void:
-    header: np.void = np.frombuffer(read_at(path, HEADER.itemsize), HEADER)[0]
+def _header(sources: Sources, path: str) -> np.void:
+    header: np.void = np.frombuffer(read_at(sources, path, HEADER.itemsize), HEADER)[0]
     if header["size"] != 256 or header["version"] not in (1, 2):
         raise FormatError(
             f"{path}: expected the header of a TVIPS series, 256 bytes of version 1 or 2, found {header['size']:,} and"
@@ -132,7 +133,7 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
     gaps = np.zeros(len(files), np.int64)
     if len(files) == 1:
         return gaps
-    headers = FrameHeaders(layout, files.paths)
+    headers = FrameHeaders(layout, files)
     ends = counts.cumsum()
 
     def counter(first: int, n: int) -> np.ndarray:
@@ -154,7 +155,7 @@ def _absences(
     holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
     frames = f", with {series.ranges(holes)}" if holes else ""
     if lost.count:
-        said = f"{files.paths[0]}: {lost}{frames}; the series goes on to {os.path.basename(files.paths[-1])}"
+        said = f"{files.paths[0]}: {lost}{frames}; the series goes on to {basename(files.paths[-1])}"
         found.append(
             Absence(
                 said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths
@@ -171,14 +172,14 @@ def _absences(
         k = int(np.flatnonzero(gaps)[0])
         what = "is" if missing == 1 else "are"
         said = (
-            f"{files.paths[k - 1]}: ends too early, before {os.path.basename(files.paths[k])} begins:"
+            f"{files.paths[k - 1]}: ends too early, before {basename(files.paths[k])} begins:"
             f" {series.ranges(holes)} {what} missing"
         )
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
 
 
-def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> list[StoredArray]:
     """Open TVIPS files.
 
     Args:
@@ -195,9 +196,9 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     """
     if scan not in ("position", "rotator", "none"):
         raise OptionError(f"{format_option(scan=scan)}: expected position, rotator or none")
-    members, lost = _series(paths)
-    files = Files.stat(members)
-    header = _header(files.paths[0])
+    members, lost = _series(sources, paths)
+    files = Files.stat(sources, members)
+    header = _header(sources, files.paths[0])
     dtype = np.dtype(f"<u{header['bits'] // 8}")
     height, width = int(header["y"]), int(header["x"])
     gap = 12 if header["version"] == 1 else int(header["frame_header_bytes"])
@@ -227,7 +228,7 @@ def open(paths: Sequence[str], *, scan: str = "position") -> list[StoredArray]:
     frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
     names = {field[0] for field in there}
-    headers = FrameHeaders(layout, files.paths)
+    headers = FrameHeaders(layout, files)
     stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())  # numbers of the stored frames
     found = None
     if frames > 1 and scan == "position" and "scan_position_y" in names:

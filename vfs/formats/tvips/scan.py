@@ -7,17 +7,14 @@ read where frames follow one another without a loss.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.boundary import open_file, read_open
-from vfs.errors import SourceError, TruncatedSourceError
+from vfs.errors import TruncatedSourceError
 from vfs.model.layout import FrameLayout, ScanOrder
 from vfs.model.layout.scan_order import placed
-from vfs.model.stored import Absence
+from vfs.model.stored import Absence, Files
 
 # name, dtype, byte of the frame header, unit
 FIELDS = (
@@ -49,12 +46,12 @@ class FrameHeaders:
 
     Args:
         layout: layout of all frames.
-        paths: paths of the files.
+        files: the files.
     """
 
-    def __init__(self, layout: FrameLayout, paths: Sequence[str]) -> None:
+    def __init__(self, layout: FrameLayout, files: Files) -> None:
         self.layout = layout
-        self.paths = paths
+        self.paths, self.sources = files.paths, files.sources
 
     def read(self, frames: np.ndarray, at: int, size: int) -> bytes:
         """Read `size` bytes from byte `at` of the header of each frame, one after the other.
@@ -75,16 +72,7 @@ class FrameHeaders:
             if file < 0:
                 found.append(bytes(size * len(part)))
                 continue
-            try:
-                descriptor = open_file(self.paths[file])
-                try:
-                    got = [read_open(descriptor, size, byte) for byte in part.tolist()]
-                finally:
-                    os.close(descriptor)
-            except OSError as error:
-                if isinstance(error, SourceError):
-                    raise
-                raise SourceError(f"{self.paths[file]}: cannot be read: {error.strerror}", error.errno or 5) from None
+            got = [self.sources.read(self.paths[file], byte, size) for byte in part.tolist()]
             if any(len(one) < size for one in got):
                 raise TruncatedSourceError(
                     f"{self.paths[file]}: ends before a frame header that existed when the file was opened"

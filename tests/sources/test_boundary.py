@@ -17,9 +17,11 @@ import pytest
 
 import vfs
 from tests.formats.sets import frms6_set
-from vfs.boundary import ANYWHERE, Boundary, absolute, current, look_at, open_file, open_found, within
 from vfs.cli.app import main
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.sources.boundary import ANYWHERE, Boundary, open_file
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute
 from vfs.testing.inside import set_of
 from vfs.testing.opens import opened_past_the_boundary
 from vfs.testing.stack_writers import write_mrc
@@ -129,16 +131,6 @@ def test_a_folder_of_nearly_the_same_name_is_another(tmp_path: Path) -> None:
     assert ANYWHERE.holds("/any")
 
 
-def test_the_outer_boundary_holds(inside: Path) -> None:
-    assert current() is ANYWHERE
-    outer = Boundary.around([inside / "a"])
-    with within(outer), within(ANYWHERE) as bound:
-        assert bound is outer is current()
-    with within(ANYWHERE), within(outer) as bound:
-        assert bound is ANYWHERE
-    assert current() is ANYWHERE
-
-
 def test_opening_a_file(inside: Path, secret: Path) -> None:
     bound = Boundary.around([inside / "a"])
     (inside / "link").symlink_to(secret)
@@ -157,7 +149,7 @@ def test_opening_a_file(inside: Path, secret: Path) -> None:
         with pytest.raises(OutsideError):
             open_file(str(secret), bound)
     assert len(os.listdir("/proc/self/fd")) == before
-    os.close(open_file(str(inside / "link")))
+    os.close(open_file(str(inside / "link"), ANYWHERE))
     os.close(open_file(str(inside / "link"), Boundary.around([inside / "link"])))
     with pytest.raises(MissingSourceError, match="none: no such file"):
         open_file(str(inside / "none"), bound)
@@ -173,7 +165,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(inside: Path) -> None:
                 SourceError,
                 match=rf"{name}: (expected a file, found something else|cannot be opened: No such device or address)",
             ):
-                open_file(str(inside / name))
+                open_file(str(inside / name), ANYWHERE)
             with pytest.raises(SourceError, match=f"{name}: "):
                 vfs.open(inside / name)
     assert main(["info", str(inside / "pipe")]) == 2
@@ -195,14 +187,13 @@ def test_the_folders_of_a_set_keep_it_within(inside: Path, secret: Path) -> None
     os.mkfifo(inside / "pipe")
     (inside / "pipe_link").symlink_to("pipe")
     before = len(os.listdir("/proc/self/fd"))
-    with within(None, [own]) as bound:
-        assert bound is current()
+    with LocalSources.around([str(own)]) as sources:
         for _ in range(2):
             for name in ("a.npy", "in", "sub/b.npy", "in_folder/b.npy", "sub/../a.npy", "sub//b.npy"):
                 path = str(inside / "x")[:-1] + name
-                fd, found = open_found(path)
-                assert found.st_size == os.fstat(fd).st_size == look_at(path).st_size
-                assert os.read(fd, 6) == b"\x93NUMPY"
+                fd, found = sources.open(path)
+                assert found.st_size == os.fstat(fd).st_size == sources.state(path).size
+                assert os.read(fd, 6) == b"\x93NUMPY" == sources.read(path, 0, 6)
                 os.close(fd)
             for name, error in {
                 "out": OutsideError,
@@ -219,21 +210,17 @@ def test_the_folders_of_a_set_keep_it_within(inside: Path, secret: Path) -> None
                 "": SourceError,
             }.items():
                 path = str(inside / "x")[:-1] + name
-                for look in (look_at, open_found):
+                for look in (sources.state, sources.open, sources.stream, lambda path: sources.read(path, 0, 6)):
                     with pytest.raises(error, match=re.escape(path)):
                         look(path)
-        with within(ANYWHERE) as inner:
-            assert inner is bound
-            with pytest.raises(OutsideError):
-                open_found(str(inside / "out"))
     assert len(os.listdir("/proc/self/fd")) == before
-    with within(ANYWHERE):
-        os.close(open_found(str(inside / "out"))[0])
-        os.close(open_found(str(inside / "out_folder" / "secret.npy"))[0])
-    with within(None, [inside / "out"]):  # that link was named
-        os.close(open_found(str(inside / "out"))[0])
+    with LocalSources().opening() as sources:
+        os.close(sources.open(str(inside / "out"))[0])
+        os.close(sources.open(str(inside / "out_folder" / "secret.npy"))[0])
+    with LocalSources.around([str(inside / "out")]) as sources:  # that link was named
+        os.close(sources.open(str(inside / "out"))[0])
         with pytest.raises(OutsideError):
-            open_found(str(inside / "out_folder" / "other.npy"))
+            sources.open(str(inside / "out_folder" / "other.npy"))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -244,10 +231,10 @@ def test_a_set_of_many_folders_needs_few_descriptors(inside: Path) -> None:
         (inside / str(k)).mkdir()
         paths.append(write_npy(inside / str(k), TWIN, name="a.npy"))
     for named in (paths, [inside / "x.npy"]):
-        with within(None, named):
+        with LocalSources.around([str(path) for path in named]) as sources:
             for path in paths:
-                os.close(open_found(str(path))[0])
-                assert len(os.listdir("/proc/self/fd")) <= before + 20
+                assert len(sources.read(str(path), 0, 100)) == 100
+                assert len(os.listdir("/proc/self/fd")) <= before + 32
         assert len(os.listdir("/proc/self/fd")) == before
     array = vfs.open(paths)
     np.testing.assert_array_equal(array[-1], TWIN)
@@ -312,7 +299,7 @@ def test_what_a_description_stands_for_is_bound_by_its_folder(inside: Path, secr
     path.write_text(json.dumps({"vfs": 1, "format": "mib", "files": ["sub/scan.hdr"]}))
     group = vfs.open_group(path)
     np.testing.assert_array_equal(group.main[...].reshape(4, 8, 8), frames)
-    assert set_of(group).opening.boundary.folders == (str(inside),)
+    assert set_of(group).opening.sources.boundary.folders == (str(inside),)
     away = pickle.dumps(group)
     member = sorted(sub.glob("*.mib"))[1]
     member.rename(secret.with_name("scan2.mib"))
@@ -469,9 +456,9 @@ def test_a_leased_file_is_waited_for_but_no_pipe_that_takes_its_name(
 
     monkeypatch.setattr(os, "open", busy)
     swap = False
-    fd = open_file(str(path))
+    fd = open_file(str(path), ANYWHERE)
     assert os.read(fd, 3) == b"abc"
     os.close(fd)
     swap = True
     with pytest.raises(SourceError, match="expected a file"):
-        open_file(str(path))
+        open_file(str(path), ANYWHERE)

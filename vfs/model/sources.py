@@ -1,0 +1,65 @@
+"""Says what formats, and the backends of files that are not on this machine, can ask sources for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import BinaryIO, Protocol
+
+from vfs.model.file_state import FileState
+
+
+class Sources(Protocol):
+    """Where the files of a set come from: the file system of this machine, a store of objects, memory.
+
+    Names are absolute: paths that begin with `/`, or URLs. Sources are pickled with the arrays that are read from them,
+    so they are small, and compare equal if they are the same.
+    """
+
+    @property
+    def anywhere(self) -> bool:
+        """True if the files of a set may name any others; the user allowed this."""
+
+    def state(self, name: str) -> FileState:
+        """Look at a file.
+
+        Raises:
+            MissingSourceError: it does not exist.
+            OutsideError: the set may not use it.
+            SourceError: it cannot be looked at, or is not a file.
+        """
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        """Read `size` bytes from byte `start` on, fewer only at the end of the file.
+
+        A garbled header may ask for any bytes: those that the file does not have take no memory.
+
+        Raises: what `state` raises; SourceError: it cannot be read.
+        """
+
+    def stream(self, name: str) -> BinaryIO:
+        """Open a file as a stream that can seek, for libraries that need one.
+
+        Raises: what `state` raises.
+        """
+
+    def names(self, folder: str) -> Sequence[str]:
+        """List a folder: the names of the files and folders in it, without the folder, in any order.
+
+        Raises:
+            MissingSourceError: it does not exist.
+            SourceError: it cannot be listed.
+        """
+
+    def join(self, folder: str, name: str) -> str:
+        """Return the absolute name of a file that another file calls `name`, relative to a folder.
+
+        Raises:
+            OutsideError: the set may not use that file.
+        """
+
+    def opening(self) -> AbstractContextManager[Sources]:
+        """Return the same sources for opening one set, in one thread.
+
+        Until that ends they may keep what makes the next question quick: open folders, first bytes.
+        """

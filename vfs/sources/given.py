@@ -1,0 +1,48 @@
+"""Reads arrays that users give as the names of .npy files: selections of scan positions, masks."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.model.sources import Sources
+from vfs.sources.names import absolute
+
+
+def positions(sources: Sources, roi: Any) -> np.ndarray:
+    """Return a selection of frames as an array. `StoredArray.arranged` checks it.
+
+    Args:
+        roi: anything that numpy makes an array of, or the name of a .npy file.
+
+    Raises:
+        OptionError: `roi` is not an array, or the file holds none.
+    """
+    if not isinstance(roi, str | os.PathLike):
+        try:
+            return np.asarray(roi)
+        except ValueError:  # lists of unequal lengths
+            raise OptionError(
+                "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
+            ) from None
+    return saved(sources, os.fspath(roi), "roi", "a mask or a list of positions")
+
+
+def saved(sources: Sources, name: str, what: str, holds: str) -> np.ndarray:
+    """Read the array that a .npy file holds.
+
+    Args:
+        what: the option that names the file; holds: what should be in it, for the message.
+
+    Raises:
+        OptionError: it holds no array.
+    """
+    try:
+        with sources.stream(absolute(name)) as file:
+            return np.asarray(np.load(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        # EOFError: an empty file; MemoryError: a garbled header
+        raise OptionError(f"{what}={name}: expected a .npy file with {holds}: {error}") from None

@@ -1,0 +1,133 @@
+"""Finds files by names and patterns: `scan_*.mib`, `**` for folders in folders."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import filter as fitting
+from glob import has_magic
+from typing import Any
+
+from vfs.errors import MissingSourceError, OptionError, SourceError
+from vfs.model.name_order import in_order, numbers_in
+from vfs.model.sources import Sources
+from vfs.sources.boundary import Boundary
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute, beside, split, splitext
+from vfs.wording import shown
+
+
+def expand(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    sources: Sources | None = None,
+    follow_outside: bool = False,
+) -> list[str]:
+    """Turn names and globs into the names of files, which are absolute from here on.
+
+    Files that a glob finds are in the order of the numbers in their names (see
+    `vfs.model.name_order`), named files in the given order.
+
+    Args:
+        sources: where to look for them; None for this machine.
+        follow_outside: a glob may find links that lead out of the folder in which it searches.
+
+    Raises:
+        OutsideError: a glob finds such a link.
+        OptionError: nothing is given.
+        MissingSourceError: a glob finds nothing.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
+    if not given:
+        raise OptionError("no file given: expected a file, several files, or a glob")
+    found = []
+    for item in given:
+        name = file_name(item)
+        path = absolute(name) if name else name  # an empty name is not that of the folder
+        if not has_magic(name):
+            found.append(path)
+            continue
+        looked = LocalSources() if sources is None else sources
+        if _is_file(looked, path):
+            found.append(path)
+            continue
+        start, pattern = _fixed(path)
+        hits = in_order([hit for hit in _matches(looked, start, pattern.split("/")) if _is_file(looked, hit)])
+        if not hits:
+            raise MissingSourceError(f"{name}: no file matches")
+        if sources is None and not follow_outside:  # the user named the glob, not these files
+            searched = Boundary.around([f"{start}/x"])
+            for hit in hits:
+                searched.check(hit)
+        found += hits
+    return found
+
+
+def _fixed(pattern: str) -> tuple[str, str]:
+    """Cut a pattern into the folder in which it searches, and the rest."""
+    first = next(k for k, letter in enumerate(pattern) if letter in "*?[")
+    cut = pattern.rindex("/", 0, first)
+    return pattern[:cut], pattern[cut + 1 :]
+
+
+def _matches(sources: Sources, folder: str, parts: Sequence[str]) -> Iterator[str]:
+    """Yield the names below a folder that fit a pattern. Those without a wildcard may not exist."""
+    part, *rest = parts
+    if not has_magic(part):
+        names: Sequence[str] = [part]
+    else:
+        try:
+            names = sources.names(folder or "/")
+        except SourceError:
+            return
+        pattern = "*" if part == "**" else part
+        hidden = pattern.startswith(".")
+        names = [name for name in fitting(names, pattern) if hidden or not name.startswith(".")]
+    if part == "**" and rest:
+        yield from _matches(sources, folder, rest)
+    for name in names:
+        path = f"{folder}/{name}"
+        if part == "**":
+            if not rest:
+                yield path
+            yield from _matches(sources, path, parts)
+        elif rest:
+            yield from _matches(sources, path, rest)
+        else:
+            yield path
+
+
+def _is_file(sources: Sources, name: str) -> bool:
+    try:
+        sources.state(name)
+    except SourceError:
+        return False
+    return True
+
+
+def series(paths: Sequence[str]) -> str | None:
+    """Return a glob for files whose names differ only in numbers and their signs; None if they differ in more."""
+    folders, names = zip(*map(split, paths), strict=True)
+    stems, endings = zip(*map(splitext, names), strict=True)
+    found = numbers_in(stems)
+    if found is None or len({*folders}) > 1 or len({*endings}) > 1:
+        return None
+    places, behind = found
+    if not all(place.signed or len({*place.signs}) == 1 for place in places):
+        return None
+    texts = [place.before + ("" if place.signed else place.signs[0]) + "*" for place in places]
+    return beside(paths[0], "".join(texts) + behind + str(endings[0]))
+
+
+def file_name(given: Any) -> str:
+    """Return the text of a name or path, after checking that it can be the name of a file.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    try:
+        name = os.fspath(given)
+        if isinstance(name, str) and "\0" not in name and (name.isascii() or os.fsencode(name)):
+            return name
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise OptionError(f"{shown(given)}: expected the name of a file, several of them in a list, or a glob")
