@@ -212,6 +212,28 @@ def test_a_dead_mount_stays_an_error_and_is_cleared_by_the_next(
     assert mounted(str(point)) is None
 
 
+def test_who_has_read_from_a_dead_mount_is_named_by_the_next(
+    small: Path, point: Path, caplog: pytest.LogCaptureFixture, lib: str
+) -> None:
+    code = "import sys; open(sys.argv[1], 'rb').read(); print('read', flush=True); sys.stdin.read()"
+    with Foreground(point, small) as server:
+        reader = subprocess.Popen(
+            [sys.executable, "-c", code, point / "small.npy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"read\n"
+        server.process.kill()
+        server.process.wait(30)
+    try:
+        with vfs.mount(small, point):
+            pass
+    finally:
+        reader.communicate()
+    assert len(caplog.messages) == 2
+    said = rf"{point}: still running after reading there: \S+ \(pid {reader.pid}\); end them, .* would read zeros of"
+    assert re.match(said, caplog.messages[1])
+
+
 def test_readers_of_a_killed_server_get_errors_not_hangs(scan: Scan, point: Path) -> None:
     code = """
         import sys, os

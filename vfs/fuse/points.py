@@ -16,6 +16,8 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from vfs.errors import MountError, printable
+from vfs.fuse.readers import readers_of
+from vfs.serving.entry import entries, keep
 from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
@@ -335,6 +337,7 @@ def _check_mounted(point: str, mount: Mounted) -> None:
             errno.ENOTCONN,
             f"{shown}: a dead mount of type {mount.kind} is in the way; clear it with fusermount -u {shown}",
         )
+    left = _readers(point)
     code, said = detach(point, lazy=True)
     if code:
         raise MountError(
@@ -343,6 +346,24 @@ def _check_mounted(point: str, mount: Mounted) -> None:
             f" {shown}",
         )
     log.warning("%s: cleared a mount whose server had died", shown)
+    if left:
+        log.warning(
+            "%s: still running after reading there: %s; end them, or have them open their arrays again: they would read"
+            " zeros of arrays that have fewer axes now, and of folders that are gone",
+            shown,
+            ", ".join(left),
+        )
+
+
+def _readers(point: str) -> list[str]:
+    """Return the processes that have read from a dead mount and still run, as "name (pid 123)"."""
+    found = []
+    for folder, document, lock in entries("mountpoint"):
+        if lock is not None:
+            if document["mountpoint"] == point:
+                found += readers_of(folder)
+            keep(lock)
+    return found
 
 
 def dead(point: str) -> bool:
