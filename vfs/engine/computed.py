@@ -6,7 +6,6 @@ function. So whatever shows, caches, converts or copies arrays takes it without 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +15,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.chunking import ChunkSpec
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import GridLayout
 from vfs.model.region import Region
 from vfs.model.stored import Files, StoredArray
 
@@ -43,23 +42,13 @@ class ComputedBlocks:
     word_bytes: ClassVar[int] = 0
     decode_into: ClassVar[None] = None
 
-    @property
-    def _counts(self) -> tuple[int, ...]:
-        """Number of blocks along each axis."""
-        return tuple(-(-n // b) for n, b in zip(self.shape, self.block, strict=True))
-
-    def layout(self) -> BlockLayout:
+    def layout(self) -> GridLayout:
         """Lay out the blocks, which have no bytes."""
-        counts, block = self._counts, np.array(self.block, np.int64)
-        origins = np.indices(counts).reshape(len(counts), math.prod(counts)).T * block
-        shapes = np.minimum(block, np.array(self.shape, np.int64) - origins)
-        none = np.zeros(len(origins), np.int64)
-        return BlockLayout.of(self.shape, origins, shapes, none, none, none, whole=True)
+        return GridLayout(self.shape, self.block)
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         """Make a block. `data` is empty."""
-        start = [int(k) * b for k, b in zip(np.unravel_index(block, self._counts), self.block, strict=True)]
-        return self.make(Region.box(start, [a + n for a, n in zip(start, shape, strict=True)]))
+        return self.make(self.layout().box(block))
 
     def reader(self, dataset: StoredArray, cache: ChunkCache, chunks: ChunkSpec | None = None) -> ArrayReader:
         """Make what reads an array of these blocks.

@@ -3,8 +3,8 @@
 All formats use one of two layouts. A `FrameLayout` has equal frames one after the other, with
 headers and footers between them, over any number of files; a frame may be made of mirrored or
 interleaved pieces. A `BlockLayout` has blocks of any shape at any place of the array and of the
-files, in no grid. Both implement `Layout`. Elements that no file holds are blank: they read as the
-fill value.
+files, in no grid. Elements that no file holds are blank: they read as the fill value. Blocks that a
+function makes are a `GridLayout`. All implement `Layout`.
 
 Layouts are values: another scan shape, an offset or a selection of frames is a new layout.
 """
@@ -18,10 +18,21 @@ import numpy as np
 
 from vfs.model.layout.blocks import BlockLayout
 from vfs.model.layout.frames import FrameLayout, altered, mirrored, permuted, whole_frame
+from vfs.model.layout.grid import GridLayout
 from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
-__all__ = ["BlockLayout", "FrameLayout", "Layout", "ScanOrder", "altered", "mirrored", "permuted", "whole_frame"]
+__all__ = [
+    "BlockLayout",
+    "FrameLayout",
+    "GridLayout",
+    "Layout",
+    "ScanOrder",
+    "altered",
+    "mirrored",
+    "permuted",
+    "whole_frame",
+]
 
 
 class Layout(Protocol):
