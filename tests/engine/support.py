@@ -1,4 +1,4 @@
-"""What the tests of arrays share: arrays in memory, one that fails, and the obvious way to correct frames."""
+"""What the tests of arrays share: arrays in memory, one that fails, obvious ways to correct frames and halve them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(
         values.shape[:nav_ndim]
     )
-    dims = tuple("abcdefgh"[: values.ndim])
     backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))
-    said = {"path": "data", **more.pop("said", {})}
+    said = {"path": "data", "dims": tuple("abcdefgh"[: values.ndim]), **more.pop("said", {})}
     dataset = StoredArray(
         files=memory_files([content]),
         layout=layout,
         decoder=PlainDecoder(dtype),
         shape=values.shape,
-        dims=dims,
         nav_ndim=nav_ndim,
         **said,
     )
@@ -68,3 +66,17 @@ def corrected(frames: np.ndarray, dark: Any = None, gain: Any = None, dead: np.n
                 r += 1
             out[..., y, x] = clean[..., near].mean(axis=-1, dtype=np.float64)
     return out
+
+
+def halved(images: np.ndarray) -> np.ndarray:
+    """The obvious way: integers as Python's, which have no last one; floats as float64."""
+    high, wide = images.shape[-2:]
+    lines = [np.minimum(np.arange(0, n + n % 2).reshape(-1, 2), n - 1) for n in (high, wide)]
+    four = [images[..., lines[0][:, a], :][..., lines[1][:, b]] for a in (0, 1) for b in (0, 1)]
+    if images.dtype.kind == "b":
+        return four[0]
+    if images.dtype.kind in "iu":
+        return ((sum(one.astype(object) for one in four) + 2) // 4).astype(images.dtype)
+    with np.errstate(all="ignore"):
+        quarters = [one.astype("f8") / 4 for one in four]
+        return ((quarters[0] + quarters[1]) + (quarters[2] + quarters[3])).astype(images.dtype)

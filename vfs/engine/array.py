@@ -41,6 +41,7 @@ class ArrayReader(RegionReader):
 
     Args:
         chunks: see `vfs.engine.chunking.negotiate`.
+        grouped: read chunks together that take a little of every frame, see `groups`.
         dataset, backend, dtype, cache, corrections: see `RegionReader`.
 
     Attributes:
@@ -61,6 +62,7 @@ class ArrayReader(RegionReader):
         chunks: chunking.ChunkSpec = "auto",
         cache: ChunkCache | None = None,
         corrections: Corrections | None = None,
+        grouped: bool = True,
     ) -> None:
         super().__init__(dataset, backend, dtype=dtype, cache=cache, corrections=corrections)
         self.ndim = len(dataset.shape)
@@ -71,7 +73,7 @@ class ArrayReader(RegionReader):
         self.chunks = self.chunking.shape
         self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self.grid = ChunkGrid(self.shape, self.chunks)
-        self.groups = self._group(self.chunking)
+        self.groups = self._group(self.chunking) if grouped else self.grid
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -171,7 +173,7 @@ class ArrayReader(RegionReader):
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
         if reuse:
             return _reused(of, regions, group, cut.shape, threads)
-        return _ahead(regions, lambda region: of.read_grouped(region, group), threads)
+        return ahead(regions, lambda region: of.read_grouped(region, group), threads)
 
     def _selected(self, roi: Any) -> ArrayReader:
         dataset = self.dataset.arranged(roi=positions(LocalSources(), roi))
@@ -272,13 +274,13 @@ def _reused(
         tile = memory[: region.size * of.dtype.itemsize].view(of.dtype).reshape(region.shape)
         return memory, of.read_grouped(region, group, tile)
 
-    for region, (memory, tile) in _ahead(regions, read, workers):
+    for region, (memory, tile) in ahead(regions, read, workers):
         yield region, tile
         if memory is not None:
             free.append(memory)
 
 
-def _ahead(regions: Iterator[Region], read: Callable[[Region], Read], workers: int) -> Iterator[tuple[Region, Read]]:
+def ahead(regions: Iterator[Region], read: Callable[[Region], Read], workers: int) -> Iterator[tuple[Region, Read]]:
     """(region, what was read) in order, with up to `2 * workers` of them under way."""
     if workers < 1:
         for region in regions:

@@ -1,0 +1,140 @@
+"""Levels of images: they equal numpy, each tile is decoded once for all of them, and failures are errors."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+
+import vfs
+from tests.engine.support import failing, halved, in_memory
+from vfs.engine.abandon import AbandonedError, asked
+from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
+from vfs.errors import SourceError
+from vfs.formats.tiff_structure.segments import SegmentDecoder
+from vfs.reduce import pyramid
+from vfs.testing.inside import reader_of
+from vfs.testing.tiff_writers import write_tiff
+
+DTYPES = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "?"]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels of small images: blocks of 8 × 8 pixels make 4 × 4 of the next level."""
+    monkeypatch.setattr(pyramid, "LEAST", 4)
+    monkeypatch.setattr(pyramid, "UNIT", 8)
+    monkeypatch.setattr(pyramid, "BAND", 1024)
+
+
+@given(data=st.data(), dtype=st.sampled_from(DTYPES))
+def test_halves_equal_numpy(data: st.DataObject, dtype: str) -> None:
+    shape = data.draw(some.array_shapes(min_dims=2, max_dims=3, max_side=9))
+    images = data.draw(some.arrays(dtype, shape))
+    np.testing.assert_array_equal(pyramid.halved(images), halved(images))
+    np.testing.assert_array_equal(pyramid.halved(images, nearest=True), images[..., ::2, ::2])
+
+
+@pytest.mark.usefixtures("small")
+@given(data=st.data(), dtype=st.sampled_from(["u1", "i2", "f4"]))
+def test_levels_equal_numpy(data: st.DataObject, dtype: str) -> None:
+    shape = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 40)), "shape")
+    images = np.random.default_rng(0).integers(0, 127, shape).astype(dtype)
+    array = in_memory(images, cache=ChunkCache(data.draw(st.sampled_from([0, 4000, 1 << 20]), "cache")))
+    levels = pyramid.levels(array)
+    assert max([n for level in levels[-1:] for n in level.shape[1:]], default=0) <= 4
+    expected = []
+    for level in levels:
+        images = halved(images)
+        assert level.dtype == images.dtype
+        expected.append(images)
+    for number in data.draw(st.permutations(range(len(levels))), "order"):
+        bounds = [sorted(data.draw(st.tuples(st.integers(0, n), st.integers(0, n)))) for n in levels[number].shape]
+        part = tuple(slice(a, b) for a, b in bounds)
+        np.testing.assert_array_equal(levels[number][part], expected[number][part])
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {"tiles": {"tile": (16, 16)}, "odd": {"tile": (48, 16)}, "strips": {"strip": 3}}
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How often each tile was decoded."""
+    seen: Counter[int] = Counter()
+    real, lock = SegmentDecoder.decode_block, threading.Lock()
+
+    def decode_block(self: SegmentDecoder, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        with lock:
+            seen[block] += 1
+        return real(self, data, block, shape)
+
+    monkeypatch.setattr(SegmentDecoder, "decode_block", decode_block)
+    return seen
+
+
+def tiff(folder: Path, images: np.ndarray, layout: str) -> ArrayReader:
+    path = write_tiff(folder / "a.tif", list(images), compression=8, encode=zlib.compress, **LAYOUTS[layout])
+    return reader_of(vfs.open(path))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_pass_makes_all_levels_for_all(tmp_path: Path, layout: str, decoded: Counter[int]) -> None:
+    images = np.random.default_rng(1).integers(0, 60000, (1, 150, 130)).astype("u2")
+    levels = pyramid.levels(tiff(tmp_path, images, layout))
+    assert len(levels) > 4
+    with ThreadPoolExecutor(8) as pool:  # of many readers at once, too
+        tops = list(pool.map(lambda _: levels[-1][...], range(16)))
+    tiles = {"tiles": 10 * 9, "odd": 4 * 9, "strips": 50}[layout]
+    assert (len(decoded), set(decoded.values())) == (tiles, {1})
+    expected = images[0]
+    for level in levels:
+        expected = halved(expected)
+        np.testing.assert_array_equal(level[...], expected)
+    assert all((top == expected).all() for top in tops)
+    assert set(decoded.values()) == {1}, "the other levels were left in the cache"
+
+
+@pytest.mark.usefixtures("small")
+def test_a_pass_keeps_no_tiles(tmp_path: Path) -> None:
+    """Else they would drive out the levels, of an image that is larger than the cache."""
+    images = np.zeros((1, 150, 130), "u2")
+    array = tiff(tmp_path, images, "tiles")
+    levels = pyramid.levels(array)
+    assert not levels[-1][...].any()
+    assert array.cache.held <= sum(level.nbytes for level in levels)
+
+
+@pytest.mark.usefixtures("small")
+def test_what_cannot_be_read_is_an_error() -> None:
+    array, backend = failing(np.ones((1, 40, 40), "u2"), copies=True)
+    levels = pyramid.levels(array)
+    backend.fails = lambda file, start, stop: start <= 500 < stop
+    with pytest.raises(SourceError):
+        levels[-1][...]
+    with pytest.raises(SourceError):
+        levels[0][0, 3, 5]
+    assert (levels[0][0, 16:20] == 1).all(), "what lies elsewhere can be read"
+    backend.fails = lambda file, start, stop: False
+    assert (levels[-1][...] == 1).all()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_pass_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = pyramid.levels(in_memory(np.ones((1, 150, 130), "u2")))
+    monkeypatch.setattr("vfs.engine.abandon.SECONDS", -1.0)
+    monkeypatch.setattr(asked, "gone", lambda: True)
+    with pytest.raises(AbandonedError):
+        levels[-1][...]
+    monkeypatch.setattr(asked, "gone", None)
+    assert (levels[-1][...] == 1).all()

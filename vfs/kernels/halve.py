@@ -1,0 +1,78 @@
+"""Halve images: every pixel of the result is the mean of 2 × 2 pixels.
+
+At odd edges it is the mean of the pixels that are there: the last line counts twice, which is the same. Means of
+integers are rounded, halves upwards. The sums of four pixels never overflow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vfs.kernels.compiled import kernel
+
+
+@kernel
+def narrow(images, out):
+    """Halve images of integers of at most 16 bits.
+
+    Args:
+        images: [n, y, x], C-contiguous.
+        out: [n, (y + 1) // 2, (x + 1) // 2], of the same dtype, written to.
+    """
+    two = np.int32(2)
+    for n in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
+            row, pairs = out[n, j], images.shape[2] // 2
+            for i in range(pairs):
+                s = np.int32(a[2 * i]) + np.int32(a[2 * i + 1]) + np.int32(b[2 * i]) + np.int32(b[2 * i + 1])
+                row[i] = (s + two) >> two
+            if pairs < out.shape[2]:
+                row[pairs] = (np.int32(a[2 * pairs]) + np.int32(b[2 * pairs]) + np.int32(1)) >> np.int32(1)
+
+
+@kernel
+def middle(images, out):
+    """Do what `narrow` does, for integers of 32 bits."""
+    two = np.int64(2)
+    for n in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
+            row, pairs = out[n, j], images.shape[2] // 2
+            for i in range(pairs):
+                s = np.int64(a[2 * i]) + np.int64(a[2 * i + 1]) + np.int64(b[2 * i]) + np.int64(b[2 * i + 1])
+                row[i] = (s + two) >> two
+            if pairs < out.shape[2]:
+                row[pairs] = (np.int64(a[2 * pairs]) + np.int64(b[2 * pairs]) + np.int64(1)) >> np.int64(1)
+
+
+@kernel
+def wide(images, out, one):
+    """Do what `narrow` does, for integers of 64 bits: quarters are added up, then what is left of them.
+
+    Args:
+        one: 1, of the dtype of the pixels.
+    """
+    two, rest = one + one, one + one + one
+    for n in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
+            for i in range(out.shape[2]):
+                k = min(2 * i + 1, images.shape[2] - 1)
+                p, q, r, s = a[2 * i], a[k], b[2 * i], b[k]
+                left = (p & rest) + (q & rest) + (r & rest) + (s & rest) + two
+                out[n, j, i] = (p >> two) + (q >> two) + (r >> two) + (s >> two) + (left >> two)
+
+
+@kernel
+def real(images, out):
+    """Do what `narrow` does, for floats. What has NaN among its pixels is NaN."""
+    q = 0.25
+    for n in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
+            row, pairs = out[n, j], images.shape[2] // 2
+            for i in range(pairs):
+                row[i] = (a[2 * i] * q + a[2 * i + 1] * q) + (b[2 * i] * q + b[2 * i + 1] * q)
+            if pairs < out.shape[2]:
+                row[pairs] = a[2 * pairs] * 0.5 + b[2 * pairs] * 0.5

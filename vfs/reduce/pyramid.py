@@ -1,0 +1,193 @@
+"""Smaller versions of images, which are computed when they are read.
+
+A *level* has half as many pixels along y and x as the one below it: each is the mean of 2 × 2 pixels
+(`vfs.kernels.halve`), or one of them where numbers are names or colours of a table. The levels of an array are
+arrays of `vfs.engine.computed.ComputedBlocks`: to make a block of a level is to read the blocks of the level below
+that lie under it. These are in the cache, or made in the same way, down to the image itself. So the
+coarsest level costs one pass over the image, in the order in which its blocks lie, and leaves all levels in the
+cache, as far as there is room; and a pass needs memory for a few blocks of each level.
+
+Tiles that decode only as a whole are read once, because a block of the first level covers whole tiles: of strips, whole
+lines of the image. Whoever reads a block of a higher level has those two levels further down made in several threads.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from vfs import kernels
+from vfs.buffers import scratch
+from vfs.engine.abandon import check
+from vfs.engine.array import ArrayReader, ahead, threads_asked
+from vfs.engine.computed import ComputedBlocks
+from vfs.engine.planes import uncached
+from vfs.model.region import ChunkGrid, Region
+from vfs.model.stored import StoredArray
+
+LEAST = 512
+"""Pixels along y and x of the coarsest level, at most."""
+UNIT = 1024
+"""Pixels along y and x that a block of the first level is made of, about."""
+BAND = 4 << 20
+"""Bytes of lines that a block of the first level is made of, where these are decoded as wholes."""
+DEPTH = 2
+"""Levels below a block whose blocks are made in several threads."""
+
+
+def halved(images: np.ndarray, nearest: bool = False) -> np.ndarray:
+    """Halve images along their last two axes.
+
+    Args:
+        images: […, y, x], C-contiguous, numbers that are not complex.
+        nearest: take the first of each 2 × 2 pixels; else their mean. Of integers it is rounded, halves upwards.
+
+    Returns: a new array of the same dtype, […, (y + 1) // 2, (x + 1) // 2].
+    """
+    dtype, (high, wide) = images.dtype, images.shape[-2:]
+    if nearest or dtype.kind == "b":
+        return np.ascontiguousarray(images[..., ::2, ::2])
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # of 16 bits, which kernels do not know
+        return halved(images.astype(np.float32)).astype(dtype)
+    out = np.empty((*images.shape[:-2], -(-high // 2), -(-wide // 2)), dtype)  # its own: no view, which a cache copies
+    planes, halves = images.reshape(-1, high, wide), out.reshape(-1, *out.shape[-2:])
+    if dtype.kind == "f":
+        kernels.halve.real(planes, halves)
+    elif dtype.itemsize == 8:
+        kernels.halve.wide(planes, halves, dtype.type(1))
+    else:
+        (kernels.halve.middle if dtype.itemsize == 4 else kernels.halve.narrow)(planes, halves)
+    return out
+
+
+def levels(image: ArrayReader, nearest: bool = False) -> list[ArrayReader]:
+    """Make the levels above an array of images, the finest first, until none is larger than `LEAST`.
+
+    Args:
+        image: its last two axes are y and x, which are halved.
+        nearest: see `halved`.
+
+    Returns: arrays with the same axes and dtype; none where the image is small.
+    """
+    return _Pyramid(image, nearest).levels
+
+
+class _Pyramid:
+    """Makes blocks of the levels of an image.
+
+    Attributes:
+        levels: the levels, the finest first.
+    """
+
+    def __init__(self, image: ArrayReader, nearest: bool) -> None:
+        self.image, self.nearest = uncached(image), nearest
+        self.cache = image.cache
+        self.levels: list[ArrayReader] = []
+        block = tuple(-(-n // h) for n, h in zip(_unit(image), (1,) * (image.ndim - 2) + (2, 2), strict=True))
+        below = image.shape
+        while max(below[-2:]) > LEAST and 0 not in below:
+            below = (*below[:-2], -(-below[-2] // 2), -(-below[-1] // 2))
+            self.levels.append(self._level(len(self.levels), below, block))
+
+    def _level(self, number: int, shape: tuple[int, ...], block: tuple[int, ...]) -> ArrayReader:
+        image, source = self.image, self.image.dataset
+        cut = tuple(min(b, n) for b, n in zip(block, shape, strict=True))
+        blocks = ComputedBlocks(shape, cut, image.dtype, partial(self._block, number))
+        dataset = StoredArray(
+            f"{source.path}/{number + 1}",
+            source.files,
+            blocks.layout(),
+            blocks,
+            shape,
+            image.dims,
+            len(shape) - 2,
+            fill=source.fill,
+            block=cut,
+            companion=True,
+            computed=True,
+        )
+        chunk = (*(1 for _ in shape[:-2]), *(_side(b, n) for b, n in zip(cut[-2:], shape[-2:], strict=True)))
+        return blocks.reader(dataset, self.cache, chunk)
+
+    def _block(self, number: int, region: Region) -> np.ndarray:
+        """Make a block of a level.
+
+        Raises:
+            SourceError: what lies under it cannot be read.
+            AbandonedError: the one for whom it is made has gone away.
+        """
+        check()
+        under = self.levels[number - 1] if number else self.image
+        box = _under(region, under.shape, 1)
+        if number and not _helping.now:
+            self._make_ahead(number, region)
+        with scratch.borrow(box.size * under.dtype.itemsize) as memory:
+            part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
+            return halved(under.read(box, part), self.nearest)
+
+    def _make_ahead(self, number: int, region: Region) -> None:
+        """Have blocks some levels below a block made in several threads, if the cache can hold them."""
+        depth = max(0, number - DEPTH)
+        level = self.levels[depth]
+        wanted = list(_blocks(level, _under(region, level.shape, number - depth)))
+        held = 2 * len(wanted) * math.prod(level.dataset.block) * level.dtype.itemsize
+        if len(wanted) > 1 and held <= level.cache.limit:
+            for _ in ahead(iter(wanted), partial(_kept, level), threads_asked(None)):
+                check()
+
+
+class _Helping(threading.local):
+    """Tells whether a thread makes blocks for another one, which has several such threads."""
+
+    now = False
+
+
+_helping = _Helping()
+
+
+def _kept(level: ArrayReader, region: Region) -> None:
+    """Have a block made and kept."""
+    _helping.now = True
+    corner = Region.box(region.start, [a + 1 for a in region.start])
+    level.read(corner)
+
+
+def _blocks(level: ArrayReader, region: Region) -> Iterator[Region]:
+    """Return the blocks of a level that a region touches."""
+    grid = ChunkGrid(level.shape, level.dataset.block)
+    return map(grid.region, grid.touched(region))
+
+
+def _under(region: Region, shape: Sequence[int], steps: int) -> Region:
+    """Return the region of a level of this shape, so many levels below, that lies under a region."""
+    last = [min(b << steps, n) for b, n in zip(region.stop[-2:], shape[-2:], strict=True)]
+    start = [a << steps for a in region.start[-2:]]
+    return Region.box((*region.start[:-2], *start), (*region.stop[:-2], *last))
+
+
+def _side(block: int, length: int) -> int:
+    """Return how many pixels a chunk of a level has along an axis: those of a block, unless that is long."""
+    return max(1, min(block if LEAST // 2 <= block <= LEAST * 2 else LEAST, length))
+
+
+def _unit(image: ArrayReader) -> tuple[int, ...]:
+    """Return the elements per axis that a block of the first level is made of; even along y and x.
+
+    Blocks that decode only as a whole are whole in it, so that each is decoded once.
+    """
+    block = image.dataset.block
+    if not image.decodes_whole or len(block) != image.ndim:
+        return (*(1 for _ in image.shape[:-2]), UNIT, UNIT)
+    *lead, high, wide = block
+    wide *= max(1, round(UNIT / wide))
+    line = math.prod(lead) * wide * image.dtype.itemsize
+    high *= max(1, min(round(UNIT / high), BAND // (line * high)))
+    return (*lead, _even(high), _even(wide))
+
+
+def _even(length: int) -> int:
+    return length if length % 2 == 0 else 2 * length
