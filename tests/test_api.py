@@ -355,8 +355,10 @@ def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, t
     assert (shown.cache.hits, shown.cache.misses, shown.cache.held) == (2, 2, 160)
     assert set(plans.open_folder(openings, zarr_format=2).faces) == {
         "scan.v2.zarr",
+        "scan.ome.v2.zarr",
         "scan.npy",
         "other.v2.zarr",
+        "other.ome.v2.zarr",
         "other.npy",
     }
 

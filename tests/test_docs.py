@@ -46,7 +46,7 @@ def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
 
 def test_all_code_of_pages_is_run() -> None:
     """But for a package that tests/conformance/test_outside.py installs, and what other languages' sections show."""
-    with_sessions = {"README", "commands", "dask", "folders", "formats", "how-it-works", "mount", "serve"}
+    with_sessions = {"README", "commands", "dask", "folders", "formats", "how-it-works", "mount", "ome-zarr", "serve"}
     assert with_sessions | {"recipes", "reductions", "security", *IN_DOORS} <= {*WITH_SESSIONS}
     for name in {*PAGES} - {"adding-a-format"}:
         text = PAGES[name].read_text()

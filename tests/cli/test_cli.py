@@ -638,7 +638,7 @@ def test_a_failed_export_leaves_nothing(
     last = scan.parent / "scan005.mib"
     os.truncate(last, last.stat().st_size - 100)
     with pytest.raises(vfs.SourceError, match=r"scan005\.mib"):
-        export.export(set_of(group).tree, tmp_path / "o.zarr", progress=written.append)
+        export.export(set_of(group).tree.zarr(), tmp_path / "o.zarr", progress=written.append)
     assert len(written) > 2, "it had begun"
     assert os.listdir(tmp_path) == ["a scan"]
 
@@ -647,7 +647,7 @@ def test_a_failed_export_leaves_nothing(
 
     with pytest.raises(vfs.OptionError, match=r"o\.zarr: cannot be written: No space left"):
         export.export(
-            set_of(vfs.open_group(write_npy(tmp_path, np.ones((9, 9))))).tree, tmp_path / "o.zarr", progress=full
+            set_of(vfs.open_group(write_npy(tmp_path, np.ones((9, 9))))).tree.zarr(), tmp_path / "o.zarr", progress=full
         )
     assert sorted(os.listdir(tmp_path)) == ["a scan", "array.npy"]
 

@@ -72,7 +72,9 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
         assert fails(shown, folder) is not (tmp_path / folder).is_dir()
     if run.is_dir():
         assert set(shown.children("day/run")) - {"/"} == (
-            {"b.npy", "b.zarr", "b.v2.zarr"} if how == "renamed" else set(os.listdir(run))
+            {"b.npy", "b.zarr", "b.v2.zarr", "b.ome.zarr", "b.ome.v2.zarr"}
+            if how == "renamed"
+            else set(os.listdir(run))
         )
     assert shown.node("day/run/never.zarr/zarr.json") is None
     assert fails(shown, "day/run/never.zarr/data/c/0/0/0")  # it looks like a chunk

@@ -384,7 +384,7 @@ def test_the_main_array_is_the_same_everywhere(tmp_path: Path) -> None:
     assert list(group) == ["image", "detail", "table"]
     assert (group.main.shape, vfs.open(path).shape, named.shape) == ((4, 3), (4, 3), (9, 3))
     faces = set_of(group).tree.faces()
-    assert set(faces) == {".zarr", ".v2.zarr", ".npy", ".table.npy", ".detail.npy"}
+    assert set(faces) == {".zarr", ".v2.zarr", ".ome.zarr", ".ome.v2.zarr", ".npy", ".table.npy", ".detail.npy"}
     assert faces[".npy"].root.size == 128 + 4 * 6
     assert as_json(set_of(group))["main"] == "image"
     for explicit in (False, True):  # a description of it says the same

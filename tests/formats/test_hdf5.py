@@ -369,4 +369,10 @@ def test_names_longer_than_a_folder_can_have(tmp_path: Path) -> None:
     group = vfs.open_group(tmp_path / "long.h5")
     assert set(group) == {"short", "/".join(["y" * 100] * 3)}
     assert group.main.attrs["root"]["left_out"] == {"x" * 300: "its name has more than 255 bytes"}
-    assert set(set_of(group).tree.faces()) == {".zarr", ".v2.zarr", ".npy"}  # of the other, too, there is no .npy file
+    assert set(set_of(group).tree.faces()) == {
+        ".zarr",
+        ".v2.zarr",
+        ".ome.zarr",
+        ".ome.v2.zarr",
+        ".npy",
+    }  # of the other, too, there is no .npy file

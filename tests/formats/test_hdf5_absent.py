@@ -45,7 +45,13 @@ def test_a_master_without_its_data_does_not_open_as_its_flat_field(master: Path)
     assert group.attrs["vfs"]["incomplete"] == {"files_missing": 3}
     assert [Path(file).name for file in set_of(group).absent[0].files] == [f"scan_data_00000{n}.h5" for n in (1, 2, 3)]
     # scan_master.npy would be the flat field
-    assert set(set_of(group).tree.faces()) == {".zarr", ".v2.zarr", ".entry.instrument.flatfield.npy"}
+    assert set(set_of(group).tree.faces()) == {
+        ".zarr",
+        ".v2.zarr",
+        ".ome.zarr",
+        ".ome.v2.zarr",
+        ".entry.instrument.flatfield.npy",
+    }
     assert list(pickle.loads(pickle.dumps(group))) == list(group)
     with pytest.warns(vfs.IncompleteWarning):
         array = vfs.open(master, allow_incomplete=True)

@@ -174,7 +174,7 @@ def test_pickles(scan: Path) -> None:
 @pytest.mark.parametrize("version", [3, 2])
 def test_stores_and_exports_hold_them(scan: Path, tmp_path: Path, version: int) -> None:
     g = group(scan)
-    export(set_of(g).tree, tmp_path / "o.zarr", zarr_format=version)
+    export(set_of(g).tree.zarr(version), tmp_path / "o.zarr")
     shown = zarr.open_consolidated(g.store(version), mode="r", zarr_format=version)
     written = zarr.open_consolidated(str(tmp_path / "o.zarr"), mode="r", zarr_format=version)
     for name, data in expected(scan).items():

@@ -87,7 +87,7 @@ class TestStore(StoreTests[WritableStore, cpu.Buffer]):
         return {"face": WrittenFace(), "again": (written_store, ())}
 
     def test_store_repr(self, store: WritableStore) -> None:
-        assert repr(store) == "WritableStore('vfs://.zarr')"
+        assert repr(store) == "WritableStore('vfs://')"
 
     def test_store_supports_writes(self, store: WritableStore) -> None:
         assert store.supports_writes

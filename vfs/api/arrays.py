@@ -14,6 +14,7 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.errors import UnknownArrayError
+from vfs.hierarchy.data_set import zarr_ending
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model.naming import first_names
 from vfs.model.region import Region
@@ -226,16 +227,18 @@ class VirtualArray:
         """
         return self._reader.unroi(result)
 
-    def store(self, zarr_format: int = 3) -> Store:
+    def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
         """Make a read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
 
         Args:
             zarr_format: 3 or 2.
+            face: "zarr" shows all arrays; "ome" shows the images with smaller versions, as OME-NGFF 0.5 (in zarr v3)
+                or 0.4 (in v2): the page `ome-zarr` says more.
 
         Raises:
-            OptionError: another zarr format.
+            OptionError: another zarr format or face, or a set without an image.
         """
-        return self._group.store(zarr_format)
+        return self._group.store(zarr_format, face)
 
     def zarr(self) -> zarr.Array[Any]:
         """Open this array as a zarr.Array, through `store()` and the fast lane of `vfs.zarr.pipeline`."""
@@ -446,19 +449,19 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def __repr__(self) -> str:
         return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
 
-    def store(self, zarr_format: int = 3) -> Store:
-        """Make a read-only `zarr.abc.store.Store` over the whole tree; picklable.
+    def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
+        """Make a read-only `zarr.abc.store.Store` over the whole tree, or over its images; picklable.
 
         Args:
-            zarr_format: 3 or 2.
+            zarr_format, face: see `VirtualArray.store`.
 
         Raises:
-            OptionError: another zarr format.
+            OptionError: another zarr format or face, or a set without an image.
         """
         from vfs.zarr.store import Store
 
-        opened = self._opened
-        return Store(opened.tree.zarr(zarr_format), (_store_again, (opened.opening, zarr_format)), opened.name)
+        tree, again = self._opened.tree, (_store_again, (self._opened.opening, zarr_format, face))
+        return Store(tree.zarr(zarr_format, face), again, tree.name + zarr_ending(face, zarr_format))
 
     def zarr(self) -> zarr.Group:
         """Open the whole tree as a zarr.Group."""
@@ -510,9 +513,9 @@ def _group_again(opening: Opening) -> VirtualGroup:
     return VirtualGroup(opened_again(opening))
 
 
-def _store_again(opening: Opening, zarr_format: int) -> Store:
+def _store_again(opening: Opening, zarr_format: int, face: str) -> Store:
     from vfs.zarr.store import Store
 
-    return Store(
-        lambda: opened_again(opening).tree.zarr(zarr_format), (_store_again, (opening, zarr_format)), opening.name
-    )
+    again = (_store_again, (opening, zarr_format, face))
+    name = opening.name + zarr_ending(face, zarr_format)
+    return Store(lambda: opened_again(opening).tree.zarr(zarr_format, face), again, name)

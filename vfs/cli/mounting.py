@@ -76,8 +76,8 @@ def mount(
     """Show data sets in a folder, read-only, until Ctrl-C or `vfs unmount`.
 
     For each data set, MOUNTPOINT then contains NAME.zarr (zarr version 3), NAME.v2.zarr (version 2)
-    and NAME.npy (the main array as one file). Nothing is converted: bytes are computed when a
-    program reads them.
+    and NAME.npy (the main array as one file), and of images NAME.ome.zarr (OME-Zarr). Nothing is
+    converted: bytes are computed when a program reads them.
     """
     with ended_by_ctrl_c():
         from vfs.cli.console import tell_manager, terminal

@@ -50,9 +50,9 @@ def serve(
 ) -> None:
     """Serve data sets over HTTP, read-only, until Ctrl-C or `vfs unmount`.
 
-    For each data set there are NAME.zarr (zarr version 3), NAME.v2.zarr (version 2) and NAME.npy
-    below the URL that is printed, for programs and browsers that cannot mount. Who has the URL can
-    read the data: it holds a token.
+    For each data set there are NAME.zarr (zarr version 3), NAME.v2.zarr (version 2) and NAME.npy,
+    and of images NAME.ome.zarr (OME-Zarr), below the URL that is printed, for programs and browsers
+    that cannot mount. Who has the URL can read the data: it holds a token.
     """
     with ended_by_ctrl_c():
         from vfs.api.showing import how_to_serve

@@ -29,6 +29,7 @@ def export(
 ) -> None:
     """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
 
+    With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions.
     OUT.zarr gets its name only when it is complete: an export that is interrupted leaves nothing
     behind.
     """
@@ -42,11 +43,12 @@ def export(
     check_target(target)
     group = open_set(datasets, settings)
     warn_of_chunks([group])
-    total = sum(array.nbytes for array in group.arrays.values())
+    face = group.tree.zarr(settings.zarr_format or 3, "ome" if target.rstrip("/").endswith(".ome.zarr") else "zarr")
+    total = sum(array.nbytes for array in face.arrays.values())
     with stopping() as check, _bar(target, total, check) as bar:
-        stored = write(group.tree, target, zarr_format=settings.zarr_format or 3, progress=bar)
+        stored = write(face, target, progress=bar)
     put(
-        f"{target}: {count(len(group.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
+        f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
         f" {total / stored:,.1f}"
     )
 

@@ -257,7 +257,8 @@ def _warm_up(folder: Contents) -> None:
 
     A source that cannot be read does not matter here: a later read of it gets the error.
     """
-    shown = {array: path for face in folder.faces.values() for path, array in face.arrays.items()}
+    faces = [folder.faces[entry.path] for entry in folder.sets("")] if folder.faces else []
+    shown = {array: path for face in faces for path, array in face.arrays.items()}
     for array, path in shown.items():
         if array.dataset.computed:
             continue

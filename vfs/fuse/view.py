@@ -161,12 +161,12 @@ class FuseView:
         self._context = module._libfuse.fuse_get_context
         self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
-        self.tops = {name: None for name, face in folder.faces.items() if (root := face.node("")) and root.folder}
+        roots = {name: folder.node(name) for name in folder.faces}
+        self.tops = {name: None for name, root in roots.items() if root and root.folder}
         self.three = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
-        sizes = (face.node("") for face in folder.faces.values())
-        self.blocks = sum(-(-node.size // 4096) for node in sizes if node)
+        self.blocks = sum(-(-node.size // 4096) for node in roots.values() if node)
         from vfs.fuse.fast import NativeServer  # loads the compiler, which starting a server does not need
 
         self.native_server = NativeServer(folder, self.counters.native_address)

@@ -4,6 +4,8 @@ A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-
 
     NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
     NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
+    NAME.ome.zarr, NAME.ome.v2.zarr
+                   the images among them, with smaller versions, as OME-NGFF 0.5 and 0.4; only if there are images
     NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
 """
 
@@ -16,8 +18,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from vfs.engine.array import ArrayReader
+from vfs.errors import OptionError
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node, ZarrFace
+from vfs.hierarchy.images import has_images
+from vfs.hierarchy.ngff import OME_ENDING, ome_face
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.hierarchy.url_names import url_paths
 from vfs.model.naming import check_paths, first_free
@@ -25,6 +30,10 @@ from vfs.model.stored import Files
 
 FILE_ENDING = ".npy"
 """Ending of the name of each face that is a file; of the main array's, all that follows the name of the set."""
+
+
+FACES = ("zarr", "ome")
+"""Words for the faces that are zarr hierarchies: all arrays; images as OME-NGFF."""
 
 
 class FaceKind(NamedTuple):
@@ -41,6 +50,50 @@ class FaceKind(NamedTuple):
     zarr_format: int | None
     root: Node
     make: Callable[[], Face]
+
+
+class Faces(Mapping[str, Face]):
+    """Maps names to faces, each made when it is first asked for: most are never looked at.
+
+    Args:
+        kinds: name -> what the face is.
+
+    Attributes:
+        made: the faces that were made, which take no time.
+    """
+
+    def __init__(self, kinds: Mapping[str, FaceKind]) -> None:
+        self.kinds = kinds
+        self.made: dict[str, Face] = {}
+
+    def __getitem__(self, name: str) -> Face:
+        found = self.made.get(name)
+        if found is None:
+            found = self.made.setdefault(name, self.kinds[name].make())  # two threads get the same face
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kinds)
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+def zarr_ending(face: str, zarr_format: int) -> str:
+    """Return the ending of the name of a face that is a zarr hierarchy."""
+    return f"{OME_ENDING * (face == 'ome')}{'.v2' * (zarr_format == 2)}{FOLDER_ENDING}"
+
+
+def check_face(face: str, zarr_format: int) -> None:
+    """Check the words by which people ask for a face that is a zarr hierarchy.
+
+    Raises:
+        OptionError: one is wrong.
+    """
+    if zarr_format not in (2, 3):
+        raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
+    if face not in FACES:
+        raise OptionError(f'face={face!r}: expected "zarr" or "ome"')
 
 
 class Hierarchy:
@@ -94,13 +147,28 @@ class Hierarchy:
         arrays = {shown[path]: array for path, array in self.arrays.items()}
         return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in)
 
-    def zarr(self, zarr_format: int = 3) -> ZarrFace:
-        """Return the face that shows a zarr hierarchy.
+    def zarr(self, zarr_format: int = 3, face: str = "zarr") -> ZarrFace:
+        """Return a face that shows a zarr hierarchy.
+
+        Args:
+            face: "zarr" shows all arrays; "ome" the images, as OME-NGFF (`vfs.hierarchy.ngff`).
 
         Raises:
-            OptionError: `zarr_format` is not 3 or 2.
+            OptionError: `zarr_format` is not 3 or 2, there is no such face, or no image.
         """
-        return ZarrFace(self.arrays, self.attrs, zarr_format, self.main)
+        check_face(face, zarr_format)
+        if face == "zarr":
+            return ZarrFace(self.arrays, {"": self.attrs}, zarr_format, self.main)
+        if not self.has_images:
+            raise OptionError(
+                f"{self.name}: has no image, that is no array with axes y and x: there is no OME-Zarr of it"
+            )
+        return ome_face(self.name, self.arrays, self.attrs, self.main, zarr_format)
+
+    @cached_property
+    def has_images(self) -> bool:
+        """True if at least one of the arrays is an image."""
+        return has_images(self.arrays, self.main)
 
     def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
         """Return the faces that the set has, the main one first.
@@ -109,21 +177,22 @@ class Hierarchy:
             zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         """
         zarr = [
-            FaceKind(ending, version, GROUP, partial(self.zarr, version))
-            for ending, version in ((FOLDER_ENDING, 3), (f".v2{FOLDER_ENDING}", 2))
-            if zarr_format in (None, version)
+            FaceKind(zarr_ending(face, version), version, GROUP, partial(self.zarr, version, face))
+            for face in FACES
+            for version in (3, 2)
+            if zarr_format in (None, version) and (face == "zarr" or self.has_images)
         ]
         return zarr + [
             FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
         ]
 
-    def faces(self, zarr_format: int | None = None) -> dict[str, Face]:
+    def faces(self, zarr_format: int | None = None) -> Faces:
         """Return the faces of `face_kinds`, by the endings of their names.
 
-        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".npy",
+        The endings follow the name of the data set: ".zarr", ".v2.zarr", ".ome.zarr", ".npy",
         ".path.of.array.npy" (equal ones become "-2.npy", "-3.npy").
         """
-        return {kind.ending: kind.make() for kind in self.face_kinds(zarr_format)}
+        return Faces({kind.ending: kind for kind in self.face_kinds(zarr_format)})
 
     def _files(self) -> dict[str, NpyFace]:
         found: dict[str, NpyFace] = {}

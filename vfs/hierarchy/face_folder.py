@@ -12,7 +12,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, ShownSet
-from vfs.hierarchy.data_set import FILE_ENDING, Hierarchy
+from vfs.hierarchy.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
 from vfs.hierarchy.recipe import Recipe
 from vfs.model.naming import first_free
@@ -100,7 +100,8 @@ class FaceFolder:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
         self.cache = ChunkCache() if cache is None else cache
-        self.faces: dict[str, Face] = {}
+        kinds: dict[str, FaceKind] = {}
+        self.faces = Faces(kinds)
         self.times: dict[str, int] = {}
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
@@ -111,18 +112,18 @@ class FaceFolder:
         self.warnings: Collection[str] = ()
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
-            faces = tree.faces(zarr_format)
+            endings = {kind.ending: kind for kind in tree.face_kinds(zarr_format)}
             # Different names may clash, too: the v2 face of `a` has the same name as the v3 face of `a.v2`
             name = first_free(
-                _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in faces)),
-                partial(self._taken, faces),
+                _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in endings)),
+                partial(self._taken, endings),
             )
             watched = _Watched(tree, versions[n] if versions else b"")
-            self._shown.append(ShownEntry(name, name + next(iter(faces)), True))
-            shown = ShownSet(name, name + FILE_ENDING if FILE_ENDING in faces else None)
-            for ending, face in faces.items():
+            self._shown.append(ShownEntry(name, name + next(iter(endings)), True))
+            shown = ShownSet(name, name + FILE_ENDING if FILE_ENDING in endings else None)
+            for ending, kind in endings.items():
                 self._set_of[name + ending] = shown
-                self.faces[name + ending] = face
+                kinds[name + ending] = kind
                 self.times[name + ending] = tree.time
                 self._sets[name + ending] = tree, named[n] if named else ()
                 self._watched[name + ending] = watched
@@ -135,7 +136,8 @@ class FaceFolder:
     def split(self, path: str) -> tuple[Face | None, str]:
         """Return the face in which a path lies, None if there is none, and the key in it."""
         name, _, key = path.partition("/")
-        return self.faces.get(name), key
+        face = self.faces.made.get(name)
+        return (face or self.faces.get(name)), key
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
         face, key = self.split(path)
@@ -144,6 +146,8 @@ class FaceFolder:
     def node(self, path: str) -> Node | None:
         if not path:
             return GROUP
+        if path in self.faces.kinds:
+            return self.faces.kinds[path].root
         face, key = self.split(path)
         if face is None:
             check_no_chunk(path)
@@ -194,10 +198,10 @@ class FaceFolder:
 
     def at_hand(self, path: str) -> PathAtHand | None:
         name, _, key = path.partition("/")
-        watched = self._watched.get(name)
-        if watched is None or (watched.opened and time.monotonic() >= watched.until):
+        watched, face = self._watched.get(name), self.faces.made.get(name)
+        if watched is None or face is None or (watched.opened and time.monotonic() >= watched.until):
             return None
-        return PathAtHand(self.faces[name], key, watched.version(), watched.until, None)
+        return PathAtHand(face, key, watched.version(), watched.until, None)
 
 
 def _cut(name: str, most: int) -> str:

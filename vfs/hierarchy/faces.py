@@ -121,20 +121,25 @@ class ZarrFace:
 
     Args:
         arrays: path in the hierarchy -> array.
-        attrs: attributes of the root group.
+        groups: path -> attributes of a group; "" is the root. Groups that only lead to arrays need not be there.
         zarr_format: 3 or 2.
         main: path of the main array.
 
     Attributes:
         chunks: array -> its `Chunks`.
         documents: key -> metadata document.
+        groups: paths of all groups, each behind those above it; "" is the root.
 
     Raises:
         OptionError: `zarr_format` is another number.
     """
 
     def __init__(
-        self, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], zarr_format: int = 3, main: str = ""
+        self,
+        arrays: Mapping[str, ArrayReader],
+        groups: Mapping[str, Mapping[str, Any]],
+        zarr_format: int = 3,
+        main: str = "",
     ) -> None:
         if zarr_format not in (2, 3):
             raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
@@ -144,17 +149,18 @@ class ZarrFace:
         self.main = main
         # Longest key of a chunk, whose coordinates have at most 18 digits: longer keys are refused at once
         self._longest = max((len(path) + 2 + 19 * max(1, array.ndim) for path, array in self.arrays.items()), default=0)
-        groups = {""}
+        names = {"", *groups}
         for path in self.arrays:
             parts = path.split("/")
-            groups.update("/".join(parts[:n]) for n in range(1, len(parts)))
+            names.update("/".join(parts[:n]) for n in range(1, len(parts)))
+        self.groups = sorted(names)
         self.documents = (v3 if zarr_format == 3 else v2)(
-            self.arrays, {group: {} if group else attrs for group in sorted(groups)}
+            self.arrays, {name: groups.get(name, {}) for name in self.groups}
         )
-        self._folders: dict[str, dict[str, None]] = {group: {} for group in groups}  # names in every folder, in order
+        self._folders: dict[str, dict[str, None]] = {name: {} for name in names}  # names in every folder, in order
         for path in self.arrays:
             self._folders[path] = {}
-        for key in [*self.documents, *sorted(self.arrays), *sorted(groups - {""})]:
+        for key in [*self.documents, *sorted(self.arrays), *sorted(names - {""})]:
             above, _, name = key.rpartition("/")
             self._folders[above][name] = None
         self._found: tuple[str, ArrayPart | None] = "/", None

@@ -25,6 +25,7 @@ from vfs.api.arrays import opened_again
 from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
+from vfs.hierarchy.data_set import check_face
 from vfs.hierarchy.faces import Node, ZarrFace
 from vfs.hierarchy.opening import OpenedSet, Opening, open_set, warned
 from vfs.model.open_options import OpenOptions, known, split
@@ -45,8 +46,8 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
     Options say how sets are opened: as `storage_options`, or after a `?` at the end of the URL
     (`vfs://scan.mib?nav_shape=16,16&zarr_format=2`). They are those of `vfs.open` but `cache`, those
-    of the format, and `zarr_format` (3 or 2). One that does not fit is an OptionError, at the latest
-    when the set is opened.
+    of the format, `zarr_format` (3 or 2) and `face` ("zarr", or "ome" for the images as OME-Zarr). One
+    that does not fit is an OptionError, at the latest when the set is opened.
 
     - An absent key is a FileNotFoundError. A source that cannot be read or is not there is another
       OSError, and so is a key that looks like a chunk and is none, because zarr turns
@@ -67,6 +68,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
         self,
         *,
         zarr_format: int | str = 3,
+        face: str = "zarr",
         asynchronous: bool = False,
         loop: Any = None,
         batch_size: int | None = None,
@@ -75,7 +77,8 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
         super().__init__(asynchronous=asynchronous, loop=loop, batch_size=batch_size)
         if str(zarr_format) not in ("2", "3"):
             raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
-        self._zarr_format = int(zarr_format)
+        self._face = int(zarr_format), face
+        check_face(face, self._face[0])
         self._options, self._format_options = split(OpenOptions, {k: _value(k, v) for k, v in options.items()})
         self._openings: dict[str, Opening] = {}  # the states of the sets that were opened
         self._sets: OrderedDict[str, tuple[OpenedSet, ZarrFace]] = OrderedDict()
@@ -148,7 +151,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
         except MissingSourceError as error:
             raise _unreadable(error) from None
         self._openings[path] = opened.opening
-        made = self._sets[path] = opened, opened.tree.zarr(self._zarr_format)
+        made = self._sets[path] = opened, opened.tree.zarr(*self._face)
         while len(self._sets) > MOST:
             self._sets.popitem(last=False)
         return made

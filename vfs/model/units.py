@@ -63,6 +63,12 @@ ENERGIES = frozenset({"eV", "keV", "meV", "MeV"})
 DIFFRACTION = frozenset({f"1/{unit}" for unit in LENGTHS} | {"rad", "mrad", "urad", "deg"})
 """Units of a detector that diffracted electrons or light fall on."""
 
+_LONG = {
+    "space": {prefix + "m": name + "meter" for prefix, name in _PREFIXES.items()}
+    | {one: one for one in ("angstrom", "inch")},
+    "time": {prefix + "s": name + "second" for prefix, name in _PREFIXES.items()} | {"min": "minute", "h": "hour"},
+}
+
 _BRACKETS = re.compile(r"\[([^][]*)\]|\(([^()]*)\)|<([^<>]*)>|\{([^{}]*)\}")
 _STEP = re.compile(r"(.+)(?:/| per )\s*(?:px|pix|pixel|channel|ch|step)", re.IGNORECASE)  # nm/pixel
 _OVER = re.compile(r"(?:1?\s*/|per |reciprocal |inverse )\s*(.+)", re.IGNORECASE)
@@ -86,6 +92,18 @@ def spelled(unit: object) -> str:
     if known is None:
         return text if len(text) <= _LONGEST and text.isprintable() else ""
     return known
+
+
+def long_name(unit: str, kind: str) -> str:
+    """Return the name that NGFF has for a unit: https://ngff.openmicroscopy.org/0.5/#axes-md.
+
+    Args:
+        unit: as `spelled` returns it.
+        kind: what is measured: "space" or "time".
+
+    Returns: "" for units that are not of this kind, or not listed there.
+    """
+    return _LONG.get(kind, {}).get(unit, "")
 
 
 def _known(text: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from vfs.errors import OptionError
 from vfs.formats import formats
-from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.faces import ZarrFace
 from vfs.outputs import whole
 
 BATCH = 8 << 20
@@ -28,35 +28,32 @@ zarr compresses the chunks of a batch in several threads, and several batches ar
 
 
 def export(
-    tree: Hierarchy,
+    face: ZarrFace,
     target: str | os.PathLike[str],
     *,
-    zarr_format: int = 3,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write a data set as a zarr store in a folder.
+    """Write what a face shows as a zarr store in a folder.
 
     This takes memory for a few `BATCH`es, or for a few chunks if these are larger.
 
     Args:
-        tree: the data set.
+        face: a zarr face of the data set.
         target: the folder to make. It must not exist, but the folder above it must.
-        zarr_format: 3 or 2.
         progress: is called with the number of bytes of the arrays that were written since its last
             call.
 
     Returns: bytes of the files that were written.
 
     Raises:
-        OptionError: `target` exists already, cannot be written or has the ending of another format; or
-            there is no such zarr format.
+        OptionError: `target` exists already, cannot be written or has the ending of another format.
         SourceError: bytes of the data set cannot be read. Nothing is left behind.
     """
     check_store_name(target)
-    documents = {key: json.loads(text) for key, text in tree.zarr(zarr_format).documents.items()}
+    documents = {key: json.loads(text) for key, text in face.documents.items()}
     with whole(target) as partial:
         with ThreadPoolExecutor(1) as writer:  # an interrupt waits until zarr has finished the present batch
-            _write(tree, partial, documents, zarr_format, writer, progress or (lambda done: None))
+            _write(face, partial, documents, writer, progress or (lambda done: None))
         return sum(
             os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(partial) for name in names
         )
@@ -82,24 +79,21 @@ _OTHER_ENDINGS = (".nc", ".npz", ".png", ".jpg", ".jpeg", ".csv", ".txt", ".json
 
 
 def _write(
-    tree: Hierarchy,
+    face: ZarrFace,
     folder: str,
     documents: dict[str, Any],
-    zarr_format: int,
     writer: Executor,
     progress: Callable[[int], None],
 ) -> None:
     import zarr
     from zarr.storage import LocalStore
 
-    v3 = zarr_format == 3
+    v3 = face.zarr_format == 3
     store = LocalStore(folder)
-    root = zarr.create_group(
-        store,
-        zarr_format=3 if v3 else 2,
-        attributes=documents["zarr.json"]["attributes"] if v3 else documents[".zattrs"],
-    )
-    for path, array in sorted(tree.arrays.items()):
+    for group in face.groups:
+        zarr.create_group(store, path=group, zarr_format=3 if v3 else 2, attributes=_attributes(documents, group, v3))
+    root = zarr.open_group(store, mode="r+", zarr_format=3 if v3 else 2, use_consolidated=False)
+    for path, array in sorted(face.arrays.items()):
         about: dict[str, Any]
         if v3:
             document = documents[f"{path}/zarr.json"]
@@ -129,6 +123,13 @@ def _write(
         # Zarr warns that its consolidated metadata of v3 is not in the specification yet
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(store)
+
+
+def _attributes(documents: dict[str, Any], path: str, v3: bool) -> dict[str, Any]:
+    """Return the attributes of a group."""
+    if v3:
+        return dict(documents[f"{path}/zarr.json".lstrip("/")]["attributes"])
+    return dict(documents.get(f"{path}/.zattrs".lstrip("/"), {}))
 
 
 def _batch(shape: Sequence[int], chunks: Sequence[int], itemsize: int) -> tuple[int, ...]:

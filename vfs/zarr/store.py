@@ -67,7 +67,7 @@ class Store(zarr.abc.store.Store):
         self.name = name
 
     def __str__(self) -> str:
-        return f"vfs://{self.name}{'.v2' * (self.face.zarr_format == 2)}.zarr"
+        return f"vfs://{self.name}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}('{self}')"

@@ -1,0 +1,161 @@
+"""Finds the images of a data set: arrays with axes y and x, arranged as viewers of images take them.
+
+An image is shown along at most five axes: t; channels, or one axis that stands for all others (the positions of a
+scan, frames); z; y; x. Smaller versions that a file holds (`level_1/data` beside `data`) are its levels; above
+these, and where there are none, levels are computed (`vfs.reduce.pyramid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vfs.engine.array import ArrayReader
+from vfs.engine.planes import Arrangement, arranged
+from vfs.model.naming import DERIVED
+
+_CHANNELS = ("c", "s")  # what is counted along these is channels: of a microscope, of a pixel
+_COMPONENTS = 4
+"""Most numbers that a result has at each position of a scan, where these are shown as channels."""
+_BY_NAME = ("palette", "mask")  # numbers that mean a colour of a table, or a region: no mean of them
+
+
+@dataclass(frozen=True)
+class ShownImage:
+    """An image of a data set.
+
+    Attributes:
+        name: for people.
+        source: the array that it shows.
+        how: which axes of `source` its axes are.
+        levels: the image and its smaller versions, the finest first. All have the same axes and dtype.
+        times: for each level, how many pixels of the finest one a pixel is along y and x.
+    """
+
+    name: str
+    source: ArrayReader
+    how: Arrangement
+    levels: list[ArrayReader]
+    times: list[tuple[float, float]]
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """A name per axis; the last two are y and x."""
+        return self.how.dims
+
+    @property
+    def channels(self) -> int | None:
+        """The axis of channels; None if there is none."""
+        return self.dims.index("c") if "c" in self.dims else None
+
+
+def images(name: str, arrays: Mapping[str, ArrayReader], main: str) -> list[ShownImage]:
+    """Return the images of a data set: first the main array, if it is one; last those that are computed.
+
+    Args:
+        name: name of the set, which its array `data` has for people.
+    """
+    return [_image(name, arrays, path, how) for path, how in _shown(arrays, main)]
+
+
+def has_images(arrays: Mapping[str, ArrayReader], main: str) -> bool:
+    """Return True if a data set has an image."""
+    return next(_shown(arrays, main), None) is not None
+
+
+def _shown(arrays: Mapping[str, ArrayReader], main: str) -> Iterator[tuple[str, Arrangement]]:
+    """Find the arrays that are images, in their order."""
+    for path in sorted(arrays, key=lambda path: path != main):
+        dataset = arrays[path].dataset
+        if "level" in dataset.attrs or (dataset.companion and not dataset.computed):
+            continue
+        how = _arrangement(arrays[path])
+        if how is not None:
+            yield path, how
+
+
+def _arrangement(array: ArrayReader) -> Arrangement | None:
+    """Say how an array is shown as an image; None if it is none."""
+    if array.dtype.kind not in "biuf" or not array.size:
+        return None
+    names = [name.lower() for name in array.dims]
+    y, x = ("scan_y", "scan_x") if array.dataset.computed and "y" not in names else ("y", "x")
+    if names.count(y) != 1 or names.count(x) != 1:
+        return None
+    image = names.index(y), names.index(x)
+    known: dict[str, tuple[int, ...]] = {}
+    others: list[int] = []
+    for k, name in enumerate(names):
+        if k in image:
+            continue
+        if name in ("t", "z") and name not in known:
+            known[name] = (k,)
+        else:
+            others.append(k)
+    if array.dataset.computed and others:
+        if array.shape[others[-1]] > _COMPONENTS or len(others) > 1:
+            return None
+        known["c"] = tuple(others)
+    elif others:
+        known[_custom(names, others)] = tuple(others)
+    leads = [name for name in known if name not in ("t", "z")]
+    order = [name for name in ("t", *leads, "z") if name in known]
+    return Arrangement((*(known[name] for name in order), *((k,) for k in image)), (*order, "y", "x"))
+
+
+def _custom(names: list[str], axes: list[int]) -> str:
+    """Name the axis that stands for some others: c for channels."""
+    own = [names[k] for k in axes]
+    if all(name in _CHANNELS for name in own):
+        return "c"
+    if own == ["scan_y", "scan_x"]:
+        return "scan"
+    return "_".join(own)
+
+
+def _image(name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrangement) -> ShownImage:
+    from vfs.reduce.pyramid import levels  # loads kernels, which few openings need
+
+    array = arrays[path]
+    attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
+    common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
+    finest = arranged(array, how, path=path, attrs=attrs, **common)
+    found, times = [finest], [(1.0, 1.0)]
+    for smaller in _stored_levels(arrays, path):
+        level = arranged(smaller, how, path=smaller.dataset.path, attrs={}, **common)
+        if level.dtype == finest.dtype and level.shape[:-2] == finest.shape[:-2] and level.shape < found[-1].shape:
+            found.append(level)
+            y, x = map(_times, finest.shape[-2:], level.shape[-2:])
+            times.append((y, x))
+    for level in levels(found[-1], array.attrs.get("photometric") in _BY_NAME):
+        found.append(level)
+        times.append((2 * times[-1][0], 2 * times[-1][1]))
+    return ShownImage(_name(array) or name, array, how, found, times)
+
+
+def _times(finest: int, length: int) -> float:
+    """Return how many pixels of the finest level a pixel of a level in a file is, along an axis.
+
+    That is a whole number where the level has as many pixels as that makes, with or without the rest.
+    """
+    whole = round(finest / length)
+    return float(whole) if length in (finest // whole, -(-finest // whole)) else finest / length
+
+
+def _stored_levels(arrays: Mapping[str, ArrayReader], path: str) -> Iterator[ArrayReader]:
+    """Return the smaller versions of an array that its file holds, the finest first."""
+    above, slash, name = path.rpartition("/")
+    dims, number = arrays[path].dims, 1
+    while (smaller := arrays.get(f"{above}{slash}level_{number}/{name}")) is not None:
+        if smaller.dims == dims:
+            yield smaller
+        number += 1
+
+
+def _name(array: ArrayReader) -> str:
+    """Return the name that people know an array by; "" for the array of a set that has one."""
+    said, path = array.dataset.attrs.get("name"), array.dataset.path
+    if isinstance(said, str) and said.strip():
+        return " ".join(said.split())
+    return "" if path == "data" else path.removeprefix(f"{DERIVED}/")
