@@ -108,6 +108,14 @@ def test_what_lies_in_blocks_is_touched_by_the_block() -> None:
         assert negotiate(chunks, rows).one == negotiate(chunks, plain).one
 
 
+def test_chunks_of_tiles_are_about_square() -> None:
+    for side, height, width in ((512, 1024, 1024), (256, 1024, 1024), (1024, 1024, 1024), (640, 640, 1280)):
+        image = ChunkingInput((30_000, 30_000), 0, 2, 1.0, (side, side), whole=True)
+        assert negotiate("auto", image).shape == (height, width)
+    strips = ChunkingInput((30_000, 4096), 0, 2, 1.0, (16, 4096), whole=True)
+    assert negotiate("auto", strips).shape[1] == 4096
+
+
 def test_blocks_that_decode_whole_stay_whole() -> None:
     source = ChunkingInput((4, 5000, 5000), 1, 2, 2.0, (1, 5000, 5000), whole=True)
     assert negotiate("auto", source).shape == (1, 5000, 5000)

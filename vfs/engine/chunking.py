@@ -5,7 +5,8 @@ These reasons decide on a chunk shape:
 - A chunk should hold 1 to 8 MiB. Below, requests cost more than bytes; above, a look at one frame
   reads too much.
 - Whole frames are the cheapest to read: one range each.
-- A native block that decodes as a whole is best taken whole.
+- A native block that decodes as a whole is best taken whole. Tiles of images make chunks that are
+  about square, because viewers look at parts of images.
 - Storage delivers whole pages: a run of 8 pixels costs as much as one of 2,000.
 
 *Read amplification* is the cost of a shape: bytes that storage must deliver for each byte that is
@@ -249,6 +250,8 @@ def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
             chunk[axis] = min(chunk[axis], _even(max(1, shape[axis]), max(1, target // rest)))
             if math.prod(chunk) * itemsize <= limit:
                 break
+    if source.block and len(shape) - source.nav_ndim >= 2 and chunk[-1] < shape[-1]:  # tiles
+        _squared(chunk, shape, target // itemsize)
     for axis in range(len(shape) - 1, -1, -1):  # grow along the fast axes first
         if chunk[axis] < shape[axis]:
             more = target // (math.prod(chunk) * itemsize)
@@ -257,6 +260,16 @@ def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
             if chunk[axis] < shape[axis]:
                 break
     return tuple(chunk)
+
+
+def _squared(chunk: list[int], shape: Sequence[int], most: int) -> None:
+    """Double the shorter of the last two sides of a chunk while it has at most `most` elements."""
+    while 2 * math.prod(chunk) <= most:
+        sides = [axis for axis in (-1, -2) if chunk[axis] < shape[axis]]
+        if not sides:
+            return
+        axis = min(sides, key=chunk.__getitem__)
+        chunk[axis] = _multiple(chunk[axis], shape[axis], 2)
 
 
 def _touched(chunk: Sequence[int], source: ChunkingInput) -> float:
