@@ -209,18 +209,6 @@ def test_attributes(tmp_path: Path) -> None:
         axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in steps.items()
     }
     assert attrs["channels"][2] == {"id": "Channel:0:2", "name": "dye 2", "samples_per_pixel": 1}
-    (image,) = group.attrs["ome"]["multiscales"]
-    assert [axis["name"] for axis in image["axes"]] == ["t", "c", "z", "y", "x"]
-    assert [axis.get("unit") for axis in image["axes"]] == [
-        "millisecond",
-        None,
-        "micrometer",
-        "nanometer",
-        "micrometer",
-    ]
-    assert image["datasets"] == [
-        {"path": "data", "coordinateTransformations": [{"type": "scale", "scale": [3.0, 1.0, 2.0, 0.25, 0.5]}]}
-    ]
 
 
 def test_smaller_versions(tmp_path: Path) -> None:
@@ -239,9 +227,6 @@ def test_smaller_versions(tmp_path: Path) -> None:
     assert set(group) == {"data", "level_1/data", "level_2/data"}
     for name, step in (("data", 1), ("level_1/data", 2), ("level_2/data", 4)):
         check_boxes(path, twin[..., ::step, ::step], name, count=5)
-    levels = group.attrs["ome"]["multiscales"][0]["datasets"]
-    assert [level["path"] for level in levels] == ["data", "level_1/data", "level_2/data"]
-    assert levels[2]["coordinateTransformations"][0]["scale"] == [3.0, 1.0, 2.0, 1.0, 2.0]
 
 
 def test_positions_are_images(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ class StoredArray:
             root, for the main array).
         conventions: attributes that other tools look for at the top level (`units`, `ome`, those of netCDF).
             Numbers may have a dtype of numpy, which xarray decodes by.
-        group_attrs: the same for the root group (`ome` of an OME-TIFF).
+        group_attrs: the same for the root group.
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.

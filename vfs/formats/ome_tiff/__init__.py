@@ -37,28 +37,12 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray
-from vfs.model.units import spelled
 from vfs.sources.names import basename
 from vfs.wording import option
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name
 _BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
-_UNITS = {  # of NGFF, which writes names
-    "um": "micrometer",
-    "nm": "nanometer",
-    "mm": "millimeter",
-    "cm": "centimeter",
-    "m": "meter",
-    "pm": "picometer",
-    "angstrom": "angstrom",
-    "s": "second",
-    "ms": "millisecond",
-    "us": "microsecond",
-    "ns": "nanosecond",
-    "min": "minute",
-    "h": "hour",
-}
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
@@ -241,8 +225,6 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
     for level, rows in enumerate(_smaller(found, placed), 1):
         out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
-    if not above and samples == 1:
-        out[0] = replace(out[0], group_attrs={"ome": _multiscales(image, out)})
     return placed, out
 
 
@@ -436,30 +418,6 @@ def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
         rows[there] = [s[level] if level < len(s) else -1 for s in subs]
         if (rows[there] >= 0).all() and not found.unlike(rows, found.kind(int(rows[there][0]))).any():
             yield rows
-
-
-def _multiscales(image: Image, arrays: Sequence[StoredArray]) -> dict[str, Any]:
-    """Describe the image by the rules of NGFF: https://ngff.openmicroscopy.org/0.5/"""
-    steps = image.attrs.get("calibration", {})
-    axes: list[dict[str, Any]] = []
-    scale: list[float] = []
-    for name, kind in zip(_DIMS, ("time", "channel", "space", "space", "space"), strict=True):
-        step = steps.get(name, {"scale": 1.0, "unit": ""})
-        unit = _UNITS.get(spelled(step["unit"]))
-        axes.append({"name": name, "type": kind, **({"unit": unit} if unit else {})})
-        scale.append(step["scale"])
-    base = arrays[0].shape
-    sets = [
-        {
-            "path": d.path,
-            "coordinateTransformations": [
-                {"type": "scale", "scale": [s * n / m for s, n, m in zip(scale, base, d.shape, strict=True)]}
-            ],
-        }
-        for d in arrays
-    ]
-    title = image.attrs.get("name")
-    return {"version": "0.5", "multiscales": [{**({"name": title} if title else {}), "axes": axes, "datasets": sets}]}
 
 
 FORMAT = Format(
