@@ -1,0 +1,89 @@
+"""How fast images with levels are shown: `scripts/bench images`.
+
+A tiled, compressed TIFF and a plain image, both larger than the processor's caches, opened anew for every pass: the
+overview, which makes all levels, beside decoding every tile once with as many threads; and what
+viewers that come later or at the same time cost.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from math import isqrt
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+import vfs
+from tests.benchmarks.rows import Row, Size, share, spent
+from vfs.engine.array import ArrayReader
+from vfs.formats.tiff_structure.segments import SegmentDecoder
+from vfs.testing.tiff_writers import write_tiff
+
+_VIEWERS = 32
+
+
+def _image(size: Size) -> np.ndarray:
+    """Make a slide: noise on large patches, which packs to about a half. uint16[side, side]."""
+    side = isqrt(size.frames * 256 * 256)
+    patches = np.random.default_rng(2).integers(0, 4096, (side // 64 + 1,) * 2)
+    noise = np.random.default_rng(1).integers(0, 64, (side, side))
+    image: np.ndarray = (np.kron(patches, np.ones((64, 64), int))[:side, :side] + noise).astype("u2")
+    return image
+
+
+def _levels(path: Path) -> list[ArrayReader]:
+    """Open an image anew, with nothing of it in a cache: its levels, the finest first."""
+    return list(vfs.open(path).store(face="ome").face.arrays.values())
+
+
+def _overview(path: Path) -> Callable[[], object]:
+    return lambda: _levels(path)[-1][...]
+
+
+def _decoded_once(path: Path) -> Callable[[], object]:
+    return lambda: [None for _ in vfs.open(path).tiles(reuse=True)]
+
+
+def rows(folder: Path, size: Size) -> Iterator[Row]:
+    """Measure images with levels."""
+    image = _image(size)
+    packed = write_tiff(
+        folder / "slide.tif", [image], tile=(512, 512), compression=8, encode=lambda b: zlib.compress(b, 1)
+    )
+    few = size._replace(rounds=min(size.rounds, 3), seconds=0.0)
+    yield share(
+        "the overview of a tiled, compressed TIFF",
+        _overview(packed),
+        _decoded_once(packed),
+        few,
+        "of decoding",
+        "≥ 0.8",
+    )
+    levels = _levels(packed)
+    corner = tuple(slice(0, n) for n in levels[1].chunks)
+    levels[-1].read()
+    yield spent("a tile of a level for the next viewer", lambda: levels[1].read(corner), size, "≤ 5,000")
+    yield Row(f"decoding, of {_VIEWERS} viewers at once", _decodings(packed), "times a tile", "1")
+    plain = folder / "plain.npy"
+    np.save(plain, image)
+    out = np.empty_like(image)
+    halves = lambda: [None for _ in _levels(plain)[1].tiles(workers=0, reuse=True)]  # noqa: E731
+    yield share("a level of a plain image", halves, lambda: np.copyto(out, image), few, "of memcpy", "≥ 0.5")
+
+
+def _decodings(path: Path) -> float:
+    """Count how often each tile is decoded while many ask for the overview at once."""
+    seen: list[int] = []
+    real = SegmentDecoder.decode_block
+
+    def decode_block(self: SegmentDecoder, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        seen.append(block)
+        return real(self, data, block, shape)
+
+    levels = _levels(path)
+    with patch.object(SegmentDecoder, "decode_block", decode_block), ThreadPoolExecutor(_VIEWERS) as pool:
+        list(pool.map(lambda _: levels[-1].read(), range(_VIEWERS)))
+    return len(seen) / len(set(seen))

@@ -1,0 +1,75 @@
+"""Validators of OME-Zarr accept every face: of generated sets, in both versions, through the mount."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
+from vfs.testing.writers import write_mib, write_npy
+
+_NOISE = np.random.default_rng(0)
+SETS: dict[str, Callable[[Path], Path]] = {
+    "ome": lambda folder: write_ome_tiff(folder, _NOISE.integers(0, 900, (2, 3, 2, 700, 600)).astype("u2")),
+    "colours": lambda folder: write_tiff(
+        folder / "rgb.tif", [_NOISE.integers(0, 255, (600, 700, 3)).astype("u1")], compression=8, encode=zlib.compress
+    ),
+    "stack": lambda folder: write_tiff(folder / "stack.tif", [np.full((30, 20), k, "u2") for k in range(3)]),
+    "floats": lambda folder: write_npy(folder, _NOISE.normal(size=(600, 700)).astype("f4")),
+    "scan": lambda folder: write_mib(folder, _NOISE.integers(0, 4000, (12, 8, 16)).astype("u2"), scan=(3, 4)),
+}
+
+
+def models(path: str) -> None:
+    """Validate with ome-zarr-models."""
+    import zarr
+
+    tool = pytest.importorskip("ome_zarr_models")
+    assert tool.open_ome_zarr(zarr.open_group(path, mode="r")) is not None
+
+
+def yaozarrs(path: str) -> None:
+    """Validate with yaozarrs, which looks at the arrays, too."""
+    pytest.importorskip("yaozarrs").validate_zarr_store(path)
+
+
+def ngff_zarr(path: str) -> None:
+    """Validate with ngff-zarr, which asks the schemas of the specification."""
+    assert pytest.importorskip("ngff_zarr").from_ngff_zarr(path, validate=True).images
+
+
+def ome_zarr(path: str) -> None:
+    """Read with ome-zarr-py."""
+    pytest.importorskip("ome_zarr")
+    from ome_zarr.io import parse_url
+    from ome_zarr.reader import Reader
+
+    assert list(Reader(parse_url(path))())
+
+
+@pytest.fixture(scope="module", params=SETS)
+def images(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """The images of a set, in both versions, in a mount."""
+    folder, point = (tmp_path_factory.mktemp(name) for name in ("in", "mnt"))
+    more: dict[str, Any] = {"derive": {"bf": vfs.Disk(4, 8, 3)}} if request.param == "scan" else {}
+    with vfs.mount(SETS[request.param](folder), point, **more):
+        roots = [path for path in sorted(point.iterdir()) if ".ome." in path.name]
+        assert len(roots) == 2
+        yield roots
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("validate", [models, yaozarrs, ngff_zarr, ome_zarr])
+def test_a_validator_accepts_it(images: list[Path], validate: Callable[[str], None]) -> None:
+    for root in images:
+        several = (root / "OME").exists()
+        if not (several and validate is ngff_zarr):  # which takes images only
+            validate(str(root))
+        for image in (root / "0", root / "1") if several else ():
+            validate(str(image))
