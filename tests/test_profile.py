@@ -334,9 +334,10 @@ def test_opening_makes_few_calls(tmp_path: Path) -> None:
     mib, npy = write_mib(tmp_path, frames, scan=(2, 3)), write_npy(tmp_path, frames)
     for most, act in (
         (96, lambda: vfs.open(raw, format="raw", dtype="<u2", sig_shape=(16, 16))),
-        (172, lambda: vfs.open(mib)),
-        (122, lambda: vfs.open(npy)),
+        (156, lambda: vfs.open(mib)),
+        (106, lambda: vfs.open(npy)),
     ):
         _, called = profiled(act)
+        called = [name for name in called if not name.endswith(".sniff")]  # one of each format
         assert called.count("array.ArrayReader.__init__") == 1
         assert len(called) <= most, (len(called), sorted(called))

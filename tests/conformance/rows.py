@@ -12,10 +12,11 @@ import numpy as np
 
 from tests.formats import hdf5_sets, seq_sets, sets
 from vfs.formats.tvips import FIELDS
+from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_up
 from vfs.testing.frame_writers import write_tvips
 from vfs.testing.suites import Row, Written
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
-from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
 
 RNG = np.random.default_rng(0)
 FRAMES = RNG.integers(0, 60_000, (12, 32, 64)).astype("<u2")  # 4 KiB a frame
@@ -50,6 +51,37 @@ def raw_running_on(folder: Path) -> Written:
         FRAMES,
         {"dtype": "<u2", "sig_shape": "32,64", "file_header": 5, "frame_header": 4, "running_on": True},
     )
+
+
+def ripple(dtype: str, record: str = "image", offset: int = 0) -> Callable[[Path], Written]:
+    scales = {
+        f"{axis}_{key}": value for axis in ("height", "width") for key, value in (("scale", 0.5), ("units", "nm"))
+    }
+
+    def write(folder: Path) -> Written:
+        twin = FRAMES[:, :6, :8] if record == "vector" else FRAMES
+        path = write_ripple(folder, twin.astype(dtype), record=record, offset=offset, ev_per_chan=10, **scales)
+        return path, twin.astype(np.dtype(dtype).newbyteorder("=")), {}
+
+    return write
+
+
+def ebsp(version: int) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        twin = FRAMES.reshape(3, 4, 32, 64)
+        return write_ebsp(folder, twin, version=version, order=[*range(6, 12), *range(6)]), twin, {}
+
+    return write
+
+
+def up(folder: Path) -> Written:
+    twin = FRAMES.reshape(3, 4, 32, 64)
+    return write_up(folder, twin), twin, {}
+
+
+def nordif(folder: Path) -> Written:
+    twin = FRAMES.astype("u1").reshape(3, 4, 32, 64)
+    return write_nordif(folder, twin, backgrounds={"acquisition": twin[0, 0]}), twin, {}
 
 
 def npy(values: np.ndarray, files: int = 1) -> Callable[[Path], Written]:
@@ -197,6 +229,15 @@ ROWS = (
     ),
     Row("raw, a scan in three files", "raw", raw_scan, detected=False, factor=1.01),
     Row("raw, running on", "raw", raw_running_on, detected=False, factor=1.01),
+    Row("ripple of images", "ripple", ripple(">u2", offset=100), calibrated=("energy", "y", "x"), finds_files=True),
+    Row(
+        "ripple of spectra",
+        "ripple",
+        ripple("<f4", "vector"),
+        factor=1.3,
+        calibrated=("scan_y", "scan_x", "energy"),
+        finds_files=True,
+    ),
     Row("npy", "npy", npy(FRAMES), cut=False),
     Row("npy, big-endian", "npy", npy(FRAMES.astype(">f4")), cut=False),
     Row("npy, Fortran order", "npy", npy(np.asfortranarray(FRAMES)), cut=False, arranged=False, fixed=True),
@@ -291,6 +332,23 @@ ROWS = (
     ),
     Row("dm", "dm", sets.dm_set, cut=False, calibrated=("frame", "y", "x")),
     Row(
+        "ebsp",
+        "ebsp",
+        ebsp(2),
+        factor=1.3,
+        calibrated=("scan_y", "scan_x"),
+        companions=("beam_x", "beam_y"),
+    ),
+    Row(
+        "ebsp, version 5",
+        "ebsp",
+        ebsp(5),
+        factor=1.3,
+        calibrated=("scan_y", "scan_x"),
+        companions=("beam_x", "beam_y", "map_x", "map_y"),
+    ),
+    Row("edax", "edax", up, calibrated=("scan_y", "scan_x")),
+    Row(
         "empad",
         "empad",
         sets.empad_set,
@@ -313,6 +371,14 @@ ROWS = (
     Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
     Row("k2is", "k2is", sets.k2is_set, factor=1.03, finds_files=True),
     Row("mrc", "mrc", sets.mrc_set, calibrated="xy"),
+    Row(
+        "nordif",
+        "nordif",
+        nordif,
+        calibrated=("scan_y", "scan_x"),
+        companions=("background",),
+        finds_files=True,
+    ),
     Row(
         "seq",
         "seq",

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from tests.formats.frame_checks import frames_of
+from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_up
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.suites import Written
+from vfs.testing.writers import write_ripple
 
 Opened = tuple[Any, Mapping[str, Any]]  # what to open, options
 
@@ -46,6 +48,25 @@ def dm_of_maps(folder: Path) -> Opened:
 
 def dm_swapped(folder: Path) -> Opened:
     return write_dm(folder, frames_of((2, 3, 4, 5), "u4"), version=4, order=">", tags=DM_SWAPPED), {"format": "dm"}
+
+
+def ebsp_with_holes(folder: Path) -> Opened:
+    return write_ebsp(folder, frames_of((3, 4, 5, 6), "u2"), version=5, order=[11, *range(4, 10), 2]), {
+        "format": "ebsp"
+    }
+
+
+def edax_map(folder: Path) -> Opened:
+    return write_up(folder, frames_of((3, 4, 5, 6), "u2")), {"format": "edax"}
+
+
+def nordif_with_bitmaps(folder: Path) -> Opened:
+    points = {(1, 2): frames_of((5, 6), "u1")}
+    return write_nordif(folder, frames_of((3, 4, 5, 6), "u1"), points=points), {"format": "nordif"}
+
+
+def ripple_of_spectra(folder: Path) -> Opened:
+    return write_ripple(folder, frames_of((3, 4, 5), "i4"), record="vector", offset=9), {"format": "ripple"}
 
 
 def empad_set(folder: Path) -> Written:

@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vfs.errors import FormatError, OptionError, UnknownFormatError
+from vfs.formats.headers import exists
 from vfs.model.options import fitting, kinds
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
@@ -143,6 +144,14 @@ def formats() -> dict[str, Format]:
     return {name: found for name in _entries() if (found := _loaded(name)) is not None}
 
 
+def _named_by(sources: Sources, path: str) -> str:
+    """Return the name of a file beside this one that has its stem and names a set; "" if there is none."""
+    stem = splitext(path)[0]
+    endings = (e for f in formats().values() for e in f.index_extensions)
+    tried = (stem + e for ending in endings for e in (ending, ending.upper()))
+    return next((basename(other) for other in tried if other != path and exists(sources, other)), "")
+
+
 def by_name(name: str) -> Format:
     """Return the format with a name. The others are not imported.
 
@@ -190,6 +199,8 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
         raise UnknownFormatError(
             f"{path}: could be {' or '.join(f.name for f in claims)}; choose one with {option(format=ANY)}"
         )
+    if name := _named_by(sources, path):
+        raise UnknownFormatError(f"{path}: no format recognises it by itself; {name} beside it names a set: open that")
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(

@@ -1,4 +1,4 @@
-"""Writes tiny valid files: raw, npy and MIB.
+"""Writes tiny valid files: raw, Ripple, npy and MIB.
 
 Each function takes numpy arrays, writes the files of a set, and returns the path that names the
 set. It is the shortest counterpart of its reader; nothing here is fast.
@@ -39,6 +39,38 @@ def write_raw(
         path.write_bytes(b"\xab" * file_header + b"".join(records))
         paths.append(path)
     return paths
+
+
+def write_ripple(
+    folder: Folder, array: np.ndarray, *, name: str = "map", record: str = "image", offset: int = 0, **keys: object
+) -> Path:
+    """Write an array as NAME.raw, and what it is as NAME.rpl.
+
+    Args:
+        array: [depth, height, width] for `record` "image", [height, width, depth] for "vector", [height, width] else.
+        offset: bytes 0xAB before the first number.
+        keys: further lines, with _ for - in their names: `ev_per_chan=10`. They replace the usual ones.
+
+    Returns: path of the .rpl.
+    """
+    depth, height, width = {"image": (0, 1, 2), "vector": (2, 0, 1)}.get(record, (None, 0, 1))
+    byte_order = "dont-care" if array.itemsize == 1 else "big-endian" if array.dtype.str[0] == ">" else "little-endian"
+    lines: dict[str, object] = {
+        "key": "value",
+        "width": array.shape[width],
+        "height": array.shape[height],
+        "depth": 1 if depth is None else array.shape[depth],
+        "offset": offset,
+        "data_length": array.itemsize,
+        "data_type": {"i": "signed", "u": "unsigned", "f": "float"}[array.dtype.kind],
+        "byte_order": byte_order,
+        "record_by": record,
+        **keys,
+    }
+    (Path(folder) / f"{name}.raw").write_bytes(b"\xab" * offset + array.tobytes())
+    path = Path(folder) / f"{name}.rpl"
+    path.write_text("".join(f"{key.replace('_', '-')}\t{value}\n" for key, value in lines.items()), "latin1")
+    return path
 
 
 def write_npy(

@@ -1,0 +1,163 @@
+"""Reads `.up1` and `.up2`, the patterns of electron backscatter diffraction of EDAX (TSL OIM).
+
+There is no public specification; the facts come from the readers in PyEBSDIndex and kikuchipy
+(https://github.com/USNavalResearchLaboratory/PyEBSDIndex). All numbers are little endian::
+
+    version 1:          version, columns, rows of a pattern, byte of the first pattern (uint32 each) | patterns
+    version 3 and later: the same, and columns and rows of the map, grid, steps: see `HEADER` | patterns
+
+Patterns of `.up1` have 8 bits a pixel, those of `.up2` have 16; nothing is between them. Version 1 says no shape of the
+map, and in hexagonal grids rows are not of one length: both are one axis of patterns. Nobody knows files of version 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.headers import fields, read_at
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.layout.scan_order import surplus
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+
+START = np.dtype(
+    [
+        ("version", "<u4"),
+        ("columns", "<u4"),  # pixels of a pattern
+        ("rows", "<u4"),
+        ("first", "<u4"),  # byte of the first pattern
+    ]
+)
+HEADER = np.dtype(
+    [
+        *START.descr,
+        ("_extra", "u1"),  # not known
+        ("map_columns", "<u4"),
+        ("map_rows", "<u4"),
+        ("hexagonal", "u1"),  # 0: a square grid
+        ("step_x", "<f8"),  # µm
+        ("step_y", "<f8"),
+    ]
+)
+_PIXELS: dict[str, np.dtype] = {".up1": np.dtype("u1"), ".up2": np.dtype("<u2")}
+_NEWEST = 64  # versions beyond this are numbers of another kind
+_MOST_SIDE = 1 << 16  # pixels
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    """Return True for a name that ends in .up1 or .up2, and a header that may be one: there is no mark."""
+    if path.lower()[-4:] not in _PIXELS or len(head) < START.itemsize:
+        return False
+    return _plausible(np.frombuffer(head, START, 1)[0])
+
+
+def _plausible(start: np.void) -> bool:
+    version, columns, rows, first = start.item()
+    least = START.itemsize if version == 1 else HEADER.itemsize
+    return 0 < version < _NEWEST and 0 < columns <= _MOST_SIDE and 0 < rows <= _MOST_SIDE and least <= first < 1 << 24
+
+
+def _header(sources: Sources, path: str) -> np.void:
+    """Read the header.
+
+    Raises:
+        FormatError: it is garbled, or of a version that nobody knows.
+    """
+    start: np.void = np.frombuffer(read_at(sources, path, START.itemsize), START)[0]
+    if not _plausible(start):
+        version, columns, rows, first = start.item()
+        raise FormatError(
+            f"{path}: expected the header of an .up1 or .up2 file, found version {version:,}, patterns of {rows:,} ×"
+            f" {columns:,} pixels, the first one at byte {first:,}"
+        )
+    if start["version"] == 2:
+        raise FormatError(f"{path}: expected version 1, or 3 and later, found version 2, which nobody has described")
+    if start["version"] == 1:
+        return start
+    header: np.void = np.frombuffer(read_at(sources, path, HEADER.itemsize), HEADER)[0]
+    return header
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open an .up1 or .up2 file.
+
+    Raises:
+        FormatError: the header is garbled.
+        OptionError: several files are named, or the name has another ending.
+        TruncatedSourceError: the file does not hold a whole pattern.
+    """
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: an .up1 or .up2 file is a set of its own; open one at a time")
+    files = Files.stat(sources, paths)
+    path, size = files.paths[0], int(files.sizes[0])
+    if path.lower()[-4:] not in _PIXELS:
+        raise OptionError(f"{path}: expected a name that ends in .up1 (8 bits a pixel) or .up2 (16 bits)")
+    pixel = _PIXELS[path.lower()[-4:]]
+    header = _header(sources, path)
+    sig, first = (int(header["rows"]), int(header["columns"])), int(header["first"])
+    record = sig[0] * sig[1] * pixel.itemsize
+    stored, rest = divmod(max(0, size - first), record)
+    if not stored:
+        raise TruncatedSourceError(
+            f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
+            " looks truncated"
+        )
+    attrs: dict[str, Any] = {"header": fields(header), "stored_patterns": stored}
+    nav, absent = _map(path, header, stored, rest, attrs)
+    layout = FrameLayout.of(sig, [stored], word_bytes=pixel.itemsize, file_header=first).arranged(nav)
+    dims = (*nav_dims(len(nav)), "y", "x")
+    return [
+        StoredArray("data", files, layout, PlainDecoder(pixel), nav + sig, dims, len(nav), attrs=attrs, absent=absent)
+    ]
+
+
+def _map(
+    path: str, header: np.void, stored: int, rest: int, attrs: dict[str, Any]
+) -> tuple[tuple[int, ...], tuple[Absence, ...]]:
+    """Return the shape of the map, and what the file lacks of it; write what is known of the grid into `attrs`.
+
+    Args:
+        stored: number of whole patterns.
+        rest: bytes behind the last one.
+    """
+    lost = {"bytes_left_over": rest} if rest else {}
+    scan = (int(header["map_rows"]), int(header["map_columns"])) if header["version"] > 1 else (0, 0)
+    hexagonal = header["version"] > 1 and bool(header["hexagonal"])
+    if hexagonal:
+        attrs["grid"] = "hexagonal: rows of two lengths, so the patterns are one axis, in their order in the file"
+    if hexagonal or not 0 < scan[0] * scan[1] < 1 << 40:
+        said = f"{path}: {rest:,} bytes of a pattern that was cut are left out"
+        return (stored,), ((Absence(said, TruncatedSourceError, "leaves them out", lost),) if rest else ())
+    step = zip(nav_dims(2), (float(header["step_y"]), float(header["step_x"])), strict=True)
+    attrs["calibration"] = {dim: {"scale": scale, "offset": 0.0, "unit": "um"} for dim, scale in step}
+    wanted = scan[0] * scan[1]
+    said = f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} of {wanted:,} patterns are stored"
+    if stored < wanted:
+        lost |= {"frames_missing": wanted - stored}
+        said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
+        return scan, (Absence(said, counts=lost),)
+    if stored > wanted:
+        said = said.replace(f"of {wanted:,} ", "")
+        more = stored - wanted
+        return scan, (
+            Absence(f"{said}; {more:,} are left out{surplus(scan, stored)}", counts={"frames_left_out": more}),
+        )
+    if rest:
+        return scan, (Absence(f"{path}: {rest:,} bytes behind the last pattern are left out", counts=lost),)
+    return scan, ()
+
+
+FORMAT = Format(
+    "edax",
+    (".up1", ".up2"),
+    "https://github.com/USNavalResearchLaboratory/PyEBSDIndex",
+    "EDAX (TSL OIM) patterns of electron backscatter diffraction, 8 or 16 bit",
+    sniff,
+    open,
+)

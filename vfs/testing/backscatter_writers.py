@@ -1,0 +1,137 @@
+"""Writes tiny valid files of electron backscatter diffraction: Oxford's .ebsp, EDAX .up1 and .up2, NORDIF.
+
+Each function takes numpy arrays, writes the files of a set, and returns the path that names the
+set. It is the shortest counterpart of its reader.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vfs.testing.writers import Folder
+
+
+def write_ebsp(
+    folder: Folder,
+    patterns: np.ndarray,
+    *,
+    name: str = "map.ebsp",
+    version: int = 2,
+    order: Sequence[int] | None = None,
+    beams: bool = True,
+    step: float = 1.5,
+    compressed: int = 0,
+) -> Path:
+    """Write patterns uint8 or uint16 [scan_y, scan_x, y, x] as an .ebsp file.
+
+    Args:
+        order: positions of the map in the order in which their patterns are stored, by default all, the last
+            one first; those left out are holes.
+        beams: from version 2 on, store beam positions; version 1 always does.
+        step: µm between positions.
+    """
+    rows, columns = patterns.shape[2:]
+    flat = patterns.reshape(-1, rows, columns)
+    stored = list(range(len(flat)))[::-1] if order is None else list(order)
+    head = b"" if version == 0 else struct.pack("<q", -version) + bytes(version > 3)
+    table = np.zeros(len(flat), "<i8")
+    body = bytearray()
+    for k in stored:
+        table[k] = len(head) + table.nbytes + len(body)
+        y, x = divmod(k, patterns.shape[1])
+        body += struct.pack("<2i", x, y) if version > 4 else b""
+        pixels = flat[k].astype(flat.dtype.newbyteorder("<")).tobytes()
+        body += struct.pack("<4i", compressed, rows, columns, len(pixels)) + pixels
+        if version == 1:
+            body += struct.pack("<2d", x * step, y * step)
+        elif version:
+            body += struct.pack("<?d?d", True, x * step, True, y * step) if beams else bytes(2)
+    path = Path(folder) / name
+    path.write_bytes(head + table.tobytes() + body)
+    return path
+
+
+def write_up(
+    folder: Folder,
+    patterns: np.ndarray,
+    *,
+    name: str = "map",
+    version: int = 3,
+    hexagonal: bool = False,
+    map_shape: tuple[int, int] | None = None,
+) -> Path:
+    """Write patterns uint8 or uint16 [scan_y, scan_x, y, x] as NAME.up1 or NAME.up2.
+
+    20 bytes 0xAB are between header and patterns.
+
+    Args:
+        map_shape: rows and columns of the map in the header, by default those of the patterns.
+    """
+    rows, columns = map_shape or patterns.shape[:2]
+    height, width = patterns.shape[2:]
+    first = 36 if version == 1 else 62
+    head = struct.pack("<4I", version, width, height, first)
+    if version > 1:
+        head += struct.pack("<BIIBdd", 1, columns, rows, hexagonal, 0.5, 0.25)
+    path = Path(folder) / f"{name}.up{patterns.itemsize}"
+    path.write_bytes(head.ljust(first, b"\xab") + patterns.astype(patterns.dtype.newbyteorder("<")).tobytes())
+    return path
+
+
+def write_nordif(
+    folder: Folder,
+    patterns: np.ndarray,
+    *,
+    map_shape: tuple[int, int] | None = None,
+    points: Mapping[tuple[int, int], np.ndarray] | None = None,
+    backgrounds: Mapping[str, np.ndarray] | None = None,
+) -> Path:
+    """Write patterns uint8 [scan_y, scan_x, y, x] as Pattern.dat and Setting.txt.
+
+    Args:
+        map_shape: rows and columns of the map in the settings, by default those of the patterns.
+        points: (x, y) -> uint8[y, x], the calibration patterns.
+        backgrounds: "acquisition" or "calibration" -> uint8[y, x], the static background of these patterns.
+    """
+    folder = Path(folder)
+    rows, columns = map_shape or patterns.shape[:2]
+    height, width = patterns.shape[2:]
+    lines = [
+        "[NORDIF]",
+        "Software version\t3.1.2\t",
+        "",
+        "[Microscope]",
+        "Tilt angle\t70\t°",
+        "",
+        "[Acquisition settings]",
+    ]
+    lines += [f"Resolution\t{width}x{height}\tpx", "", "[Area]", "Step size\t1.500\tµm"]
+    lines += [f"Number of samples\t{rows}x{columns}\t#", "", "[Calibration patterns]"]
+    for (x, y), pattern in (points or {}).items():
+        lines.append(f"Calibration ({x},{y})\t{x},{y}\tpx")
+        write_bitmap(folder / f"Calibration ({x},{y}).bmp", pattern)
+    for kind, pattern in (backgrounds or {}).items():
+        write_bitmap(folder / f"Background {kind} pattern.bmp", pattern)
+    (folder / "Pattern.dat").write_bytes(patterns.tobytes())
+    path = folder / "Setting.txt"
+    path.write_bytes("\r\n".join(lines).encode("latin1"))
+    return path
+
+
+def write_bitmap(path: Path, image: np.ndarray, upright: bool = False) -> None:
+    """Write uint8[y, x] as a grey bitmap.
+
+    Args:
+        upright: store the top row first.
+    """
+    height, width = image.shape
+    rows = np.zeros((height, -(-width // 4) * 4), "u1")
+    rows[:, :width] = image if upright else image[::-1]
+    palette = b"".join(bytes([n, n, n, 0]) for n in range(256))
+    sizes = (40, width, -height if upright else height, 1, 8, 0, rows.size, 0, 0, 256, 256)
+    head = struct.pack("<2sIIIIiiHHIIiiII", b"BM", 1078 + rows.size, 0, 1078, *sizes)
+    path.write_bytes(head + palette + rows.tobytes())
