@@ -337,3 +337,15 @@ def test_garbled(tmp_path: Path, at: int, values: tuple[int, ...], word: str) ->
 def test_foreign(tmp_path: Path) -> None:
     (tmp_path / "foreign.seq").write_bytes(b"LOCUS some gene" * 100)
     refuses(tmp_path / "foreign.seq", "foreign.seq", kind=vfs.UnknownFormatError)
+
+
+def test_metadata_names_its_sequence(tmp_path: Path) -> None:
+    twin = frames_of((3, 8, 8), "u2")
+    path = write_seq(tmp_path, twin)
+    write_camera(tmp_path / "scan.seq.metadata")
+    array = vfs.open(tmp_path / "scan.seq.metadata")
+    same(array[...], twin)
+    assert "camera" in array.attrs
+    path.unlink()
+    refuses(tmp_path / "scan.seq.metadata", "scan.seq.metadata", kind=vfs.UnknownFormatError)
+    refuses(tmp_path / "scan.seq.metadata", "scan.seq", format="seq", kind=vfs.MissingSourceError)

@@ -95,7 +95,8 @@ class Data:
         fill: value of elements that were never written.
         attrs: attributes.
         labels: names of its axes, "" for one without a name.
-        fields: names of the two parts of a complex number, where these are stored as fields.
+        fields: names of the fields of an element, where it is a compound.
+        parts_each: how many numbers an element has, if several: they are the last axis of `shape` and `chunk`.
         text: the text that it holds, of those that are read: see `vfs.h5.values.text`.
         text_at: (first byte, bytes) of a text that TopSpin writes beside each frame; () for others.
         scales: addresses of the dimension scales of its axes, -1 where there is none; () without any.
@@ -123,6 +124,7 @@ class Data:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    parts_each: int = 0
     text: str = ""
     text_at: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
@@ -243,6 +245,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         attrs=said.get("attrs", {}),
         labels=tuple(said.get("labels", ())),
         fields=tuple(said.get("fields", ())),
+        parts_each=int(said.get("parts_each", 0)),
         text=said.get("text", ""),
         text_at=tuple(said.get("text_at", ())),
         scales=tuple(said.get("scales", ())),

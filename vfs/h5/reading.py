@@ -157,7 +157,18 @@ class _Reader:
         Raises:
             LeftOutError: it cannot be shown.
         """
-        number = values.number(item)
+        number, count = values.number(item)
+        facts, tables = self._facts_of_elements(at, item, number, depth)
+        if count == 1:
+            return facts, tables
+        if facts["kind"] == "virtual" or depth:
+            raise NoNumbersError("a virtual data set of compounds")
+        return _in_parts(facts, count), tuple([np.insert(table, len(facts["shape"]), 0, axis=1) for table in tables])
+
+    def _facts_of_elements(
+        self, at: Opened, item: Any, number: np.dtype, depth: int
+    ) -> tuple[dict[str, Any], tuple[np.ndarray, ...]]:
+        """Return the facts of a data set, and their tables, without an axis for the fields of compounds."""
         plan = item.id.get_create_plist()
         shape = self._shape(at, item, plan, depth)
         if len(shape) > 16:
@@ -185,7 +196,8 @@ class _Reader:
             mapped = list(self._mapped(at, item, shape, depth, lost))
             return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
-            return facts | chunks.chunked(plan, number), (chunks.table(item, plan, number, at.size, self.budget),)
+            whole = number if number.kind == "c" else item.dtype
+            return facts | chunks.chunked(plan, whole), (chunks.table(item, plan, whole, at.size, self.budget),)
         if kind == h5py.h5d.COMPACT:
             return facts | {"kind": "compact", "held": values.held(item).hex()}, ()
         if plan.get_external_count():
@@ -329,6 +341,14 @@ def _some_lost(there: Sequence[Any], lost: Mapping[str, _LostFile]) -> list[tupl
     if lost and not there:
         raise next(iter(lost.values())).error
     return [(str(one.error), file, one.error.outside, one.frames) for file, one in lost.items()]
+
+
+def _in_parts(facts: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return the facts of a data set of compounds with an axis more: the `count` fields of each element."""
+    longer: dict[str, Any] = {name: (*facts[name], count) for name in ("shape", "chunk") if name in facts}
+    if facts["scales"]:
+        longer["scales"] = (*facts["scales"], -1)
+    return facts | longer | {"parts_each": count}
 
 
 def _mark(at: Opened, item: Any) -> Mark:

@@ -178,11 +178,11 @@ def _are_numbers(said: Any) -> bool:
 _COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
 
 
-def number(item: Any) -> np.dtype:
-    """Return the dtype of the numbers in a data set.
+def number(item: Any) -> tuple[np.dtype, int]:
+    """Return the dtype of the numbers in a data set, and how many of them each element has.
 
     A pair of equal floats called (r, i), (real, imag) or (realFloatHalfEven, imagFloatHalfEven) is
-    a complex number.
+    a complex number. Another compound of equal numbers (R, G, B, A) has so many of them.
 
     Raises:
         LeftOutError: it holds no numbers, or numbers whose bytes in the file differ from those in
@@ -192,12 +192,25 @@ def number(item: Any) -> np.dtype:
         dtype = item.dtype
     except TypeError as error:  # bit fields, opaque types
         raise NoNumbersError(f"{str(error).splitlines()[0]}: no array of numbers") from None
-    made = _paired(dtype)
+    made, count = _counted(_paired(dtype))
     if made.kind not in "biufc" or made.itemsize > (16 if made.kind == "c" else 8) or made.subdtype is not None:
+        of = h5py.check_vlen_dtype(dtype)
         kind = "text or objects" if made.kind in "OSU" else f"type {str(made)[:200]}"
+        if isinstance(of, np.dtype):
+            kind = f"a list of {of} of its own length for each element (HyperSpy calls that ragged)"
         raise NoNumbersError(f"{kind}, no array of numbers")
     _check_full(item.id.get_type())
-    return made
+    return made, count
+
+
+def _counted(dtype: np.dtype) -> tuple[np.dtype, int]:
+    """Return (dtype of the fields, their number) of a compound of equal numbers without gaps; else (dtype, 1)."""
+    fields = [dtype.fields[name][:2] for name in dtype.names or ()]  # type: ignore[index]
+    one = fields[0][0] if fields else dtype
+    places = [k * one.itemsize for k in range(len(fields))]
+    if len(fields) < 2 or fields != [(one, at) for at in places] or dtype.itemsize != len(fields) * one.itemsize:
+        return dtype, 1
+    return one, len(fields)
 
 
 def _paired(dtype: np.dtype) -> np.dtype:
@@ -266,6 +279,11 @@ def fill(item: Any, dtype: np.dtype) -> Any:
         return 0
     if value.size != 1 or value.dtype.kind not in "biufcV":
         return 0
+    if value.dtype.names is not None and dtype.kind != "c":
+        parts = {float(part) for part in value.reshape(1)[0]}
+        if len(parts) > 1:
+            raise LeftOutError("its fields have several fill values")
+        return parts.pop()
     if dtype.kind == "c":
         one = value.reshape(1).view(dtype)[0] if value.dtype.kind == "V" else value.reshape(1)[0]
         return [float(one.real), float(one.imag)]

@@ -19,7 +19,7 @@ lost some of its files (sources of a virtual data set, external storage, pieces)
 `allow_incomplete` blank there. So is a file that a program has open for writing: what that program
 still holds would read as the fill value.
 
-The attribute `left_out` lists data sets that cannot be shown, with the reason: text, compound types,
+The attribute `left_out` lists data sets that cannot be shown, with the reason: text, compounds,
 numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
 (`vfs.model.naming`). If one of these would be the main array
 (`ranks`), it counts as absent.

@@ -72,6 +72,20 @@ def axes_of(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[st
         name: path of the data set.
         found: the arrays of the file.
     """
+    if name in survey.data and survey.data[name].parts_each:
+        return _with_parts(_by_convention(name, shape[:-1], survey, found), len(shape))
+    return _by_convention(name, shape, survey, found)
+
+
+def _with_parts(axes: Axes | None, ndim: int) -> Axes:
+    """Add the axis of the fields of compounds to those of an array of `ndim` axes; at most two others are an image."""
+    nav = max(0, ndim - 3) if axes is None or axes.nav_ndim is None else axes.nav_ndim
+    known = (Axis(),) * (ndim - 1) if axes is None else axes.axes
+    return Axes((*known, Axis("s")), nav_ndim=nav, picture=axes is None or axes.picture)
+
+
+def _by_convention(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+    """Return what the first convention says that the file follows."""
     group, _, own = name.rpartition("/")
     for convention in (_hyperspy, _emd, _velox, _topspin, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)

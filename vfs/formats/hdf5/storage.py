@@ -47,13 +47,15 @@ def _names(data: Data, survey: Survey) -> tuple[str, ...]:
     scales = data.scales
     if data.address >= 0 and data.shape and not scales:
         scales = (data.address, *(-1,) * (len(data.shape) - 1))  # a coordinate variable of netCDF: its own name
-    axes = range(len(data.shape))
+    axes = range(len(data.shape) - (data.parts_each > 0))
     names = tuple(
         (data.labels[k] if data.labels else "") or (survey.scales.get((data.file, scales[k]), "") if scales else "")
         for k in axes
     )
     known = [name for name in names if name]
-    return names if known and len(set(known)) == len(known) and (scales or all(names)) else ()
+    if not known or len(set(known)) < len(known) or not (scales or all(names)):
+        return ()
+    return (*names, "s") if data.parts_each else names
 
 
 def _contiguous(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:

@@ -32,7 +32,7 @@ import numpy as np
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.direct_electron import MovieScan, info_of, scan_of
-from vfs.formats.headers import fields, read_at
+from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
@@ -116,11 +116,20 @@ _COMPRESSIONS = {
     8: "H.264",
     9: "wavelet",
 }
+_METADATA = ".seq.metadata"
 _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unknown"
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    """Return True for a sequence, and for the `.metadata` of one that lies beside it."""
+    if path.lower().endswith(_METADATA):
+        return exists(sources, path[: -len(_METADATA) + 4])
     return head.startswith(b"\xed\xfe\x00\x00") and head[4:24] == "Norpix seq".encode("utf-16-le")
+
+
+def _sequence_of(path: str) -> str:
+    """Return the sequence that a `.metadata` beside it names; any other path as it is."""
+    return path[: -len(_METADATA) + 4] if path.lower().endswith(_METADATA) else path
 
 
 @dataclass(frozen=True)
@@ -205,7 +214,7 @@ def open(
         TruncatedSourceError: a file has no whole image.
         OptionError: the halves cannot be put together.
     """
-    files = Files.stat(sources, paths)
+    files = Files.stat(sources, [_sequence_of(path) for path in paths])
     half = half_of(files.paths[0])
     beside = Beside.of(sources, half[0] + ".seq" if half else files.paths[0], files.paths[0] + ".metadata")
     alone = len(files) == 1 and not plain and half is not None
