@@ -4,6 +4,7 @@ never written, and that a cut file does not have.
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 import zlib
@@ -69,6 +70,21 @@ def test_every_page_is_read_as_its_own_tags_say(
     check_boxes(path, _shown(text, twin), count=5)
     same(vfs.open(path, nav_shape=(2, 2), sync_offset=1)[...], twin[1:5].reshape(2, 2, 20, 37))
     same(vfs.open(path, roi=[5, 0, 5])[...], twin[[5, 0, 5]])
+
+
+def test_nothing_is_remembered_of_a_file_that_was_written_anew(tmp_path: Path) -> None:
+    """Also where name and time are the same: other sizes, dtypes, byte orders and compressions, plain and not."""
+    path = tmp_path / "a.tif"
+    for n in range(24):
+        twin = frames_of((6, 16 + 4 * (n % 3), 20), ["u2", "u1", "f4"][n % 3 - n % 2])
+        with tifffile.TiffWriter(path, byteorder="<>"[n % 2]) as file:
+            for k, page in enumerate(twin):
+                one = None if k == n % 6 else ["zlib", "lzw", "packbits", "zstd"][(k + n) % 4]
+                file.write(page, metadata=None, compression=one)
+        os.utime(path, (1e9, 1e9))
+        for plain in (n % 2 == 0, n % 2 == 1):
+            (array,) = vfs.open_group(path, plain=plain).values()
+            same(array[...], twin)
 
 
 @pytest.mark.parametrize("first", ["contig", "separate"])
