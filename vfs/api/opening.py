@@ -10,6 +10,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.opening import open_set, refuse_without_main, warned
 from vfs.model.open_options import OpenOptions, option, split
 from vfs.model.signatures import Paths, opens
+from vfs.model.sources import Sources
 
 if TYPE_CHECKING:
     from vfs.api.viewing import View
@@ -23,6 +24,11 @@ class OpenHere(OpenOptions):
         None,
         "Keeps decoded chunks; data sets may share one. By default each has its own, of 256 MiB.",
         more="It is not pickled.",
+    )
+    sources: Sources | None = option(
+        None,
+        "Where the files are, if not on this machine: an object with the verbs of `vfs.model.sources.Sources`.",
+        more="`paths` are then names that it knows, such as URLs.",
     )
 
 
@@ -40,7 +46,7 @@ def open_group(paths: Paths, **given: Any) -> VirtualGroup:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    return VirtualGroup(warned(open_set(paths, here, format_options, here.cache)))
+    return VirtualGroup(warned(open_set(paths, here, format_options, here.cache, here.sources)))
 
 
 @opens(OpenHere)
@@ -64,7 +70,7 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    opened = open_set(paths, here, format_options, here.cache)
+    opened = open_set(paths, here, format_options, here.cache, here.sources)
     refuse_without_main(opened)
     return VirtualGroup(warned(opened)).main
 

@@ -3,8 +3,8 @@
 `mmap` maps files and returns views without a copy, for one's own process. A source that shrinks
 while it is read kills the process that reads its map, so sizes are checked first, and processes
 that serve others do not use it. `buffered` reads with pread: a short read is an error, never a
-crash. `direct` reads past the page cache. `vfs.testing` has backends that hold files in memory,
-count reads, and fail.
+crash. `direct` reads past the page cache. `sourced` reads files that are not on this machine. `vfs.testing`
+has backends that hold files in memory, count reads, and fail.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.stored import Files
+from vfs.sources.local import LocalSources
 from vfs.wording import option
+
+if TYPE_CHECKING:
+    from vfs.backends.handles import Descriptor, Handles
 
 
 class Backend(Protocol):
@@ -35,6 +39,7 @@ class Backend(Protocol):
             as the span.
         margin: how many bytes longer than the span `scratch` must be if `in_place` is False.
         window: number of bytes that are best fetched at once.
+        descriptors: descriptors of the files, from which native code may read by itself; None if it may not.
     """
 
     files: Files
@@ -42,6 +47,7 @@ class Backend(Protocol):
     in_place: bool
     margin: int
     window: int
+    descriptors: Handles[Descriptor] | None
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
@@ -135,10 +141,20 @@ def in_dask_worker() -> bool:
 def make_backend(name: str, files: Files) -> Backend:
     """Make the backend of that name: `auto` (see `choice`), `mmap`, `buffered` or `direct`.
 
+    Files that are not on this machine have one only, whatever the name.
+
     Raises:
         OptionError: there is no such backend.
     """
-    return _known()[choice(name)[0]](files)
+    chosen = choice(name)[0]
+    return (_known()[chosen] if isinstance(files.sources, LocalSources) else _sourced())(files)
+
+
+@cache
+def _sourced() -> Callable[[Files], Backend]:
+    from vfs.backends.sourced import SourcedBackend
+
+    return SourcedBackend
 
 
 @cache

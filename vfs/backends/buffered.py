@@ -31,6 +31,7 @@ class BufferedBackend:
     def __init__(self, files: Files) -> None:
         self.files = files
         self.handles: Handles[Descriptor] = Handles(files, Descriptor)
+        self.descriptors: Handles[Descriptor] | None = self.handles
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0

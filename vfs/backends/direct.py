@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from vfs import kernels
-from vfs.backends.handles import Handles
+from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
 from vfs.model.stored import Files
@@ -100,6 +100,7 @@ class DirectBackend:
     in_place = False
     margin = 2 * _SAFE
     window = 1 << 22
+    descriptors: Handles[Descriptor] | None = None
 
     def __init__(self, files: Files) -> None:
         self.files = files

@@ -129,6 +129,7 @@ class MmapBackend:
     in_place = False
     margin = 0
     window = 1 << 26  # a file that cannot be mapped is read in pieces of this size
+    descriptors: Handles[Descriptor] | None = None
 
     def __init__(self, files: Files) -> None:
         self.files = files

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from vfs.backends.handles import Descriptor, Handles
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.chunking import ChunkSpec
@@ -69,6 +70,7 @@ class _NoBytes:
     """The backend of what is in no file: there are no bytes to read. See `vfs.backends.Backend`."""
 
     copies, in_place, margin, window = True, False, 0, 1
+    descriptors: Handles[Descriptor] | None = None
 
     def __init__(self, files: Files) -> None:
         self.files = files  # those that blocks are made of

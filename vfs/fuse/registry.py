@@ -9,7 +9,6 @@ from itertools import islice
 
 import numpy as np
 
-from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import limit
 from vfs.engine.array import ArrayReader
 from vfs.fuse.name_table import NameTable
@@ -150,7 +149,8 @@ class SourceRegistry:
         Raises:
             SourceError: it cannot be opened.
         """
-        assert isinstance(source.array.backend, BufferedBackend)
+        handles = source.array.backend.descriptors
+        assert handles is not None
         with self.lock:  # closes others before this one is opened: the limit may have been lowered
             full = len(self.open) >= max(4, limit() // 2)
             while len(self.open) >= max(4, limit() // 2):
@@ -159,7 +159,7 @@ class SourceRegistry:
         if full:
             self.retired.collect()
             self.retired.collect()
-        opened = source.array.backend.handles.get(file, 0, 0)
+        opened = handles.get(file, 0, 0)
         with self.lock:
             if self.sources.get(number) is not source:  # dropped meanwhile
                 return

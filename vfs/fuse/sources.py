@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
@@ -123,7 +122,7 @@ class NativeSource:
         self.words[SourceWord.STRIDE : SourceWord.OFFSET + 1] = how[: SourceWord.OFFSET + 1 - SourceWord.STRIDE]
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[SourceWord.FRAMES] = math.prod(chunks)
-        if not (isinstance(decoder, PlainDecoder) and isinstance(array.backend, BufferedBackend) and array.as_stored):
+        if not (isinstance(decoder, PlainDecoder) and array.backend.descriptors is not None and array.as_stored):
             return False
         frame = math.prod(layout.sig_shape) * array.dtype.itemsize
         whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (

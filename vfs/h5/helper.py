@@ -18,10 +18,11 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError
+from vfs.h5.asking import Answering
 from vfs.h5.budget import STEP_SECONDS
 from vfs.h5.facts import Data, Survey, data_of, unpacked
 from vfs.h5.server import MARK, STATUS
@@ -161,7 +162,8 @@ def survey(sources: Sources, path: str) -> Survey:
         SourceError: the file cannot be opened, or no other process can be started.
         SourceChangedError: the file was removed meanwhile.
     """
-    assert isinstance(sources, LocalSources)
+    if not isinstance(sources, LocalSources):
+        return _asking(sources, path)
     boundary = sources.boundary
     file, _ = sources.open(path)
     try:
@@ -173,6 +175,13 @@ def survey(sources: Sources, path: str) -> Survey:
         raise
     finally:
         os.close(file)
+
+
+def _asking(sources: Sources, path: str) -> Survey:
+    """Return the facts of a file that is not on this machine: the other process asks for its bytes."""
+    sources.state(path)
+    with closing(Answering(sources, path)) as answering:
+        return _understood(sources, path, *_asked(path, {"path": path}, answering.theirs.fileno(), answering))
 
 
 def _understood(origin: Sources, path: str, stream: memoryview, status: int) -> Survey:
@@ -228,12 +237,18 @@ def _ending(status: int) -> str:
     return f"ends without an answer (status {status})"
 
 
-def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) -> tuple[memoryview, int]:
-    """Return (what the other process wrote, its wait status)."""
+def _asked(
+    path: str, request: dict[str, Any], file: int, answering: Answering | None = None, again: bool = True
+) -> tuple[memoryview, int]:
+    """Return (what the other process wrote, its wait status).
+
+    Args:
+        answering: answers its questions meanwhile, if `file` is a socket.
+    """
     helper, reading = _sent(path, request, file)
     failed = True
     try:
-        stream = _all_of(reading)
+        stream = _all_of(reading, answering)
         mark, status = (0, 0) if stream is None or len(stream) < STATUS.size else STATUS.unpack(stream[-STATUS.size :])
         failed = mark != MARK
     finally:
@@ -245,7 +260,7 @@ def _asked(path: str, request: dict[str, Any], file: int, again: bool = True) ->
         )
     if failed:
         if again:  # it ended just then, or was killed, perhaps because of another thread's request
-            return _asked(path, request, file, again=False)
+            return _asked(path, request, file, answering, again=False)
         raise SourceError(
             f"{path}: HDF5 files are read by another process, and that ended without an answer (status"
             f" {helper.process.returncode})"
@@ -277,12 +292,18 @@ def _sent(path: str, request: dict[str, Any], file: int) -> tuple[_Helper, int]:
             os.close(writing)
 
 
-def _all_of(pipe: int) -> memoryview | None:
+def _all_of(pipe: int, answering: Answering | None = None) -> memoryview | None:
     """Read everything up to the end of a pipe; None if nothing comes for `SILENCE` seconds."""
     got = bytearray()
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    while poll.poll(SILENCE * 1000):
+    if answering is not None:
+        poll.register(answering.socket, select.POLLIN)
+    while ready := poll.poll(SILENCE * 1000):
+        if answering is not None and ready[0][0] == answering.socket.fileno():
+            if not answering.answer():
+                poll.unregister(answering.socket)
+            continue
         more = os.read(pipe, PIPE)
         if not more:
             return memoryview(got)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ import h5py
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.h5 import writers
+from vfs.h5.asking import AskedFile, AskedFiles
 from vfs.h5.budget import Budget
 from vfs.h5.facts import AbsentError, LeftOutError, packed
 from vfs.sources.boundary import Boundary, open_found
@@ -82,6 +84,18 @@ class Links:
             self.write(packed({"file": path, "size": found.st_size, "time": found.st_mtime_ns, **said}))
         return Opened(path, found.st_size, (found.st_dev, found.st_ino), root)
 
+    def place(self, name: str, of: Opened) -> str:
+        """Return the real path of a file that another one names.
+
+        Raises:
+            AbsentError: see `descriptor`.
+        """
+        fd = self.descriptor(name, of)
+        try:
+            return os.readlink(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+
     def open(self, name: str, of: Opened) -> Opened:
         """Open the file that another one names; "." is that one itself.
 
@@ -92,11 +106,11 @@ class Links:
             return of
         path = os.path.join(os.path.dirname(of.path), name)
         if path not in self.files:
-            fd = self.descriptor(name, of)
+            there = self._opener(name, of)
             while len(self.files) >= KEPT:
                 self.files.pop(next(iter(self.files)))
             try:
-                self.files[path] = self.opened(os.readlink(f"/proc/self/fd/{fd}"), fd)
+                self.files[path] = there()
             except OSError as error:
                 raise AbsentError(
                     f"links to {name}, which cannot be read as HDF5 ({first_line(error)})", path
@@ -109,9 +123,28 @@ class Links:
         Raises:
             AbsentError: it lies outside the folder, does not exist, or is not a file.
         """
-        path = os.path.join(os.path.dirname(of.path), name)
-        try:
+        with self._absent(name, os.path.join(os.path.dirname(of.path), name)) as path:
             return open_found(path, self.boundary)[0]
+
+    def _opener(self, name: str, of: Opened) -> Callable[[], Opened]:
+        """Find a file that another one names. Returns a function that opens it, which may raise OSError.
+
+        Raises:
+            AbsentError: see `descriptor`.
+        """
+        fd = self.descriptor(name, of)
+        return lambda: self.opened(os.readlink(f"/proc/self/fd/{fd}"), fd)
+
+    @staticmethod
+    @contextmanager
+    def _absent(name: str, path: str) -> Iterator[str]:
+        """Have a file that cannot be opened raise `AbsentError`.
+
+        Args:
+            name: the link; path: where it leads.
+        """
+        try:
+            yield path
         except MissingSourceError:
             raise AbsentError(f"links to {name}, which is missing", path) from None
         except OutsideError:
@@ -157,6 +190,35 @@ class Links:
                 raise LeftOutError(f"its link leads nowhere ({first_line(error)})") from None
             raise AbsentError(f"links to {at.path}, which does not hold it ({first_line(error)})", at.path) from None
         return at, found
+
+
+class AskedLinks(Links):
+    """Opens files that are not on this machine: their bytes are asked for."""
+
+    def __init__(self, asked: AskedFiles, budget: Budget, write: Callable[[bytes], None]) -> None:
+        super().__init__(Boundary(()), budget, write)
+        self.asked = asked
+        self.marks: dict[str, tuple[int, int]] = {}
+
+    def opened(self, path: str, fd: int) -> Opened:
+        """Open a file by its name."""
+        size, time = self.asked.state(path)
+        self.budget.file(size)
+        root = h5py.File(AskedFile(self.asked, path, size), "r", locking=False)
+        if path not in self.said:
+            self.said.add(path)
+            self.write(packed({"file": path, "size": size, "time": time}))
+        return Opened(path, size, self.marks.setdefault(path, (0, len(self.marks))), root)
+
+    def place(self, name: str, of: Opened) -> str:
+        with self._absent(name, name):
+            path = self.asked.join(of.path, name)
+            self.asked.state(path)
+        return path
+
+    def _opener(self, name: str, of: Opened) -> Callable[[], Opened]:
+        path = self.place(name, of)
+        return lambda: self.opened(path, -1)
 
 
 def _target(group: Any, name: str) -> tuple[str, str] | None:

@@ -17,9 +17,10 @@ import h5py._hl.dims  # h5py would import it in each fork anew
 import numpy as np
 
 from vfs.h5 import chunks, values, virtual
+from vfs.h5.asking import AskedFiles
 from vfs.h5.budget import OBJECT_SECONDS, Budget
 from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
-from vfs.h5.links import Links, Opened, first_line
+from vfs.h5.links import AskedLinks, Links, Opened, first_line
 from vfs.h5.writers import BusyError
 from vfs.model.naming import unusable
 from vfs.sources.boundary import Boundary
@@ -37,7 +38,7 @@ Mark = tuple[tuple[int, int], int]
 """Identifies an object: (device and inode of its file, its address there)."""
 
 
-def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None]) -> None:
+def read(path: str, fd: int, boundary: Boundary | None, write: Callable[[bytes], None]) -> None:
     """Write the facts of a file as messages.
 
     {"at": name} names the object that is read next. {"file": path, …} says that a file was opened.
@@ -49,10 +50,11 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
     Args:
         path: the file's path.
         fd: a descriptor of it, open for reading; it is closed.
-        boundary: the folders to which links may lead.
+        boundary: the folders to which links may lead. None: the file is not on this machine, and `fd` is a
+            socket through which its bytes are asked for (`vfs.h5.asking`).
     """
     try:
-        reader = _Reader(boundary, write)
+        reader = _Reader(fd, boundary, write)
         reader.walk(path, fd)
         write(packed({"end": True}))
     except MemoryError:
@@ -64,10 +66,12 @@ def read(path: str, fd: int, boundary: Boundary, write: Callable[[bytes], None])
 
 
 class _Reader:
-    def __init__(self, boundary: Boundary, write: Callable[[bytes], None]) -> None:
+    def __init__(self, fd: int, boundary: Boundary | None, write: Callable[[bytes], None]) -> None:
         self.write = write
         self.budget = Budget()
-        self.links = Links(boundary, self.budget, write)
+        self.links = (
+            AskedLinks(AskedFiles(fd), self.budget, write) if boundary is None else Links(boundary, self.budget, write)
+        )
         self.objects = 0
         self.again = 0
         self.arrays = 0
@@ -221,9 +225,7 @@ class _Reader:
         for k in range(plan.get_external_count()):
             name, start, size = plan.get_external(k)
             try:
-                fd = self.links.descriptor(os.fsdecode(name), at)
-                path = os.readlink(f"/proc/self/fd/{fd}")
-                os.close(fd)
+                path = self.links.place(os.fsdecode(name), at)
             except AbsentError as error:
                 path = ""
                 lost.setdefault(error.file, _LostFile(error, 0))

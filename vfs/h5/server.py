@@ -1,7 +1,8 @@
 """Runs the helper process, which reads HDF5 files for the process that started it.
 
 Requests come through the socket that is its standard input. Each is a JSON text {"path", "folders",
-"files"}, with two descriptors: the writing end of a pipe, and the file, open for reading. For each
+"files"}, with two descriptors: the writing end of a pipe, and the file, open for reading (without
+"folders" it is not on this machine, and the descriptor is a socket: see `vfs.h5.asking`). For each
 request a new fork writes the facts into the pipe (`vfs.h5.reading`). When the fork has ended, this
 process writes `STATUS` behind the facts: a mark, and the fork's wait status. So the reader of the
 pipe learns how the fork ended. This process ends when the other end of the socket is closed, or
@@ -100,7 +101,7 @@ def _reader() -> Reader:
         return lambda request, pipe, file: _write(pipe, missing)
 
     def answer(request: dict[str, Any], pipe: int, file: int) -> None:
-        boundary = Boundary(tuple(request["folders"]), tuple(request["files"]))
+        boundary = Boundary(tuple(request["folders"]), tuple(request["files"])) if "folders" in request else None
         read(request["path"], file, boundary, lambda data: _write(pipe, data))
 
     return answer

@@ -14,7 +14,6 @@ from contextlib import suppress
 from functools import partial
 
 from vfs import kernels
-from vfs.backends.buffered import BufferedBackend
 from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan
 from vfs.hierarchy.contents import PathAtHand
@@ -91,7 +90,7 @@ class NativeAnswers:
             self._begin()
             return False
         file, backend = place[0], chunk.plan.array.backend
-        opened = backend.handles.kept(file) if isinstance(backend, BufferedBackend) else None
+        opened = None if backend.descriptors is None else backend.descriptors.kept(file)
         source = self._source_of(self._tables, path, key, chunk, found, make=opened is not None)
         if source is None or opened is None or not self._shown(source, file, opened):
             return False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from vfs.model.file_state import FileState
 
 
+@runtime_checkable
 class Sources(Protocol):
     """Where the files of a set come from: the file system of this machine, a store of objects, memory.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.backends import Backend
+from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.stored import Files
@@ -55,6 +56,7 @@ class MemoryBackend:
         self.copies = self.in_place = copies
         self.margin = 0
         self.window = window
+        self.descriptors: Handles[Descriptor] | None = None
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
@@ -99,6 +101,7 @@ class _WrappingBackend:
         self.in_place = inner.in_place
         self.margin = inner.margin
         self.window = inner.window
+        self.descriptors: Handles[Descriptor] | None = None
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0

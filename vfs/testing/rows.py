@@ -99,6 +99,11 @@ class WrittenSet:
         """All files in the folder."""
         return sorted(path for path in self.folder.rglob("*") if path.is_file())
 
+    def url(self, value: Any) -> Any:
+        """Return the URL that a file of the folder gets in `MemorySources.of`; other values stay."""
+        inside = isinstance(value, str) and value.startswith(f"{self.folder}/")
+        return f"memory://set/{value.removeprefix(f'{self.folder}/')}" if inside else value
+
     def open(self, **more: Any) -> VirtualArray:
         """Open the main array."""
         return self.group(**more).main
