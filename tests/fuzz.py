@@ -53,6 +53,7 @@ WRITERS: dict[str, Callable[[Path], Opened]] = {
     "edax": sets.edax_map,
     "nordif": sets.nordif_with_bitmaps,
     "ripple": sets.ripple_of_spectra,
+    "spd": sets.spd_map,
     "ser of a scan": sets.ser_of_a_scan,
     "ser by emi": sets.ser_by_emi,
     "tvips of a rotator": sets.tvips_of_a_rotator,

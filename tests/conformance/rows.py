@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.formats import hdf5_sets, seq_sets, sets
 from vfs.formats.tvips import FIELDS
-from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_up
+from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.frame_writers import write_tvips
 from vfs.testing.suites import Row, Written
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
@@ -77,6 +77,11 @@ def ebsp(version: int) -> Callable[[Path], Written]:
 def up(folder: Path) -> Written:
     twin = FRAMES.reshape(3, 4, 32, 64)
     return write_up(folder, twin), twin, {}
+
+
+def spd(folder: Path) -> Written:
+    twin = FRAMES.reshape(3, 4, 2048)
+    return write_spd(folder, twin), twin, {}
 
 
 def nordif(folder: Path) -> Written:
@@ -396,6 +401,7 @@ ROWS = (
         calibrated=("scan_y", "scan_x", "y", "x"),
         companions=("timestamp",),
     ),
+    Row("spd", "spd", spd, calibrated=("scan_y", "scan_x", "energy"), finds_files=True),
     Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
     Row(
         "tvips, files by name",

@@ -30,6 +30,7 @@ READERS = {
     "hspy": ("hdf5/hspy*/*.h*", "hdf5/pyxem_au_xgrating/*.hspy"),
     "mrc": ("mrc/*/*.mrc",),
     "nexus": ("hdf5/nexus_saved*/*.nxs", "hdf5/nexusformat*/*.nxs"),
+    "ripple": ("raw/ripple*/*.rpl",),
     "quantumdetector": ("mib/nav4x2*/*.mib", "mib/merlin_Single_9*/*.mib"),
     "tia": ("ser_emi/*/*.emi", "ser_emi/*/*.ser"),
     "tiff": ("tiff/rsciio*/*.tif", "tiff/exampletiffs_mri*/*.tif", "tiff/dioptas*/*.tif"),

@@ -131,6 +131,7 @@ CASES: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("ome_tiff/qupath_cells-2c/*.tif", "tiff", NO_OME),
     ("ome_tiff/viv*/*.tif", "tiff", {}),
+    ("raw/ripple_*/*.rpl", "ripple", {}),
     ("ser_emi/*/*.emi", "tia", METRES),
     ("ser_emi/*/*.ser", "tia", METRES),
     (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.formats.frame_checks import frames_of
-from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_up
+from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
@@ -58,6 +58,10 @@ def ebsp_with_holes(folder: Path) -> Opened:
 
 def edax_map(folder: Path) -> Opened:
     return write_up(folder, frames_of((3, 4, 5, 6), "u2")), {"format": "edax"}
+
+
+def spd_map(folder: Path) -> Opened:
+    return write_spd(folder, frames_of((3, 4, 7), "u2")), {"format": "spd"}
 
 
 def nordif_with_bitmaps(folder: Path) -> Opened:

@@ -1,4 +1,4 @@
-"""Writes tiny valid files of electron backscatter diffraction: Oxford's .ebsp, EDAX .up1 and .up2, NORDIF.
+"""Writes tiny valid files of scanning electron microscopes: Oxford's .ebsp, EDAX .up1, .up2 and .spd, NORDIF.
 
 Each function takes numpy arrays, writes the files of a set, and returns the path that names the
 set. It is the shortest counterpart of its reader.
@@ -79,6 +79,24 @@ def write_up(
         head += struct.pack("<BIIBdd", 1, columns, rows, hexagonal, 0.5, 0.25)
     path = Path(folder) / f"{name}.up{patterns.itemsize}"
     path.write_bytes(head.ljust(first, b"\xab") + patterns.astype(patterns.dtype.newbyteorder("<")).tobytes())
+    return path
+
+
+def write_spd(folder: Folder, spectra: np.ndarray, *, map_shape: tuple[int, int] | None = None) -> Path:
+    """Write spectra uint8, uint16 or uint32 [scan_y, scan_x, energy] as map.spd, with map.spc and image.ipr.
+
+    10 eV a channel from -0.2 keV on, 0.5 µm from column to column and 0.25 µm from row to row.
+
+    Args:
+        map_shape: rows and columns of the map in the header, by default those of the spectra.
+    """
+    rows, columns = map_shape or spectra.shape[:2]
+    sizes = (1, rows * columns, columns, rows, spectra.shape[2], spectra.itemsize, 1100, 1)
+    head = struct.pack("<16s8i120s", b"MAPSPECTRA_DATA", *sizes, b"C:\\data\\image.bmp").ljust(1100, b"\0")
+    path = Path(folder) / "map.spd"
+    path.write_bytes(head + spectra.astype(spectra.dtype.newbyteorder("<")).tobytes())
+    path.with_suffix(".spc").write_bytes(bytes(384) + struct.pack("<i60xf", 10, -0.2) + bytes(100))
+    (Path(folder) / "image.ipr").write_bytes(bytes(64) + struct.pack("<2f", 0.5, 0.25) + bytes(180))
     return path
 
 

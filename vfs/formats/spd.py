@@ -1,0 +1,153 @@
+"""Reads `.spd`, the maps of X-ray spectra of EDAX TEAM and Genesis.
+
+The facts come from EDAX's descriptions of its files, which RosettaSciIO keeps
+(https://hyperspy.org/rosettasciio/supported_formats/edax.html), and from its reader. All numbers are little endian::
+
+    header (`HEADER`, 1,068 bytes) | … | from byte `first` on: a spectrum for each position of the map, row after row
+
+Counts have 1, 2 or 4 bytes. Energies are in the `.spc` of the same name (a spectrum: eV a channel at byte 384, the
+energy of channel 0 in keV at byte 448), and the steps of the map in the `.ipr` of the map's electron image, whose
+name is in the header (µm at bytes 64 and 68). Without these files their axes are not calibrated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.headers import exists, fields, read_at
+from vfs.model.decode import PlainDecoder
+from vfs.model.layout import FrameLayout
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.sources.names import beside, splitext
+
+HEADER = np.dtype(
+    [
+        ("_tag", "S16"),  # MAPSPECTRA_DATA
+        ("version", "<i4"),
+        ("spectra", "<i4"),  # number in the file
+        ("columns", "<i4"),  # of the map
+        ("rows", "<u4"),
+        ("channels", "<u4"),  # of a spectrum
+        ("count_bytes", "<u4"),  # bytes of a count
+        ("first", "<u4"),  # byte of the first count
+        ("frames", "<u4"),
+        ("image", "S120"),  # name of the electron image
+        ("_filler", "V900"),
+    ]
+)
+_MARK = b"MAPSPECTRA_DATA"
+_COUNTS = (1, 2, 4)  # bytes
+_MOST = 1 << 62  # bytes: far more than any file has
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    return head.startswith(_MARK)
+
+
+def _header(sources: Sources, path: str) -> np.void:
+    """Read the header.
+
+    Raises:
+        FormatError: it is garbled.
+    """
+    raw = read_at(sources, path, HEADER.itemsize)
+    header: np.void = np.frombuffer(raw, HEADER)[0]
+    rows, columns, channels, nbytes = (int(header[name]) for name in ("rows", "columns", "channels", "count_bytes"))
+    if not raw.startswith(_MARK):
+        raise FormatError(f"{path}: expected a file that begins with {_MARK.decode()}, found {raw[:16]!r}")
+    if nbytes not in _COUNTS or columns < 1 or not 0 < rows * columns * channels * nbytes < _MOST:
+        raise FormatError(
+            f"{path}: expected a map of spectra with counts of 1, 2 or 4 bytes, the header says {rows:,} × {columns:,}"
+            f" spectra of {channels:,} channels of {nbytes:,} bytes"
+        )
+    return header
+
+
+def _floats(sources: Sources, path: str, *places: tuple[str, int]) -> list[float]:
+    """Read numbers, (dtype, byte) each, of a file beside the map; none if it does not hold them as positive numbers."""
+    try:
+        if not exists(sources, path):
+            return []
+        found = [float(np.frombuffer(read_at(sources, path, 4, at), dtype)[0]) for dtype, at in places]
+    except SourceError:
+        return []
+    return found if all(map(math.isfinite, found)) else []
+
+
+def _calibration(sources: Sources, path: str, image: str) -> dict[str, dict[str, Any]]:
+    """Return scale, offset and unit of axes from the files beside the map, where they are there."""
+    found: dict[str, dict[str, Any]] = {}
+    energy = _floats(sources, splitext(path)[0] + ".spc", ("<i4", 384), ("<f4", 448))
+    if energy and energy[0] > 0:
+        found["energy"] = {"scale": energy[0] / 1000, "offset": energy[1], "unit": "keV"}
+    stem = splitext(re.split(r"[/\\]", image)[-1])[0]
+    step = _floats(sources, beside(path, f"{stem}.ipr"), ("<f4", 64), ("<f4", 68)) if stem else []
+    for dim, scale in zip(("scan_x", "scan_y"), step, strict=False):
+        found[dim] = {"scale": scale, "offset": 0.0, "unit": "um"}
+    return found
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open an .spd file.
+
+    Raises:
+        FormatError: the header is garbled.
+        OptionError: several files are named.
+        TruncatedSourceError: the file does not hold a whole spectrum.
+    """
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: an .spd file is a set of its own; open one at a time")
+    files = Files.stat(sources, paths)
+    path, size = files.paths[0], int(files.sizes[0])
+    header = _header(sources, path)
+    known = fields(header)
+    scan, channels, first = (known["rows"], known["columns"]), known["channels"], known["first"]
+    count = np.dtype(f"<u{known['count_bytes']}")
+    spectrum, wanted = channels * count.itemsize, scan[0] * scan[1]
+    stored, rest = divmod(max(0, size - first), spectrum)
+    if not stored:
+        raise TruncatedSourceError(
+            f"{path}: expected spectra of {spectrum:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
+            " looks truncated"
+        )
+    absent: tuple[Absence, ...] = ()
+    if stored < wanted:
+        said = (
+            f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} of {wanted:,} spectra are stored"
+        )
+        lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
+        absent = (Absence(f"{said}; the others are blank", counts=lost),)
+    layout = FrameLayout.of((channels,), [min(stored, wanted)], word_bytes=count.itemsize, file_header=first)
+    dims = (*nav_dims(2), "energy")
+    attrs = {"header": known, "calibration": _calibration(sources, path, known["image"])}
+    return [
+        StoredArray(
+            "data",
+            files,
+            layout.arranged(scan),
+            PlainDecoder(count),
+            (*scan, channels),
+            dims,
+            2,
+            attrs=attrs,
+            absent=absent,
+        )
+    ]
+
+
+FORMAT = Format(
+    "spd",
+    (".spd",),
+    "https://hyperspy.org/rosettasciio/supported_formats/edax.html",
+    "EDAX maps of X-ray spectra, with their .spc and .ipr",
+    sniff,
+    open,
+)
