@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.api.exporting import ExportHere
 from vfs.api.opening import OpenHere
 from vfs.cli.app import main
 from vfs.cli.describe import describe
 from vfs.formats import formats
-from vfs.model.open_options import MountOptions, OpenOptions, ServeOptions, known
+from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions, known
 from vfs.model.options import fitting, kinds
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
@@ -79,10 +80,11 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
         (vfs.open, OpenHere),
         (vfs.open_group, OpenHere),
         (vfs.show, OpenHere),
+        (vfs.export, ExportHere),
         (vfs.mount, MountOptions),
         (vfs.serve, ServeOptions),
     ],
-    ids=["open", "open_group", "show", "mount", "serve"],
+    ids=["open", "open_group", "show", "export", "mount", "serve"],
 )
 def test_a_way_in_takes_the_fields_of_its_options(function: Any, kind: type[OpenOptions]) -> None:
     taken = options_of(function)
@@ -103,7 +105,7 @@ def test_the_contract_of_open() -> None:
         "chunks": "auto",
         "backend": "auto",
     }
-    for function in (vfs.open, vfs.open_group, vfs.mount, vfs.serve):
+    for function in (vfs.open, vfs.open_group, vfs.export, vfs.mount, vfs.serve):
         taken = options_of(function)
         assert {name: taken[name].default for name in promised} == promised
 
@@ -112,7 +114,7 @@ def test_the_contract_of_open() -> None:
     ("command", "kind"),
     [
         ("info", OpenOptions),
-        ("export", OpenOptions),
+        ("export", ExportOptions),
         ("look", OpenOptions),
         ("mount", MountOptions),
         ("serve", ServeOptions),

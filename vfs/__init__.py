@@ -25,11 +25,12 @@ from vfs.errors import (
     TruncatedSourceError,
     UnknownArrayError,
     UnknownFormatError,
+    VerifyError,
     VfsError,
 )
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualArray, VirtualGroup, guess_nav_shape, mount, open, open_group, serve, show
+    from vfs.api import VirtualArray, VirtualGroup, export, guess_nav_shape, mount, open, open_group, serve, show
     from vfs.integrations import rsciio
     from vfs.model.region import Region
     from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
@@ -75,9 +76,11 @@ __all__ = [
     "UnknownArrayError",
     "UnknownFormatError",
     "Variance",
+    "VerifyError",
     "VfsError",
     "VirtualArray",
     "VirtualGroup",
+    "export",
     "guess_nav_shape",
     "mount",
     "open",
@@ -90,7 +93,8 @@ __all__ = [
 _HOMES = (
     {"Region": "vfs.model.region", "Reduction": "vfs.reduce.reduction", "Result": "vfs.reduce.result"}
     | dict.fromkeys(
-        ("VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"), "vfs.api"
+        ("VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"),
+        "vfs.api",
     )
     | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
     | dict.fromkeys(

@@ -16,6 +16,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     │   ├── SourceChangedError                  the file was changed after it was opened
     │   ├── NoChunkError                        a key that looks like a chunk, and no array has this chunk
     │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
+    ├── VerifyError        (ValueError)         an exported store does not read as what was written
     ├── ExecutorError      (RuntimeError)       whoever was to do the work cannot: a pool of processes that broke
     └── ServeError         (OSError)            serving cannot work; the message says why and what to do
         └── MountError                          mounting or unmounting cannot work
@@ -132,6 +133,10 @@ class NoChunkError(SourceError):
 
 class DecodeError(SourceError):
     """The bytes of a block cannot be decoded."""
+
+
+class VerifyError(VfsError, ValueError):
+    """An exported store does not read as what was written."""
 
 
 class ExecutorError(VfsError, RuntimeError):

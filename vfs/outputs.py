@@ -1,7 +1,8 @@
 """Writes files and folders that appear only when they are complete: stores of an export, results of `vfs reduce`.
 
-Each is written beside its final name and renamed at the end, so what has the final name is always complete. A name
-that is taken is refused. `not_ours` says whether a folder is fit for files that nobody else may write.
+Each is written beside its final name, flushed to the disk, and renamed at the end, so what has the final name is
+always complete. A name that is taken is refused. `not_ours` says whether a folder is fit for files that nobody else
+may write.
 """
 
 from __future__ import annotations
@@ -30,16 +31,51 @@ def whole(target: str | os.PathLike[str]) -> Iterator[str]:
     partial = f"{target}.{os.getpid()}.part"
     try:
         yield partial
-        check_target(target)  # for what came meanwhile: a file would be replaced
-        os.rename(partial, target)
+        flush_all(partial)
+        appear(partial, target)
     except BaseException as error:
         if os.path.isdir(partial):
             shutil.rmtree(partial, ignore_errors=True)
         elif os.path.lexists(partial):
             os.unlink(partial)
         if isinstance(error, OSError) and not isinstance(error, VfsError):
-            raise OptionError(f"{target}: cannot be written: {error.strerror or error}") from None
+            raise unwritten(target, error) from None
         raise
+
+
+def appear(partial: str, target: str) -> None:
+    """Give what is complete its final name, and have the disk hold that.
+
+    Raises:
+        OptionError: there is something of this name.
+    """
+    check_target(target)  # for what came meanwhile: a file would be replaced
+    os.rename(partial, target)
+    flush(os.path.dirname(target))
+
+
+def unwritten(target: str, error: OSError) -> OptionError:
+    """Return the error for a file or folder that cannot be written."""
+    return OptionError(f"{target}: cannot be written: {error.strerror or error}")
+
+
+def flush(path: str) -> int:
+    """Have the disk hold what was written to a file, or the names in a folder. Return its bytes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def flush_all(path: str) -> None:
+    """Flush a file, or a folder and all below it."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            flush(os.path.join(folder, name))
+    for folder in [folder for folder, _, _ in os.walk(path)] or [path]:
+        flush(folder)
 
 
 def check_target(target: str | os.PathLike[str]) -> str:

@@ -1,5 +1,5 @@
-"""The ways in: `open`, `open_group`, `show`, `mount`, `serve`; what opening returns: `VirtualArray`, `VirtualGroup`;
-`guess_nav_shape`.
+"""The ways in: `open`, `open_group`, `show`, `mount`, `serve`; the way out: `export`; what opening returns:
+`VirtualArray`, `VirtualGroup`; `guess_nav_shape`.
 
 Options, formats, backends and the hierarchy are put together here. What does the work:
 
@@ -10,8 +10,9 @@ Options, formats, backends and the hierarchy are put together here. What does th
 """
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.exporting import export
 from vfs.api.guessing import guess_nav_shape
 from vfs.api.opening import open, open_group, show
 from vfs.api.showing import mount, serve
 
-__all__ = ["VirtualArray", "VirtualGroup", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"]
+__all__ = ["VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"]

@@ -5,8 +5,9 @@ Each command opens data through `vfs.open_group` and prints the result; it decid
 data. Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
 
 Exit status: 2 for a mistake of the user or data that cannot be read, with one line `vfs: …` on
-stderr; 130 for Ctrl-C; 1 for a bug, with a hint at VFS_DEBUG=1, which shows the traceback; 1
-without a message if the program that reads our output has ended (`vfs info … | head`).
+stderr; 130 for Ctrl-C; 1 for a store that is not right (`vfs verify`), and for a bug, with a hint at
+VFS_DEBUG=1, which shows the traceback; 1 without a message if the program that reads our output has
+ended (`vfs info … | head`).
 
 Heavy modules are imported inside the commands, so that `--help` appears at once.
 """
@@ -63,7 +64,8 @@ app = typer.Typer(
         "`vfs COMMAND --help` explains a command, `vfs docs` lists the pages of the manual."
     ),
     epilog=(
-        "Exit status: 0: done (also for a mount that a signal ended). 1: a bug in vfs, or nobody reads the output. 2: "
+        "Exit status: 0: done (also for a mount that a signal ended). 1: verify found a difference, "
+        "a bug in vfs, or nobody reads the output. 2: "
         "something cannot be opened, read, mounted or understood; one line says why. 129, 130, 143: ended by SIGHUP, "
         "Ctrl-C, SIGTERM."
     ),
@@ -199,8 +201,14 @@ _command("End a mount or server, or all of yours.", "vfs unmount mnt", "vfs unmo
 _command(
     "Write a data set as a real zarr store.",
     "vfs export scan.hdr scan.zarr",
+    "vfs export scan.hdr scan.zarr --shards auto --verify",
     "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4",
 )(writing.export)
+_command(
+    "Compare an exported store with its source, or its checksums.",
+    "vfs verify scan.zarr",
+    "vfs verify scan.zarr scan.hdr",
+)(writing.verify)
 _command(
     "Make images of a scan: virtual detectors, sums, centre of mass.",
     "vfs reduce scan.hdr bf.tif 'bf=disk(cy=128, cx=128, r=20)'",

@@ -1,5 +1,5 @@
-"""The commands export and reduce, which write files, and which `vfs.cli` runs. Everything heavy is imported inside
-them.
+"""The commands export, verify and reduce, which write files or compare them, and which `vfs.cli` runs. Everything
+heavy is imported inside them.
 """
 
 from __future__ import annotations
@@ -7,18 +7,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import Settings, open_set, opens, put, refuse, signals, warn_of_chunks
+from vfs.cli.common import Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
 from vfs.cli.tables import table, width
+from vfs.errors import OptionError
+from vfs.model.open_options import ExportOptions
+
+if TYPE_CHECKING:
+    from vfs.engine.array import ArrayReader
 
 
-@opens()
+@opens(ExportOptions)
 def export(
     datasets: Annotated[
         list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
@@ -30,27 +36,100 @@ def export(
     """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
 
     With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions.
-    OUT.zarr gets its name only when it is complete: an export that is interrupted leaves nothing
-    behind.
+    OUT.zarr gets its name only when everything is on the disk. An export that is interrupted leaves OUT.zarr.part,
+    which --resume completes. OUT.zarr.sums holds checksums, for `vfs verify OUT.zarr`.
     """
     from vfs.cli.report import count
     from vfs.errors import size
     from vfs.outputs import check_target
-    from vfs.zarr.export import check_store_name
+    from vfs.zarr.export import check_store_name, marks_name
     from vfs.zarr.export import export as write
 
+    options = settings.options
+    assert isinstance(options, ExportOptions)
     check_store_name(target)
     check_target(target)
-    group = open_set(datasets, settings)
+    group = open_set(datasets, _careful(settings))
     warn_of_chunks([group])
     face = group.tree.zarr(settings.zarr_format or 3, "ome" if target.rstrip("/").endswith(".ome.zarr") else "zarr")
     total = sum(array.nbytes for array in face.arrays.values())
-    with stopping() as check, _bar(target, total, check) as bar:
-        stored = write(face, target, progress=bar)
+    try:
+        with stopping() as check, _bar(target, total, check, ratio=True) as bar:
+            stored = write(
+                face,
+                target,
+                codec=options.codec,
+                shards=options.shards,
+                sources=group.opening.version,
+                resume=options.resume,
+                progress=bar,
+            )
+    except BaseException as error:
+        if os.path.exists(marks_name(os.path.abspath(target))) and not isinstance(error, OptionError):
+            say(f"{target}: is not complete; the same command with --resume goes on from what {target}.part holds")
+        raise
     put(
         f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
         f" {total / stored:,.1f}"
     )
+    if options.verify:
+        _verified(target, None, total)
+
+
+def _careful(settings: Settings) -> Settings:
+    """Have files read with pread, unless another way is asked for: a source that shrinks then kills no process."""
+    options = settings.options
+    return replace(
+        settings, options=options.common(backend="buffered" if options.backend == "auto" else options.backend)
+    )
+
+
+@opens()
+def verify(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A zarr store, such as `vfs export` writes.")],
+    datasets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATASET]",
+            help="What it was made of, with the same options; several files are one data set. Without it, the checksums"
+            " in STORE.sums.",
+        ),
+    ] = None,
+    *,
+    settings: Settings,
+) -> None:
+    """Read a store back with tensorstore (else with zarr-python), and compare every element.
+
+    Exit status: 0 if the store is right, 1 if it is not, 2 if there is nothing to compare.
+    """
+    if not datasets:
+        refuse(settings.given("any", "one set", "reading"), "without a DATASET")
+        _verified(store, None, None)
+        return
+    group = open_set(datasets, _careful(settings))
+    _verified(store, group.arrays, sum(array.nbytes for array in group.arrays.values()))
+
+
+def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int | None) -> None:
+    """Compare a store, and print what was found.
+
+    Raises:
+        typer.Exit: with status 1: it is not right.
+    """
+    from vfs.cli.report import count
+    from vfs.errors import size
+    from vfs.zarr.verify import verify as compare
+
+    with stopping() as check, _bar(f"verify {store}", total or 0, check) as bar:
+        found = compare(store, arrays, lambda done, total: bar(done, total, 0))
+    by = " and ".join(found.by) or "nothing"
+    if not found.bad:
+        put(f"{store}: {count(found.arrays, 'array')}, {size(found.nbytes)}, as {found.against} says; read by {by}")
+        return
+    for line in found.findings:
+        say(f"{store}: {line}")
+    say(f"{store}: {count(found.bad, 'place')} not as {found.against} says; read by {by}")
+    raise typer.Exit(1)
 
 
 @opens()
@@ -104,15 +183,18 @@ def reduce(
 
 
 @contextmanager
-def _bar(target: str, total: int, check: Callable[[], None]) -> Iterator[Callable[[int], None]]:
+def _bar(
+    target: str, total: int, check: Callable[[], None], ratio: bool = False
+) -> Iterator[Callable[[int, int, int], None]]:
     """Show people how far a command is, how fast, and how long it takes.
 
     Args:
         target: what is written.
         total: bytes that there are to do.
         check: what `stopping` yields.
+        ratio: True to show the compression ratio.
 
-    Yields: what is to be called with the number of bytes that were done since its last call. It
+    Yields: what is to be called with the bytes that are done, those that there are, and those that were written. It
         ends the command where a signal asked for that.
     """
     from rich.console import Console
@@ -124,28 +206,21 @@ def _bar(target: str, total: int, check: Callable[[], None]) -> Iterator[Callabl
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
+        *[TextColumn("ratio {task.fields[ratio]:.1f}")] * ratio,
     )
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(os.path.basename(target), total=total)
+        task = progress.add_task(os.path.basename(target), total=total, ratio=1.0)
 
-        def advance(done: int) -> None:
+        def tell(done: int, total: int, stored: int) -> None:
             check()
-            progress.advance(task, done)
+            progress.update(task, completed=done, total=total, ratio=done / max(1, stored))
 
-        yield advance
+        yield tell
 
 
-def _in_bytes(bar: Callable[[int], None], total: int) -> Callable[[int, int], None]:
+def _in_bytes(bar: Callable[[int, int, int], None], total: int) -> Callable[[int, int], None]:
     """Turn the progress of a pass, in frames done of all frames, into that of a bar."""
-    before = 0
-
-    def tell(done: int, frames: int) -> None:
-        nonlocal before
-        now = total * done // frames if frames else total
-        bar(now - before)
-        before = now
-
-    return tell
+    return lambda done, frames: bar(total * done // frames if frames else total, total, 0)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from vfs.model.stored import StoredArray
 from vfs.sources.given import positions
 from vfs.sources.local import LocalSources
 
+Asked = TypeVar("Asked")
 Read = TypeVar("Read")
 
 
@@ -73,7 +74,7 @@ class ArrayReader(RegionReader):
         self.chunks = self.chunking.shape
         self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self.grid = ChunkGrid(self.shape, self.chunks)
-        self.groups = self._group(self.chunking) if grouped else self.grid
+        self.groups = self.group_of(self.chunking) if grouped else self.grid
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ class ArrayReader(RegionReader):
         spec = access if shape is None else shape
         cut = of.chunking if spec is None else chunking.negotiate(spec, of.source, "shape")
         grid = ChunkGrid(of.shape, cut.shape)
-        group = of._group(cut)
+        group = of.group_of(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
         if reuse:
             return _reused(of, regions, group, cut.shape, threads)
@@ -179,7 +180,7 @@ class ArrayReader(RegionReader):
         dataset = self.dataset.arranged(roi=positions(LocalSources(), roi))
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
-    def _group(self, cut: chunking.Chunking) -> ChunkGrid:
+    def group_of(self, cut: chunking.Chunking) -> ChunkGrid:
         """Boxes of chunks that are read together: no larger than a share of the cache, nor out of
         proportion to the files.
         """
@@ -256,7 +257,7 @@ _AT_ONCE = 8 << 20
 def _reused(
     of: ArrayReader, regions: Iterator[Region], group: ChunkGrid, shape: tuple[int, ...], workers: int
 ) -> Iterator[tuple[Region, np.ndarray]]:
-    """Read tiles as `_ahead` does, into memory that is used again after the next step.
+    """Read tiles as `ahead` does, into memory that is used again after the next step.
 
     Args:
         shape: of the largest tile.
@@ -280,14 +281,14 @@ def _reused(
             free.append(memory)
 
 
-def ahead(regions: Iterator[Region], read: Callable[[Region], Read], workers: int) -> Iterator[tuple[Region, Read]]:
-    """(region, what was read) in order, with up to `2 * workers` of them under way."""
+def ahead(regions: Iterator[Asked], read: Callable[[Asked], Read], workers: int) -> Iterator[tuple[Asked, Read]]:
+    """Return each of `regions`, in order, and what was read of it, with up to `2 * workers` of them under way."""
     if workers < 1:
         for region in regions:
             yield region, read(region)
         return
     with ThreadPoolExecutor(workers, "vfs-tiles") as pool:
-        waiting: deque[tuple[Region, Future[Read]]] = deque()
+        waiting: deque[tuple[Asked, Future[Read]]] = deque()
         try:
             for region in regions:
                 waiting.append((region, pool.submit(read, region)))

@@ -44,7 +44,8 @@ def plain_json(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int) else str(value)
 
 
-def _document(value: Mapping[str, Any]) -> bytes:
+def document(value: Mapping[str, Any]) -> bytes:
+    """Return a document as JSON in ASCII."""
     # ASCII: zarr 2.13 (Debian 12) refuses other characters, even a µ in an attribute; netCDF shows
     # the escape, without its backslash
     return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
@@ -129,9 +130,7 @@ def v3(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]
     nodes = {path: group(path) for path in groups if path} | {path: _array_v3(array) for path, array in arrays.items()}
     consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(sorted(nodes.items()))}
     root = group("") | {"consolidated_metadata": consolidated}
-    return {"zarr.json": _document(root)} | {
-        f"{path}/zarr.json": _document(node) for path, node in sorted(nodes.items())
-    }
+    return {"zarr.json": document(root)} | {f"{path}/zarr.json": document(node) for path, node in sorted(nodes.items())}
 
 
 def v2(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
@@ -146,5 +145,5 @@ def v2(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]
         own = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims)})
         docs[f"{path}/.zattrs"] = {**own, **_conventions(array, 2)}
     docs = dict(sorted(docs.items()))  # zarr loses siblings that are not next to each other
-    written = {key: _document(value) for key, value in docs.items()}
-    return {".zmetadata": _document({"zarr_consolidated_format": 1, "metadata": docs})} | written
+    written = {key: document(value) for key, value in docs.items()}
+    return {".zmetadata": document({"zarr_consolidated_format": 1, "metadata": docs})} | written

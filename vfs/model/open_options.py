@@ -351,6 +351,29 @@ class ServeOptions(ShowOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(OpenOptions):
+    """Holds the options for opening and exporting data: those of `vfs.export` and `vfs export`."""
+
+    codec: str = option(
+        "blosc:zstd:3:bitshuffle",
+        "How chunks are compressed: none, zstd:LEVEL (1 to 22), or blosc:NAME:LEVEL:SHUFFLE (zstd, lz4, lz4hc, blosclz"
+        " or zlib; 0 to 9; noshuffle, shuffle or bitshuffle).",
+        "CODEC",
+    )
+    shards: int | str | Sequence[int] | None = option(
+        None,
+        "Put many chunks into one file: auto (128 MiB before compression), a size such as 1GiB, or elements per axis"
+        " (1,-1,-1,-1: whole axes). Without it, or with none, each chunk is a file.",
+        "SHARDS",
+        more="Only zarr version 3 has shards.",
+    )
+    resume: bool = option(
+        False, "Go on with an export that was interrupted: what is done is not done again. All else must be the same."
+    )
+    verify: bool = option(False, "Then read the store back by another library, and compare it with the checksums.")
+
+
 _PARSED = {int, str}
 """Types of an option that takes numbers or text of them. Its own parser checks the value, with a better message."""
 

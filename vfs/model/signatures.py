@@ -64,6 +64,16 @@ class Serves(Protocol[P, R]):
     def __call__(self, paths: Several, **options: Any) -> R: ...
 
 
+class Exports(Protocol[P, R]):
+    """A function that writes a data set under another name."""
+
+    @overload
+    def __call__(self, data: Any, target: Path, *args: P.args, **options: P.kwargs) -> R: ...
+
+    @overload
+    def __call__(self, data: Any, target: Path, **options: Any) -> R: ...
+
+
 def opens(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Opens[P, R]]:
     """Return a decorator for functions that open data sets.
 
@@ -79,6 +89,11 @@ def mounts(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Mo
 
 def serves(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Serves[P, R]]:
     """Do the same as `opens`, for a function that takes several data sets."""
+    return lambda function: _spelled(function, options)
+
+
+def exports(options: Callable[P, OpenOptions]) -> Callable[[Callable[..., R]], Exports[P, R]]:
+    """Do the same as `opens`, for a function that writes a data set."""
     return lambda function: _spelled(function, options)
 
 

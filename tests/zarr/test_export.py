@@ -1,0 +1,407 @@
+"""Exports: what is written, in which order, and what is left when one is interrupted."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vfs
+from vfs.model.region import Region
+from vfs.testing.backends import CountingBackend
+from vfs.testing.inside import reader_of
+from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.zarr.export import plan as planning
+from vfs.zarr.export.arrays import shard_shape
+from vfs.zarr.export.codecs import codec
+from vfs.zarr.export.files import UnitFiles
+from vfs.zarr.export.plan import plan
+
+pytestmark = pytest.mark.zarr
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make units and batches so small that a few frames are many of them."""
+    monkeypatch.setattr(planning, "UNIT", 1 << 11)
+    monkeypatch.setattr(planning, "BATCH", 1 << 10)
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    frames = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
+    frames[8:20] = 0  # whole chunks of it hold only the fill value
+    (tmp_path / "in").mkdir()
+    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder, and the sums beside it."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return found | {"sums": Path(f"{folder}.sums").read_bytes()}
+
+
+def by_tensorstore(store: Path, path: str, version: int) -> np.ndarray:
+    spec = {"driver": "zarr3" if version == 3 else "zarr", "kvstore": {"driver": "file", "path": f"{store}/{path}/"}}
+    return np.asarray(tensorstore.open(spec).result().read().result())
+
+
+# plans
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, int, int]:
+    shape = draw(st.lists(st.integers(0, 300), max_size=4).map(tuple))
+    chunks = tuple(draw(st.integers(1, max(1, n))) for n in shape)
+    times = draw(st.none() | st.tuples(*(st.integers(1, 5) for _ in shape)))
+    shards = times and tuple(c * t for c, t in zip(chunks, times, strict=True))
+    return shape, chunks, shards, draw(st.sampled_from([1, 2, 8])), draw(st.integers(0, len(shape)))
+
+
+@given(cuts())
+def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any) -> None:
+    shape, chunks, shards, itemsize, nav_ndim = cut
+    made = plan(shape, chunks, shards, itemsize, nav_ndim)
+    assert all(u % s == 0 for u, s in zip(made.unit, made.shards, strict=True))
+    assert all(b % c == 0 for b, c in zip(made.batch, chunks, strict=True))
+    bound = max(planning.WIDE, math.prod(chunks) * itemsize)
+    assert math.prod(made.batch) * itemsize <= bound
+    units = [made.units.region(position) for position in made.units.touched(Region.whole(shape))]
+    if math.prod(made.grid.counts) > 5000 or len(units) > 500:
+        return
+    seen = [place for unit in units for box in made.batches(unit) for place in made.grid.touched(box)]
+    assert len(seen) == len(set(seen)) == math.prod(made.grid.counts)
+    assert all(Region.box(a.start, a.stop) == a for a in units)
+
+
+def test_plans_take_whole_frames() -> None:
+    frames = plan((1000, 256, 256), (1, 256, 256), None, 2, 1)
+    assert (frames.batch, frames.unit) == ((64, 256, 256), (512, 256, 256))
+    parts = plan((1000, 250, 256), (64, 64, 64), (256, 64, 64), 2, 1)
+    assert parts.unit == (256, 256, 256), "all shards of the same frames are written together"
+    assert parts.batch == (64, 256, 256)
+    assert plan((9, 9000, 9000), (1, 64, 64), (1, 64, 64), 2, 1).unit == (1, 64, 64), "too many files at once"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (None, None),
+        ("none", None),
+        ("auto", (24, 8, 16)),
+        (4096, (16, 8, 16)),
+        (1, (2, 8, 8)),
+        ((4, -1, -1), (4, 8, 16)),
+        ((-1, -1, 8), (24, 8, 8)),
+    ],
+)
+def test_shards(tmp_path: Path, spec: Any, expected: Any) -> None:
+    array = reader_of(
+        vfs.open(
+            write_raw(tmp_path, np.zeros((23, 8, 16), np.uint16)),
+            stored_dtype="u2",
+            sig_shape=(8, 16),
+            chunks=(2, 8, 8),
+        )
+    )
+    assert shard_shape(spec, array) == expected
+
+
+# what is written
+
+
+@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.parametrize("spec", ["none", "zstd", "zstd:19", "blosc:lz4:0:noshuffle", "blosc"])
+@pytest.mark.usefixtures("small")
+def test_readers_of_others_read_the_same(scan: Path, tmp_path: Path, spec: str, version: int) -> None:
+    for shards in (None, "auto", (2, 4, -1, 8)) if version == 3 else (None,):
+        target = tmp_path / f"{shards}.zarr"
+        g = vfs.open_group(scan, chunks=(1, 4, 8, 8))
+        vfs.export(g, target, codec=spec, shards=shards, zarr_format=version, verify=True)
+        made = zarr.open_group(target, mode="r", zarr_format=version)
+        for path, array in g.items():
+            np.testing.assert_array_equal(made[path][...], array[...])
+            np.testing.assert_array_equal(by_tensorstore(target, path, version), array[...])
+            assert made[path].attrs["vfs"] == g.zarr()[path].attrs["vfs"]
+        assert made["data"].chunks == (1, 4, 8, 8)
+        if version == 3:
+            assert made["data"].shards == {None: None, "auto": (4, 8, 8, 16)}.get(shards, shards and (2, 4, 8, 8))  # type: ignore[call-overload]
+        assert sorted(os.listdir(tmp_path)) == sorted(["in", target.name, f"{target.name}.sums"])
+        for name in (target, Path(f"{target}.sums")):
+            name.rename(tmp_path / "in" / f"{shards}{name.name}")
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "f2", "f4", "f8", "c8", "c16", "u8"])
+def test_elements_keep_their_bits(tmp_path: Path, dtype: str) -> None:
+    values = np.zeros((3, 5), dtype)
+    if values.dtype.kind in "fc":
+        values[0, 0] = -0.0
+        values[1, 1] = np.nan
+    values[2, 2] = 1
+    for n, shape in enumerate([(3, 5), (15,), (), (0, 4)]):
+        source = write_npy(tmp_path, values.reshape(-1)[: math.prod(shape)].reshape(shape), name=f"{n}.npy")
+        chunks = {"chunks": (1, 2)} if n == 0 else {}
+        for version in (3, 2):
+            target = tmp_path / f"{n}-{version}.zarr"
+            vfs.export(source, target, zarr_format=version, verify=True, **chunks)
+            got = zarr.open_group(target, mode="r")["data"][...]
+            assert np.asarray(got).tobytes() == np.load(source).tobytes()
+
+
+@pytest.mark.usefixtures("small")
+def test_each_byte_of_the_sources_is_read_once(tmp_path: Path) -> None:
+    """Also where chunks and shards take only parts of frames."""
+    frames = np.random.default_rng(0).integers(0, 99, (64, 64, 64)).astype(np.uint16)
+    source = write_raw(tmp_path, frames)
+    for shards in (None, (16, 16, 32), (16, 64, 64)):
+        a = vfs.open(source, stored_dtype="u2", sig_shape=(64, 64), chunks=(8, 16, 32), backend="buffered")
+        reader = reader_of(a)
+        reader.backend = counting = CountingBackend(reader.backend)
+        vfs.export(a, tmp_path / "o.zarr", shards=shards)
+        reads = [(read.start, read.stop) for read in counting.reads]
+        assert counting.nbytes == frames.nbytes
+        assert sorted(reads) == reads or len(os.sched_getaffinity(0)) > 1
+        np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], frames)
+        (tmp_path / "o.zarr").rename(tmp_path / f"{shards}")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["gzip", "none:1", "zstd:0", "zstd:23", "zstd:x", "blosc:lzma", "blosc:zstd:10", "blosc:zstd:3:x", "", "zstd:１"],
+)
+def test_other_codecs_are_refused(spec: str) -> None:
+    with pytest.raises(vfs.OptionError, match="codec="):
+        codec(spec, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"shards": "auto", "zarr_format": 2}, "zarr version 2 has no shards"),
+        ({"shards": (2, 3, 4)}, "no array has 3 axes"),
+        ({"shards": (3, 4, -1, -1), "chunks": (2, 4, -1, -1)}, r"multiples of the chunks, \(2, 4, 8, 16\)"),
+        ({"shards": "frames"}, "expected none, auto, a size"),
+        ({"resume": True, "accept_changes": True}, "the sources may change"),
+        ({"zarr_format": 4}, "expected 3 or 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(scan: Path, tmp_path: Path, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(vfs.OptionError, match=said):
+        vfs.export(scan, tmp_path / "o.zarr", **given)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_an_open_set_takes_no_options_for_opening(scan: Path, tmp_path: Path) -> None:
+    with pytest.raises(vfs.OptionError, match="nav_shape: has no effect on a data set that is open"):
+        vfs.export(vfs.open(scan), tmp_path / "o.zarr", nav_shape=(6, 4))
+
+
+# interrupted
+
+
+class StoppedError(Exception):
+    """Raised by a progress, to end an export."""
+
+
+def stop_after(bytes_: int) -> Callable[[int, int, int], None]:
+    def progress(done: int, total: int, stored: int) -> None:
+        if done >= bytes_:
+            raise StoppedError
+
+    return progress
+
+
+HOW: dict[str, Any] = {"chunks": (1, 2, -1, -1), "shards": (1, 4, -1, -1), "codec": "zstd:1"}
+
+
+@pytest.fixture
+def stopped(scan: Path, tmp_path: Path, small: None) -> Path:
+    """An export that was interrupted after some units; the name it was to have."""
+    target = tmp_path / "o.zarr"
+    with pytest.raises(StoppedError):
+        vfs.export(scan, target, progress=stop_after(5000), **HOW)
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr.part", "o.zarr.part.marks"]
+    assert not list((tmp_path / "o.zarr.part").rglob("zarr.json")), "it looks like a store"
+    return target
+
+
+def test_resuming_does_the_rest_and_gives_the_same_bytes(scan: Path, tmp_path: Path, stopped: Path) -> None:
+    vfs.export(scan, tmp_path / "whole.zarr", **HOW)
+    files = [path for path in Path(f"{stopped}.part").rglob("*") if path.is_file() and path.suffix != ".part"]
+    before = {path.relative_to(f"{stopped}.part"): path.stat().st_ino for path in files}
+    told: list[int] = []
+    vfs.export(scan, stopped, resume=True, progress=lambda done, total, stored: told.append(done), **HOW)
+    assert content(stopped) == content(tmp_path / "whole.zarr")
+    assert sorted(os.listdir(tmp_path)) == sorted(["in", "o.zarr", "o.zarr.sums", "whole.zarr", "whole.zarr.sums"])
+    assert told[0] > 2000, "it began anew"
+    assert sum((stopped / path).stat().st_ino == number for path, number in before.items()) >= 2
+
+
+def test_what_is_not_the_same_does_not_go_on(scan: Path, stopped: Path) -> None:
+    with pytest.raises(vfs.OptionError, match="an export that was interrupted; --resume"):
+        vfs.export(scan, stopped, **HOW)
+    for other in ({"codec": "zstd:2"}, {"shards": (2, 4, -1, -1)}, {"chunks": (1, 1, -1, -1)}):
+        with pytest.raises(vfs.OptionError, match=r"had another codec, chunks, shards|of other files"):
+            vfs.export(scan, stopped, resume=True, **HOW | other)
+    with pytest.raises(vfs.OptionError, match="opened with other options"):
+        vfs.export(scan, stopped, resume=True, sync_offset=1, **HOW)
+    part = scan.parent / "scan002.mib"
+    os.utime(part, ns=(0, part.stat().st_mtime_ns + 10**9))
+    with pytest.raises(vfs.OptionError, match="these were changed since"):
+        vfs.export(scan, stopped, resume=True, **HOW)
+    assert not stopped.exists()
+
+
+@pytest.mark.parametrize("spoil", ["cut", "gone", "journal", "folder"])
+def test_files_and_marks_that_were_spoilt_are_made_again(scan: Path, tmp_path: Path, stopped: Path, spoil: str) -> None:
+    vfs.export(scan, tmp_path / "whole.zarr", **HOW)
+    part, marks = Path(f"{stopped}.part"), Path(f"{stopped}.part.marks")
+    first = min(path for path in part.rglob("*") if path.is_file() and path.suffix != ".part")
+    if spoil == "cut":
+        os.truncate(first, first.stat().st_size - 1)
+    elif spoil == "gone":
+        first.unlink()
+    elif spoil == "journal":
+        os.truncate(marks, marks.stat().st_size - 3)
+    else:
+        part.rename(tmp_path / "elsewhere")
+    vfs.export(scan, stopped, resume=True, **HOW)
+    assert content(stopped) == content(tmp_path / "whole.zarr")
+
+
+def test_two_exports_of_one_name_do_not_meet(scan: Path, tmp_path: Path, small: None) -> None:
+    refused = []
+
+    def again(done: int, total: int, stored: int) -> None:
+        if not refused:
+            with pytest.raises(vfs.OptionError, match="another export of this name is running"):
+                vfs.export(scan, tmp_path / "o.zarr", resume=True, **HOW)
+            refused.append(done)
+
+    vfs.export(scan, tmp_path / "o.zarr", progress=again, verify=True, **HOW)
+    assert refused
+
+
+def test_what_is_in_the_way_stays(scan: Path, tmp_path: Path) -> None:
+    for name in ("o.zarr.part", "o.zarr.part.marks", "o.zarr.sums"):
+        there = tmp_path / name
+        there.write_text("precious\n")
+        with pytest.raises(vfs.OptionError, match=rf"{name}.*(in the way|no journal|exists already)"):
+            vfs.export(scan, tmp_path / "o.zarr", resume=True)
+        assert there.read_text() == "precious\n"
+        there.unlink()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_source_that_changes_meanwhile_is_an_error(scan: Path, tmp_path: Path) -> None:
+    first = scan.parent / "scan001.mib"
+
+    def touch(done: int, total: int, stored: int) -> None:
+        if done == total:  # everything was read
+            os.utime(first, ns=(0, first.stat().st_mtime_ns + 10**9))
+
+    with pytest.raises(vfs.SourceChangedError, match=r"scan001\.mib"):
+        vfs.export(scan, tmp_path / "o.zarr", progress=touch, **HOW)
+    assert not (tmp_path / "o.zarr").exists()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_folder_that_vanishes_is_an_error(scan: Path, tmp_path: Path) -> None:
+    moved = []
+
+    def move(done: int, total: int, stored: int) -> None:
+        if not moved and done > 3000:
+            moved.append((tmp_path / "o.zarr.part").rename(tmp_path / "elsewhere"))
+
+    with pytest.raises(vfs.OptionError, match=r"o\.zarr.*(was removed or replaced|cannot be written: No such file)"):
+        vfs.export(scan, tmp_path / "o.zarr", progress=move, **HOW)
+    assert not (tmp_path / "o.zarr").exists()
+
+
+def test_a_full_disk_is_one_line_and_the_rest_can_follow(
+    scan: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, added = UnitFiles.add, []
+
+    def full(files: UnitFiles, position: Any, data: bytes) -> None:
+        added.append(position)
+        if len(added) > 7:
+            raise OSError(28, "No space left on device")
+        real(files, position, data)
+
+    monkeypatch.setattr(UnitFiles, "add", full)
+    with pytest.raises(vfs.OptionError, match=r"o\.zarr: cannot be written: No space left on device"):
+        vfs.export(scan, tmp_path / "o.zarr", **HOW)
+    monkeypatch.undo()
+    monkeypatch.setattr(planning, "UNIT", 1 << 11)
+    monkeypatch.setattr(planning, "BATCH", 1 << 10)
+    vfs.export(scan, tmp_path / "o.zarr", resume=True, verify=True, **HOW)
+
+
+def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:
+    """SIGKILL at one file operation after the other; each process goes on where the one before was killed."""
+    code = """
+        import os, signal, sys, traceback
+        import vfs
+        from vfs.zarr.export import files, journal, plan
+        import vfs.outputs
+        plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
+        how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
+        vfs.export(sys.argv[1], sys.argv[2] + "/whole.zarr", **how)
+        left = 0
+        def killing(real):
+            def call(*given, **named):
+                global left
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*given, **named)
+            return call
+        for name in ("fsync", "replace", "rename", "makedirs", "unlink"):
+            setattr(os, name, killing(getattr(os, name)))
+        def run(after):
+            global left
+            child = os.fork()
+            if not child:
+                left = after
+                try:
+                    vfs.export(sys.argv[1], sys.argv[2] + "/o.zarr", resume=True, **how)
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+            return os.waitpid(child, 0)[1]
+        killed = 0
+        for n in range(40):
+            status = run(1 + 3 * n)
+            there = os.path.exists(sys.argv[2] + "/o.zarr")
+            if there:
+                break
+            assert status == signal.SIGKILL, status
+            killed += 1
+        print(killed)
+    """
+    out = tmp_path / "out"
+    out.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5
+    assert content(out / "o.zarr") == content(out / "whole.zarr")

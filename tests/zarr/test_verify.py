@@ -1,0 +1,120 @@
+"""`vfs verify` finds what is not right in a store, with either of its readers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import vfs
+from tests.cli.support import run
+from vfs.testing.writers import write_mib, write_npy
+from vfs.zarr.verify import verify
+
+pytestmark = pytest.mark.zarr
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    frames = np.random.default_rng(1).integers(1, 4000, (24, 8, 16)).astype(np.uint16)
+    (tmp_path / "in").mkdir()
+    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+
+
+@pytest.fixture(params=["tensorstore", "zarr-python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "zarr-python":
+        monkeypatch.setitem(sys.modules, "tensorstore", None)
+    return str(request.param)
+
+
+@pytest.fixture
+def store(scan: Path, tmp_path: Path, reader: str) -> Path:
+    vfs.export(scan, tmp_path / "o.zarr", chunks=(1, 3, -1, -1), shards=(2, 6, -1, -1), codec="none")
+    return tmp_path / "o.zarr"
+
+
+def status(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    done = run("verify", *words)
+    out, err = capsys.readouterr()
+    return done, out + err
+
+
+def test_a_right_store(scan: Path, store: Path, reader: str, capsys: pytest.CaptureFixture[str]) -> None:
+    total = "6.4 KiB"
+    assert status(capsys, store) == (0, f"{store}: 3 arrays, {total}, as {store}.sums says; read by {reader}\n")
+    assert status(capsys, store, scan) == (0, f"{store}: 3 arrays, {total}, as its source says; read by {reader}\n")
+    assert run("export", scan, f"{store}2", "--verify") == 0
+    assert f"read by {reader}" in capsys.readouterr().out
+
+
+def test_one_bit(scan: Path, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shard = store / "data/c/1/0/0/0"
+    content = bytearray(shard.read_bytes())
+    content[3000] ^= 4
+    shard.write_bytes(content)
+    done, said = status(capsys, store)
+    assert (done, said.count("\n")) == (1, 2)
+    assert "data[" in said
+    done, said = status(capsys, store, scan)
+    assert done == 1
+    assert "1 of 3,072 elements differ; the first is (" in said
+    with pytest.raises(vfs.VerifyError, match="differs from"):
+        verify(store).check()
+
+
+@pytest.mark.parametrize("against", ["sums", "source"])
+@pytest.mark.parametrize("spoil", ["gone", "cut", "other shape", "other dtype", "no array", "garbled"])
+def test_what_is_spoilt(scan: Path, store: Path, spoil: str, against: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shard, document = store / "data/c/1/0/0/0", store / "data/zarr.json"
+    if spoil == "gone":
+        shard.unlink()
+    elif spoil == "cut":
+        os.truncate(shard, 1000)
+    elif spoil == "no array":
+        document.unlink()
+    elif spoil == "garbled":
+        document.write_text("{")
+    else:
+        told = json.loads(document.read_text())
+        told |= {"shape": [4, 5, 8, 16]} if spoil == "other shape" else {"data_type": "int16"}
+        document.write_text(json.dumps(told))
+    done, said = status(capsys, store, *([scan] if against == "source" else []))
+    assert done == 1
+    assert said.startswith(f"vfs: {store}: ")
+    assert "data" in said
+    assert "Traceback" not in said
+
+
+def test_an_array_too_many_and_a_store_without_sums(
+    scan: Path, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zarr.create_array(store / "more", shape=(2,), dtype="u1")
+    done, said = status(capsys, store, scan)
+    assert (done, "more: the source has no such array" in said) == (1, True)
+    Path(f"{store}.sums").write_text("{}\n")
+    assert status(capsys, store)[0] == 2
+    Path(f"{store}.sums").unlink()
+    done, said = status(capsys, store)
+    assert (done, "give the data set that it was made of" in said) == (2, True)
+    assert status(capsys, tmp_path / "none.zarr")[0] == 2
+    assert status(capsys, store, "--nav-shape", "6,4")[0] == 2
+
+
+def test_a_store_of_another_program_and_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bits are compared: NaN equals NaN, and -0.0 is not 0.0."""
+    values = np.array([[np.nan, -0.0, 1.0], [2.0, 3.0, 4.0]])
+    source = write_npy(tmp_path, values)
+    made = zarr.create_array(
+        tmp_path / "o.zarr/data", shape=(2, 3), dtype="f8", chunks=(2, 2), config={"write_empty_chunks": True}
+    )
+    made[:] = values
+    assert status(capsys, tmp_path / "o.zarr", source)[0] == 0
+    made[0, 1] = 0.0
+    done, said = status(capsys, tmp_path / "o.zarr", source)
+    assert (done, "1 of 6 elements differ; the first is (0, 1): expected -0.0, found 0.0" in said) == (1, True)

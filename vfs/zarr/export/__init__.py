@@ -1,0 +1,379 @@
+"""Writes what a zarr face shows as a real zarr store: compressed, sharded where asked, with all arrays and attributes.
+
+Reading and encoding are done in threads; the main thread appends what comes, in order, to the files of the present
+unit (`vfs.zarr.export.plan`). `OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk; its documents are
+written last, so no reader takes it for a store. `OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
+
+In zarr v3, chunks that hold only the fill value are not written; readers fill them in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib.metadata import version
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.errors import OptionError, SourceChangedError, VfsError
+from vfs.formats import formats
+from vfs.hierarchy.faces import ZarrFace
+from vfs.model.region import Region
+from vfs.outputs import appear, check_target, flush, unwritten
+from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
+from vfs.zarr.export.codecs import DEFAULT
+from vfs.zarr.export.documents import stored_documents
+from vfs.zarr.export.files import UnitFiles, chunk_name, seal
+from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
+
+AHEAD = 128 << 20
+"""Bytes of batches that are under way at once, if one is not larger."""
+
+
+def export(
+    face: ZarrFace,
+    target: str | os.PathLike[str],
+    *,
+    codec: str = DEFAULT,
+    shards: ShardSpec = None,
+    sources: bytes = b"",
+    resume: bool = False,
+    progress: Callable[[int, int, int], object] | None = None,
+) -> int:
+    """Write what a face shows as a zarr store in a folder.
+
+    This takes memory for `AHEAD` bytes of batches, or for one if that is larger, twice; whatever the shards are.
+
+    Args:
+        target: the folder to make. It must not exist, but the folder above it must.
+        codec: see `vfs.zarr.export.codecs.codec`.
+        shards: see `vfs.zarr.export.arrays.shard_shape`.
+        sources: digest of the sources and of how they were opened; empty if they may change, and the export cannot
+            go on after it was interrupted.
+        resume: True to go on with an export that was interrupted, if there is one.
+        progress: is called in this thread with the bytes of the arrays that are done, of all, and of the files
+            so far. What it raises ends the export.
+
+    Returns: bytes of the files of the store.
+
+    Raises:
+        OptionError: `target` exists already, cannot be written or has the ending of another format; an option does
+            not fit; or another export was interrupted there.
+        SourceError: bytes of the data set cannot be read.
+
+    When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done.
+    """
+    check_store_name(target)
+    target = check_target(target)
+    _check_sums(sums_name(target))
+    exports = array_exports(face, codec, shards)
+    documents = stored_documents(
+        face.documents,
+        {one.path: one.codec for one in exports},
+        {one.path: one.plan.shards for one in exports if one.sharded},
+    )
+    subject = _subject(face, exports, documents, sources)
+    if resume and not sources:
+        raise OptionError("resume: the sources may change (accept_changes), so that nothing tells whether they did")
+    part, marks = f"{target}.part", marks_name(target)
+    if os.path.lexists(part) and not os.path.lexists(marks):
+        raise OptionError(f"{part}: is in the way, and no export that was interrupted left it; remove it")
+    try:
+        journal = Journal(marks, subject, resume)
+        try:
+            os.makedirs(part, exist_ok=True)
+            with _Folder(part) as folder:
+                stored = _write(face, exports, part, journal, progress or (lambda done, total, stored: None))
+                stored += _complete(part, documents)
+                _check_sources(face)
+                folder.check()
+                journal.finish(sums_name(target))
+                appear(part, target)
+                os.unlink(marks)
+        except BaseException:
+            if not journal.marks:
+                shutil.rmtree(part, ignore_errors=True)
+                os.unlink(marks)
+            raise
+        finally:
+            journal.close()
+    except VfsError:
+        raise
+    except OSError as error:
+        raise unwritten(target, error) from None
+    return stored
+
+
+def marks_name(target: str) -> str:
+    """Return the name of the journal of an unfinished store."""
+    return f"{target}.part.marks"
+
+
+def sums_name(target: str) -> str:
+    """Return the name of the file with the sums of a store."""
+    return f"{os.fspath(target).rstrip('/')}.sums"
+
+
+def _check_sums(path: str) -> None:
+    """Refuse to replace a file that holds no sums.
+
+    Raises:
+        OptionError: there is such a file.
+    """
+    if os.path.lexists(path):
+        try:
+            read_sums(path)
+        except (OSError, ValueError, KeyError, TypeError):
+            raise OptionError(f"{path}: exists already, and the sums of the store belong there; move it") from None
+
+
+def check_store_name(target: str | os.PathLike[str]) -> None:
+    """Refuse a name whose ending says that it is a file of another format: a store is a folder.
+
+    Raises:
+        OptionError: it has such an ending.
+    """
+    path = os.fspath(target).rstrip("/")
+    folder, name = os.path.split(path)
+    endings = [*_OTHER_ENDINGS, *(ending for kind in formats().values() for ending in kind.extensions)]
+    ending = max((end for end in endings if name.lower().endswith(end)), key=len, default="")
+    if ending:
+        stem = os.path.join(folder, name[: -len(ending)] or name.strip("."))
+        raise OptionError(f"{path}: is the name of a {ending} file, and what is written is a zarr folder: {stem}.zarr")
+
+
+_OTHER_ENDINGS = (".nc", ".npz", ".png", ".jpg", ".jpeg", ".csv", ".txt", ".json", ".zip", ".tar", ".gz", ".bz2")
+"""Endings of files that vfs does not read as data sets, and that people may want."""
+
+
+def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[str, bytes], sources: bytes) -> Subject:
+    arrays = {one.path: one.about() for one in exports}
+    store = blake2b(repr((sorted(documents.items()), arrays)).encode(), digest_size=16)
+    return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, version("vfs"))
+
+
+class _Folder:
+    """The folder of an unfinished store, which must stay where it is.
+
+    Raises on `check`:
+        OptionError: it was removed or moved, so that what was written is not all there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> _Folder:
+        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        os.close(self._descriptor)
+
+    def check(self) -> None:
+        try:
+            same = os.path.samestat(os.fstat(self._descriptor), os.stat(self._path))
+        except OSError:
+            same = False
+        if not same:
+            raise OptionError(f"{self._path}: was removed or replaced while it was written; begin anew")
+
+
+@dataclass
+class _Unit:
+    """A unit that is under way.
+
+    Attributes:
+        left: batches that are still to come.
+        sums: uint32[chunks along each axis], for its mark.
+        done: bytes of the array that it holds.
+    """
+
+    export: ArrayExport
+    position: tuple[int, ...]
+    region: Region
+    files: UnitFiles
+    left: int
+    sums: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        chunks = self.export.plan.chunks
+        self._first = tuple(a // c for a, c in zip(self.region.start, chunks, strict=True))
+        last = [-(-b // c) for b, c in zip(self.region.stop, chunks, strict=True)]
+        self.sums = np.zeros([b - a for a, b in zip(self._first, last, strict=True)], np.uint32)
+
+    def take(self, batch: Sequence[Encoded]) -> int:
+        """Write the chunks of a batch. Return their bytes."""
+        size = 0
+        for position, data, crc in batch:
+            self.sums[tuple(p - a for p, a in zip(position, self._first, strict=True))] = crc
+            if data is not None:
+                self.files.add(position, data)
+                size += len(data)
+        self.left -= 1
+        return size
+
+
+class _Sealed(NamedTuple):
+    """A unit whose files are being flushed; `size` gives their bytes."""
+
+    unit: _Unit
+    size: Future[int]
+
+
+class _Writing:
+    """Writes units in order, while others are read and encoded.
+
+    Args:
+        journal: receives the marks of units that are done.
+        tell: see `progress` of `export`.
+        total: bytes of all arrays.
+        done, stored: bytes of the arrays, and of the files, that were done before.
+    """
+
+    def __init__(
+        self, journal: Journal, tell: Callable[[int, int, int], object], total: int, done: int, stored: int
+    ) -> None:
+        self.done, self.stored = done, stored
+        self._journal, self._tell, self._total = journal, tell, total
+        self._under_way: deque[tuple[_Unit, Region, Future[list[Encoded]]]] = deque()
+        self._sealing: deque[_Sealed] = deque()
+        self._flusher = ThreadPoolExecutor(1, "vfs-flush")
+
+    def add(self, unit: _Unit, region: Region, encoded: Future[list[Encoded]], ahead: int) -> None:
+        """Wait until fewer than `ahead` batches are under way, and add one."""
+        while len(self._under_way) >= ahead:
+            self._next()
+        self._under_way.append((unit, region, encoded))
+
+    def finish(self) -> None:
+        """Wait for everything."""
+        while self._under_way:
+            self._next()
+        while self._sealing:
+            self._sealed()
+
+    def end(self) -> None:
+        """Stop at once."""
+        for _, _, encoded in self._under_way:
+            encoded.cancel()
+        for unit, _, _ in self._under_way:
+            unit.files.abandon()
+        self._flusher.shutdown(cancel_futures=True)
+
+    def _next(self) -> None:
+        unit, region, encoded = self._under_way[0]
+        self.stored += unit.take(encoded.result())
+        self._under_way.popleft()
+        self.done += region.size * unit.export.array.dtype.itemsize
+        if not unit.left:
+            unit.files.close()
+            self._sealing.append(_Sealed(unit, self._flusher.submit(seal, unit.files.written)))
+            while len(self._sealing) > 2:
+                self._sealed()
+        self._tell(self.done, self._total, self.stored)
+
+    def _sealed(self) -> None:
+        unit, size = self._sealing.popleft()
+        mark = Mark(unit.export.path, unit.position, size.result(), unit.sums.reshape(-1))
+        self._journal.add(mark)
+
+
+def _write(
+    face: ZarrFace,
+    exports: Sequence[ArrayExport],
+    folder: str,
+    journal: Journal,
+    tell: Callable[[int, int, int], object],
+) -> int:
+    """Write all units that are not done. Return the bytes of the files of all."""
+    done, stored = _done(exports, folder, face.zarr_format, journal)
+    writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored)
+    threads = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(threads, "vfs-export") as pool:
+        try:
+            for unit in _units(exports, folder, face.zarr_format, journal):
+                ahead = max(1, min(2 * threads, AHEAD // unit.export.batch_bytes))
+                for region in unit.export.plan.batches(unit.region):
+                    writing.add(unit, region, pool.submit(unit.export.encoded, region), ahead)
+            writing.finish()
+        finally:
+            writing.end()
+    return sum(mark.size for mark in journal.marks.values())
+
+
+def _done(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> tuple[int, int]:
+    """Check that the files of the units that were done before are there; others are to be done again.
+
+    Returns: bytes of the arrays, and of the files, of the units that are done.
+    """
+    plans = {one.path: one for one in exports}
+    spoilt, done = [], 0
+    for key, mark in journal.marks.items():
+        one = plans[mark.array]
+        region = one.plan.units.region(mark.unit)
+        if _size(one, f"{folder}/{one.path}", zarr_format, region) == mark.size:
+            done += region.size * one.array.dtype.itemsize
+        else:
+            spoilt.append(key)
+    if spoilt:
+        journal.drop(spoilt)
+    return done, sum(mark.size for mark in journal.marks.values())
+
+
+def _units(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> Iterator[_Unit]:
+    """Return the units that are to be written."""
+    for one in exports:
+        for position in one.plan.units.touched(Region.whole(one.plan.shape)):
+            if (one.path, position) not in journal.marks:
+                region = one.plan.units.region(position)
+                files = UnitFiles(f"{folder}/{one.path}", zarr_format, one.plan, one.sharded)
+                yield _Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)))
+
+
+def _size(one: ArrayExport, folder: str, zarr_format: int, unit: Region) -> int:
+    """Return the bytes of the files of a unit."""
+    size = 0
+    for position in one.plan.files.touched(unit):
+        try:
+            size += os.stat(chunk_name(folder, position, zarr_format)).st_size
+        except FileNotFoundError:
+            continue
+    return size
+
+
+def _complete(folder: str, documents: Mapping[str, bytes]) -> int:
+    """Write the documents, the root's last, and flush them and all folders. Return their bytes."""
+    for key in reversed(list(documents)):
+        path = f"{folder}/{key}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(documents[key])
+        flush(path)
+    for below, _, _ in os.walk(folder):
+        flush(below)
+    return sum(map(len, documents.values()))
+
+
+def _check_sources(face: ZarrFace) -> None:
+    """Check that no source was written since it was opened.
+
+    Raises:
+        SourceChangedError: one was.
+    """
+    for files in {id(array.dataset.files): array.dataset.files for array in face.arrays.values()}.values():
+        for number, path in enumerate(files.paths):
+            if files.sizes[number] >= 0 and not files.like(number, _stat(path)):
+                raise SourceChangedError(f"{path}: was changed while it was exported; export it again")
+
+
+def _stat(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise SourceChangedError(f"{path}: cannot be found any more: {error.strerror}; export it again") from None

@@ -1,0 +1,177 @@
+"""Says how each array of a face is exported, and encodes its chunks."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.buffers import scratch
+from vfs.engine import chunking
+from vfs.engine.array import ArrayReader
+from vfs.errors import OptionError, size
+from vfs.hierarchy.faces import ZarrFace
+from vfs.model.region import ChunkGrid, Region
+from vfs.zarr.export.codecs import Codec, codec
+from vfs.zarr.export.plan import Plan, grown, plan
+
+AUTO = 128 << 20
+"""Bytes of an automatic shard, before compression."""
+
+ShardSpec = str | int | Sequence[int] | None
+
+
+class Encoded(NamedTuple):
+    """A chunk as it is stored.
+
+    Attributes:
+        position: in the grid of chunks.
+        data: its bytes; None where it is not stored because it holds only the fill value.
+        crc: CRC-32 of its elements before compression, without those beyond the edge of the array.
+    """
+
+    position: tuple[int, ...]
+    data: bytes | None
+    crc: int
+
+
+@dataclass(frozen=True)
+class ArrayExport:
+    """An array, and how it is exported.
+
+    Attributes:
+        path: of the array in the store.
+        sharded: False where each chunk is a file.
+        sparse: True to leave out chunks that hold only the fill value.
+    """
+
+    path: str
+    array: ArrayReader
+    plan: Plan
+    codec: Codec
+    sharded: bool
+    sparse: bool
+
+    def about(self) -> dict[str, Any]:
+        """Return what the journal says of it."""
+        plan = self.plan
+        boxes = {name: list(getattr(plan, name)) for name in ("shape", "chunks", "shards", "unit", "batch")}
+        return boxes | {"dtype": self.array.dtype.str}
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a batch."""
+        return math.prod(self.plan.batch) * self.array.dtype.itemsize
+
+    @cached_property
+    def _group(self) -> ChunkGrid:
+        cut = [min(b, max(1, n)) for b, n in zip(self.plan.batch, self.plan.shape, strict=True)]
+        return self.array.group_of(chunking.negotiate(cut, self.array.source))
+
+    @cached_property
+    def _blank(self) -> np.ndarray:
+        """The bytes of a chunk that holds only the fill value."""
+        return _bytes(np.full(self.plan.chunks, self.array.fill, self.array.dtype))
+
+    def encoded(self, region: Region) -> list[Encoded]:
+        """Read a box of whole chunks, and encode them.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        dtype = self.array.dtype
+        with scratch.borrow(region.size * dtype.itemsize) as memory:
+            part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
+            self.array.read_grouped(region, self._group, part)
+            return [self._chunk(part, region, position) for position in self.plan.grid.touched(region)]
+
+    def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:
+        box = self.plan.grid.region(position)
+        cut = part[tuple(slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True))]
+        crc = checksum(cut)
+        if cut.shape != self.plan.chunks:  # at the edge
+            whole = np.full(self.plan.chunks, self.array.fill, self.array.dtype)
+            whole[tuple(map(slice, cut.shape))] = cut
+            cut = whole
+        cut = np.ascontiguousarray(cut)
+        blank = self.sparse and _equal(_bytes(cut), self._blank)
+        return Encoded(position, None if blank else self.codec.encode(_words(cut)), crc)
+
+
+def checksum(elements: np.ndarray) -> int:
+    """Return the CRC-32 (zlib's) of the bytes of elements, in C order."""
+    return zlib.crc32(_bytes(np.ascontiguousarray(elements)).data)
+
+
+def _bytes(chunk: np.ndarray) -> np.ndarray:
+    return chunk.reshape(-1).view(np.uint8)
+
+
+def _words(chunk: np.ndarray) -> np.ndarray:
+    """Return the elements as integers, where there are such: codecs know fewer types than numpy."""
+    return chunk.reshape(-1).view(f"u{chunk.itemsize}") if chunk.itemsize in (1, 2, 4, 8) else chunk
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Compare bytes, of which the first few mostly tell."""
+    return np.array_equal(one[:4096], other[:4096]) and np.array_equal(one, other)
+
+
+def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[ArrayExport]:
+    """Decide how the arrays of a face are exported.
+
+    Args:
+        codec_spec: see `codec`.
+        shards: see `shard_shape`; elements per axis hold for the arrays with as many axes, and others have no shards.
+
+    Raises:
+        OptionError: an option does not fit.
+    """
+    spec = chunking.parsed(shards) if isinstance(shards, str) and shards not in ("auto", "none") else shards
+    if spec not in (None, "none") and face.zarr_format == 2:
+        raise OptionError(f"shards={shards}: zarr version 2 has no shards; write version 3")
+    axes = None if isinstance(spec, str | int | None) else len(spec)
+    if axes is not None and all(array.ndim != axes for array in face.arrays.values()):
+        raise OptionError(f"shards={shards}: expected elements for each axis, and no array has {axes} axes")
+    made = []
+    for path, array in sorted(face.arrays.items()):
+        how = codec(codec_spec, array.dtype.itemsize)
+        if how.most is not None and array.chunk_bytes > how.most:
+            raise OptionError(
+                f"{path}: its chunks have {size(array.chunk_bytes)}, and this codec takes {size(how.most)} at most;"
+                " give smaller chunks, or codec zstd or none"
+            )
+        boxes = shard_shape(spec if axes in (None, array.ndim) else None, array)
+        planned = plan(array.shape, array.chunks, boxes, array.dtype.itemsize, array.dataset.nav_ndim)
+        made.append(ArrayExport(path, array, planned, how, boxes is not None, face.zarr_format == 3))
+    return made
+
+
+def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:
+    """Return the elements per axis of a shard; None for no shards.
+
+    Args:
+        spec: None or "none": each chunk is a file. "auto": as many chunks as have 128 MiB before compression. A
+            number of bytes, or a text such as "1GiB": as many as have so many. Or elements per axis: multiples of
+            those of a chunk; -1: the whole axis.
+
+    Raises:
+        OptionError: elements are no multiples of those of a chunk, or `spec` is something else.
+    """
+    if spec in (None, "none"):
+        return None
+    if isinstance(spec, str | int):
+        bytes_ = AUTO if spec == "auto" else spec
+        if not isinstance(bytes_, int) or bytes_ < 1:
+            raise OptionError(f"shards={spec}: expected none, auto, a size such as 1GiB, or elements per axis")
+        return grown(array.chunks, array.shape, bytes_ // array.dtype.itemsize)
+    assert spec is not None
+    shape = tuple(-(-n // c) * c if s == -1 else s for s, c, n in zip(spec, array.chunks, array.shape, strict=True))
+    if any(s < 1 or s % c for s, c in zip(shape, array.chunks, strict=True)):
+        raise OptionError(f"shards={tuple(spec)}: expected multiples of the chunks, {array.chunks}")
+    return shape

@@ -1,0 +1,100 @@
+"""Writes the files of a unit: a chunk each, or shards of many chunks.
+
+A shard holds its chunks one after the other, and at its end their places: two little-endian uint64 a chunk, offset
+and bytes, both 2^64 - 1 where a chunk is not stored, and a CRC-32C of these
+(https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html).
+
+Files are written under a temporary name, flushed to the disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import BinaryIO
+
+import numpy as np
+from numcodecs.checksum32 import CRC32C
+
+from vfs.outputs import flush
+from vfs.zarr.export.plan import Plan
+
+TEMPORARY = ".part"
+_ABSENT = np.iinfo(np.uint64).max
+
+
+class UnitFiles:
+    """The files of one unit while they are written.
+
+    Args:
+        folder: of the array.
+        zarr_format: 3 or 2.
+        plan: of the array.
+        sharded: True to write the index of a shard, also where it holds one chunk.
+
+    Attributes:
+        written: names of the files that were begun.
+    """
+
+    def __init__(self, folder: str, zarr_format: int, plan: Plan, sharded: bool) -> None:
+        self._folder = folder
+        self._zarr_format = zarr_format
+        self._plan = plan
+        self._per = tuple(s // c for s, c in zip(plan.shards, plan.chunks, strict=True))
+        self._sharded = sharded
+        self._shards: dict[tuple[int, ...], tuple[BinaryIO, np.ndarray]] = {}
+        self.written: list[str] = []
+
+    def add(self, position: Sequence[int], data: bytes) -> None:
+        """Write the bytes of the chunk at a position of the grid."""
+        if not self._sharded:
+            with self._open(position) as file:
+                file.write(data)
+            return
+        shard = tuple(p // n for p, n in zip(position, self._per, strict=True))
+        if shard not in self._shards:
+            self._shards[shard] = self._open(shard), np.full((*self._per, 2), _ABSENT, "<u8")
+        file, index = self._shards[shard]
+        index[tuple(p % n for p, n in zip(position, self._per, strict=True))] = file.tell(), len(data)
+        file.write(data)
+
+    def close(self) -> None:
+        """Write the indexes of shards, and close the files."""
+        for file, index in self._shards.values():
+            with file:
+                file.write(CRC32C(location="end").encode(index))
+        self._shards.clear()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        for file, _ in self._shards.values():
+            with suppress(OSError):
+                file.close()
+
+    def _open(self, position: Sequence[int]) -> BinaryIO:
+        path = chunk_name(self._folder, position, self._zarr_format)
+        self.written.append(path)
+        try:
+            return open(path + TEMPORARY, "wb")
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return open(path + TEMPORARY, "wb")
+
+
+def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
+    """Return the name of the file of a chunk or shard of the array in a folder."""
+    coordinates = ["c", *map(str, position)] if zarr_format == 3 else list(map(str, position)) or ["0"]
+    return "/".join([folder, *coordinates])
+
+
+def seal(paths: Sequence[str]) -> int:
+    """Flush files to the disk, and give them their names.
+
+    Returns: their bytes.
+    """
+    size = 0
+    for path in paths:
+        size += flush(path + TEMPORARY)
+        os.replace(path + TEMPORARY, path)
+    return size

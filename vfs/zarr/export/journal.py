@@ -1,0 +1,200 @@
+"""Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
+
+The journal is a file of JSON lines. Its first line says what is exported and how (`Subject`). Each further line, a
+*mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32 (zlib's) of each of
+its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression. The export
+of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.outputs import flush
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Identifies an export: the same subject gives the same files, byte for byte.
+
+    Attributes:
+        sources: digest of the source files, their sizes and times, and of the options for opening them.
+        store: digest of the documents of the store, and of its plans.
+        arrays: path -> shape, chunks and unit of the array, and its dtype: what the marks are about.
+        zarr_format: 3 or 2.
+        vfs: version that writes the store.
+    """
+
+    sources: str
+    store: str
+    arrays: dict[str, dict[str, Any]]
+    zarr_format: int
+    vfs: str
+
+
+class Mark(NamedTuple):
+    """A unit that is done.
+
+    Attributes:
+        array: path of the array.
+        unit: position of the unit in the grid of units.
+        size: bytes of its files.
+        sums: uint32[chunks], the CRC-32 of each chunk.
+    """
+
+    array: str
+    unit: tuple[int, ...]
+    size: int
+    sums: np.ndarray
+
+    def line(self) -> bytes:
+        """Return the mark as a line of the journal."""
+        sums = self.sums.astype(">u4").tobytes().hex()
+        told = {"array": self.array, "unit": self.unit, "bytes": self.size, "crc32": sums}
+        return json.dumps(told).encode() + b"\n"
+
+    @classmethod
+    def of(cls, line: bytes) -> Mark:
+        """Read a line of the journal.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is none.
+        """
+        told = json.loads(line)
+        sums = np.frombuffer(bytes.fromhex(told["crc32"]), ">u4").astype(np.uint32)
+        return cls(str(told["array"]), tuple(map(int, told["unit"])), int(told["bytes"]), sums)
+
+
+class Journal:
+    """The journal of an export that is under way. Only one process can have it.
+
+    Args:
+        path: its name.
+        subject: what is exported.
+        resume: True to go on with one that is there.
+
+    Attributes:
+        marks: (array, unit) -> mark, of the units that are done.
+
+    Raises:
+        OptionError: another process has it; it is there and `resume` is False; or it is about something else.
+    """
+
+    def __init__(self, path: str, subject: Subject, resume: bool) -> None:
+        self.path = path
+        self.marks: dict[tuple[str, tuple[int, ...]], Mark] = {}
+        self._file = open(path, "a+b")  # noqa: SIM115  (open as long as the export)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._begin(subject, resume)
+        except BlockingIOError:
+            self._file.close()
+            raise OptionError(f"{path}: another export of this name is running; wait for it, or end it") from None
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, subject: Subject, resume: bool) -> None:
+        self._file.seek(0)
+        lines = self._file.read().splitlines(keepends=True)
+        if lines and lines[0].endswith(b"\n"):
+            if not resume:
+                raise OptionError(
+                    f"{self.path}: tells of an export that was interrupted; --resume (resume=True) goes on with it, or"
+                    " remove the two .part files of this name"
+                )
+            _check_same(self.path, lines[0], subject)
+            marks = (_mark(line) for line in lines[1:])
+            self.marks = {(mark.array, mark.unit): mark for mark in marks if mark}
+        self._rewrite(_header(subject))
+
+    def drop(self, keys: Collection[tuple[str, tuple[int, ...]]]) -> None:
+        """Forget the marks of units whose files are not what these say, so that they are done again."""
+        for key in keys:
+            del self.marks[key]
+        self._file.seek(0)
+        self._rewrite(self._file.readline())
+
+    def _rewrite(self, header: bytes) -> None:
+        self._file.truncate(0)
+        self._file.write(header)
+        self._file.writelines(mark.line() for mark in self.marks.values())
+        self._sync()
+
+    def add(self, mark: Mark) -> None:
+        """Note that a unit is done."""
+        self.marks[mark.array, mark.unit] = mark
+        self._file.write(mark.line())
+        self._sync()
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def finish(self, target: str) -> None:
+        """Write the marks of all units, in order, as the sums of a store."""
+        self._file.seek(0)
+        with open(f"{target}.part", "wb") as file:
+            file.write(self._file.readline())
+            file.writelines(mark.line() for _, mark in sorted(self.marks.items()))
+        flush(f"{target}.part")
+        os.replace(f"{target}.part", target)
+
+    def close(self) -> None:
+        """Let other processes have the journal."""
+        self._file.close()
+
+
+def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
+    """Read the sums of a store.
+
+    Returns: what was exported, and the marks, read one at a time.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError, KeyError, TypeError: it is something else.
+    """
+    with open(path, "rb") as file:
+        subject = Subject(**json.loads(file.readline())["vfs_export"])
+    return subject, _marks(path)
+
+
+def _marks(path: str) -> Iterator[Mark]:
+    with open(path, "rb") as file:
+        file.readline()
+        yield from map(Mark.of, file)
+
+
+def _header(subject: Subject) -> bytes:
+    return json.dumps({"vfs_export": asdict(subject)}).encode() + b"\n"
+
+
+def _check_same(path: str, line: bytes, subject: Subject) -> None:
+    try:
+        told = Subject(**json.loads(line)["vfs_export"])
+    except (ValueError, KeyError, TypeError):
+        raise OptionError(f"{path}: is no journal of an export; remove it, or give another name") from None
+    again = "; give the same again, or remove the two .part files and begin anew"
+    if told.sources != subject.sources:
+        raise OptionError(
+            f"{path}: the interrupted export was of other files, or these were changed since, or opened with other"
+            f" options{again}"
+        )
+    if told.store != subject.store or told.vfs != subject.vfs:
+        raise OptionError(f"{path}: the interrupted export had another codec, chunks, shards or version of vfs{again}")
+
+
+def _mark(line: bytes) -> Mark | None:
+    """Return the mark of a line; None for a line that was not written to its end."""
+    try:
+        return Mark.of(line) if line.endswith(b"\n") else None
+    except (ValueError, KeyError, TypeError):
+        return None

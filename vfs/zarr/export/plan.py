@@ -1,0 +1,126 @@
+"""Decides in which order an array is exported, and how much of it at once. Pure functions.
+
+Chunks lie in *shards*; without sharding each chunk is one. A *unit* is a box of whole shards, and is done or not
+done: an export that was interrupted goes on with the first unit that is not. A *batch* is a box of whole chunks of a
+unit that is read at once. Units, and the batches of each, come in C order, so that sources are read from their first
+byte to their last. Both take whole frames where they can, so that no byte is read twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from vfs.model.region import ChunkGrid, Region
+
+BATCH = 8 << 20
+"""Bytes that are read at once, if a chunk is not larger."""
+
+WIDE = 64 << 20
+"""Bytes that are read at once where fewer would cut frames: these would then be read several times."""
+
+UNIT = 64 << 20
+"""Bytes of a unit, where each chunk is a file of its own."""
+
+OPEN = 64
+"""Shards that are written at the same time, at most."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Says how an array is written.
+
+    Attributes:
+        shape: shape of the array.
+        chunks, shards, unit, batch: elements per axis of a chunk, a shard, a unit and a batch. Those at the far edges
+            may reach beyond the array.
+    """
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...]
+    unit: tuple[int, ...]
+    batch: tuple[int, ...]
+
+    @cached_property
+    def grid(self) -> ChunkGrid:
+        """The chunks of the array."""
+        return ChunkGrid(self.shape, self.chunks)
+
+    @cached_property
+    def files(self) -> ChunkGrid:
+        """The shards of the array, each of which is a file."""
+        return ChunkGrid(self.shape, self.shards)
+
+    @cached_property
+    def units(self) -> ChunkGrid:
+        """The units of the array."""
+        return ChunkGrid(self.shape, self.unit)
+
+    def batches(self, unit: Region) -> Iterator[Region]:
+        """Return the batches of a unit, in order."""
+        shape = [b - a for a, b in zip(unit.start, unit.stop, strict=True)]
+        cut = ChunkGrid(tuple(shape), self.batch)
+        for position in cut.touched(Region.whole(shape)):
+            box = cut.region(position)
+            yield Region.box(
+                [a + o for a, o in zip(box.start, unit.start, strict=True)],
+                [b + o for b, o in zip(box.stop, unit.start, strict=True)],
+            )
+
+
+def plan(
+    shape: Sequence[int],
+    chunks: Sequence[int],
+    shards: Sequence[int] | None,
+    itemsize: int,
+    nav_ndim: int = 0,
+) -> Plan:
+    """Decide on units and batches.
+
+    Args:
+        shards: elements per axis of a shard, multiples of those of a chunk; None: each chunk is a file.
+        itemsize: bytes of an element.
+        nav_ndim: number of navigation axes, which come first; the others are those of a frame.
+    """
+    ends = [max(1, n) for n in shape]
+    frames = [*(0,) * nav_ndim, *ends[nav_ndim:]]
+    unit = grown(chunks, ends, UNIT // itemsize) if shards is None else _beside(shards, frames)
+    within = [min(u, n) for u, n in zip(unit, ends, strict=True)]
+    cut = [min(u, n) for u, n in zip(within, frames, strict=True)]
+    batch = grown(chunks, within, BATCH // itemsize)
+    wide = _rounded(batch, chunks, cut)
+    batch = wide if math.prod(wide) <= WIDE // itemsize else batch
+    return Plan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch)
+
+
+def grown(base: Sequence[int], ends: Sequence[int], elements: int) -> tuple[int, ...]:
+    """Return whole multiples of a box with at most so many elements, as many as fit, along the fast axes first.
+
+    Args:
+        base: elements per axis of the box, which is returned if it has more elements.
+        ends: elements per axis that need not be exceeded.
+    """
+    box = list(base)
+    for axis in reversed(range(len(box))):
+        times = elements // math.prod(box)
+        if times < 2:
+            break
+        box[axis] *= min(times, -(-ends[axis] // box[axis]))
+        if box[axis] < ends[axis]:
+            break
+    return tuple(box)
+
+
+def _beside(shards: Sequence[int], frames: Sequence[int]) -> tuple[int, ...]:
+    """Return the box of all shards that hold parts of the same frames; one shard if these are more than `OPEN`."""
+    wide = _rounded(shards, shards, frames)
+    count = math.prod(w // s for w, s in zip(wide, shards, strict=True))
+    return wide if count <= OPEN else tuple(shards)
+
+
+def _rounded(box: Sequence[int], step: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
+    """Return a box that is at least as long as `ends`, in whole steps."""
+    return tuple(max(b, -(-n // s) * s) for b, s, n in zip(box, step, ends, strict=True))

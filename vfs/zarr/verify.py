@@ -1,0 +1,239 @@
+"""Compares an exported store with its source, or with the checksums that the export noted.
+
+The store is read by a library that had no part in writing it (`vfs.zarr.readers`). Every element is compared, bit by
+bit, in threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader, ahead
+from vfs.errors import OptionError, VerifyError
+from vfs.model.region import Region
+from vfs.zarr.export import sums_name
+from vfs.zarr.export.arrays import checksum
+from vfs.zarr.export.journal import Mark, read_sums
+from vfs.zarr.export.plan import Plan, plan
+from vfs.zarr.readers import StoredZarr, arrays_in, open_stored
+
+SHOWN = 10
+"""Findings that are kept; further ones are counted."""
+
+
+@dataclass
+class Verified:
+    """What a comparison found.
+
+    Attributes:
+        store: name of the store.
+        against: name of what it was compared with.
+        by: names of the libraries that read it.
+        arrays: number of arrays that were compared.
+        nbytes: bytes of their elements.
+        findings: a line for each of the first boxes and arrays that differ.
+        bad: number of all of these.
+    """
+
+    store: str
+    against: str
+    by: tuple[str, ...] = ()
+    arrays: int = 0
+    nbytes: int = 0
+    findings: tuple[str, ...] = ()
+    bad: int = 0
+
+    def find(self, line: str) -> None:
+        """Note that something differs."""
+        self.bad += 1
+        if len(self.findings) < SHOWN:
+            self.findings += (line,)
+
+    def check(self) -> None:
+        """Do nothing if the store is right.
+
+        Raises:
+            VerifyError: it is not.
+        """
+        if self.bad:
+            more = f" (and {self.bad - 1} more)" if self.bad > 1 else ""
+            raise VerifyError(f"{self.store}: differs from {self.against}: {self.findings[0]}{more}")
+
+
+class _Work(NamedTuple):
+    """A box of an array to be compared. `wrong` reads and compares it, and says what is wrong, if anything."""
+
+    region: Region
+    nbytes: int
+    wrong: Callable[[], str | None]
+
+
+def verify(
+    store: str | os.PathLike[str],
+    arrays: Mapping[str, ArrayReader] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Verified:
+    """Compare a store with arrays, or with its checksums.
+
+    Args:
+        arrays: path in the store -> what it is compared with; None: the checksums in `OUT.zarr.sums`.
+        progress: is called with the bytes that were compared, and those that there are.
+
+    Raises:
+        OptionError: there is no store, or no checksums.
+        SourceError: the arrays cannot be read.
+    """
+    path = os.fspath(store).rstrip("/")
+    if not os.path.isdir(path):
+        raise OptionError(
+            f"{path}: expected the folder of a zarr store, found {'a file' if os.path.exists(path) else 'nothing'}"
+        )
+    if arrays is None:
+        found, works, total = _from_sums(path)
+    else:
+        found, works, total = _from_arrays(path, arrays)
+    done = 0
+    for work, wrong in ahead(works, lambda work: work.wrong(), len(os.sched_getaffinity(0))):
+        if wrong:
+            found.find(wrong)
+        done += work.nbytes
+        found.nbytes = done
+        if progress:
+            progress(done, total)
+    return found
+
+
+def _from_arrays(store: str, arrays: Mapping[str, ArrayReader]) -> tuple[Verified, Iterator[_Work], int]:
+    found = Verified(store, "its source")
+    pairs = []
+    for path, array in sorted(arrays.items()):
+        stored = _opened(found, store, path, array.shape, array.dtype)
+        if stored:
+            pairs.append((path, array, stored))
+    for path in sorted({*arrays_in(store)} - {*arrays}):
+        found.find(f"{path}: the source has no such array")
+    works = (work for pair in pairs for work in _array_works(*pair))
+    return found, works, sum(array.nbytes for _, array, _ in pairs)
+
+
+def _array_works(path: str, array: ArrayReader, stored: StoredZarr) -> Iterator[_Work]:
+    cut = plan(array.shape, array.chunks, None, array.dtype.itemsize, array.dataset.nav_ndim)
+    for position in cut.units.touched(Region.whole(cut.shape)):
+        for region in cut.batches(cut.units.region(position)):
+            yield _Work(region, region.size * array.dtype.itemsize, _against_array(path, array, stored, region))
+
+
+def _against_array(path: str, array: ArrayReader, stored: StoredZarr, region: Region) -> Callable[[], str | None]:
+    def wrong() -> str | None:
+        expected = array.read(region)
+        try:
+            got = stored.read(region)
+        except VerifyError as error:
+            return f"{path}{_place(region)}: {error}"
+        return _difference(path, region, expected, got)
+
+    return wrong
+
+
+def _difference(path: str, region: Region, expected: np.ndarray, got: np.ndarray) -> str | None:
+    """Say how many elements differ in their bits, and where the first one is."""
+    one, other = (
+        np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(-1, expected.itemsize) for a in (expected, got)
+    )
+    if np.array_equal(one, other):
+        return None
+    differ = np.flatnonzero((one != other).any(axis=1))
+    at = np.unravel_index(differ[0], expected.shape)
+    place = tuple(int(p + a) for p, a in zip(at, region.start, strict=True))
+    return (
+        f"{path}{_place(region)}: {len(differ):,} of {expected.size:,} elements differ; the first is {place}: expected"
+        f" {expected[at]}, found {got[at]}"
+    )
+
+
+def _from_sums(store: str) -> tuple[Verified, Iterator[_Work], int]:
+    name = sums_name(store)
+    try:
+        subject, marks = read_sums(name)
+        plans = {path: _plan(about) for path, about in subject.arrays.items()}
+        dtypes = {path: np.dtype(about["dtype"]) for path, about in subject.arrays.items()}
+    except FileNotFoundError:
+        raise OptionError(
+            f"{name}: there are no checksums of this store; give the data set that it was made of"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise OptionError(
+            f"{name}: holds no checksums of an export; give the data set that the store was made of"
+        ) from None
+    found = Verified(store, name)
+    stored = {path: _opened(found, store, path, one.shape, dtypes[path]) for path, one in plans.items()}
+    total = sum(int(np.prod(one.shape, dtype=np.int64)) * dtypes[path].itemsize for path, one in plans.items())
+    works = (
+        work
+        for mark in marks
+        if (array := stored.get(mark.array)) is not None
+        for work in _mark_works(mark, plans[mark.array], array)
+    )
+    return found, works, total
+
+
+def _plan(about: Mapping[str, list[int]]) -> Plan:
+    return Plan(*(tuple(about[name]) for name in ("shape", "chunks", "shards", "unit", "batch")))
+
+
+def _mark_works(mark: Mark, cut: Plan, stored: StoredZarr) -> Iterator[_Work]:
+    unit = cut.units.region(mark.unit)
+    first = tuple(a // c for a, c in zip(unit.start, cut.chunks, strict=True))
+    counts = tuple(-(-b // c) - f for b, c, f in zip(unit.stop, cut.chunks, first, strict=True))
+    sums = mark.sums.reshape(counts)
+    for region in cut.batches(unit):
+        yield _Work(
+            region, region.size * stored.dtype.itemsize, _against_sums(mark.array, cut, stored, region, sums, first)
+        )
+
+
+def _against_sums(
+    path: str, cut: Plan, stored: StoredZarr, region: Region, sums: np.ndarray, first: tuple[int, ...]
+) -> Callable[[], str | None]:
+    def wrong() -> str | None:
+        try:
+            got = stored.read(region)
+        except VerifyError as error:
+            return f"{path}{_place(region)}: {error}"
+        bad = []
+        for position in cut.grid.touched(region):
+            box = cut.grid.region(position)
+            part = got[tuple(slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True))]
+            if checksum(part) != sums[tuple(p - f for p, f in zip(position, first, strict=True))]:
+                bad.append(box)
+        return f"{path}{_place(bad[0])}: its elements have another checksum{_more(len(bad))}" if bad else None
+
+    return wrong
+
+
+def _more(count: int) -> str:
+    return f", as have those of {count - 1} more chunks beside it" if count > 1 else ""
+
+
+def _opened(found: Verified, store: str, path: str, shape: tuple[int, ...], dtype: np.dtype) -> StoredZarr | None:
+    """Open an array of the store, and note if that cannot be done or it is another one."""
+    try:
+        stored = open_stored(store, path)
+    except VerifyError as error:
+        found.find(str(error))
+        return None
+    if (stored.shape, stored.dtype) != (tuple(shape), dtype):
+        found.find(f"{path}: expected {dtype} {tuple(shape)}, found {stored.dtype} {stored.shape}")
+        return None
+    found.by = tuple(sorted({*found.by, stored.by}))
+    found.arrays += 1
+    return stored
+
+
+def _place(region: Region) -> str:
+    return "[" + ", ".join(f"{a}:{b}" for a, b in zip(region.start, region.stop, strict=True)) + "]"
