@@ -26,6 +26,7 @@ import vfs
 from tests.benchmarks import (
     distributed_bench,
     doors_bench,
+    export_bench,
     formats_bench,
     hdf5_bench,
     images_bench,
@@ -249,6 +250,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "images": images_bench.rows,
     "reduce": reduce_bench.rows,
     "distributed": distributed_bench.rows,
+    "export": export_bench.rows,
     "doors": doors_bench.rows,
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import vfs
@@ -79,8 +79,7 @@ def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any) -> N
     bound = max(planning.WIDE, math.prod(chunks) * itemsize)
     assert math.prod(made.batch) * itemsize <= bound
     units = [made.units.region(position) for position in made.units.touched(Region.whole(shape))]
-    if math.prod(made.grid.counts) > 5000 or len(units) > 500:
-        return
+    assume(math.prod(made.grid.counts) <= 5000)
     seen = [place for unit in units for box in made.batches(unit) for place in made.grid.touched(box)]
     assert len(seen) == len(set(seen)) == math.prod(made.grid.counts)
     assert all(Region.box(a.start, a.stop) == a for a in units)
@@ -250,7 +249,7 @@ def test_resuming_does_the_rest_and_gives_the_same_bytes(scan: Path, tmp_path: P
 
 
 def test_what_is_not_the_same_does_not_go_on(scan: Path, stopped: Path) -> None:
-    with pytest.raises(vfs.OptionError, match="an export that was interrupted; --resume"):
+    with pytest.raises(vfs.OptionError, match="an export that was interrupted; resume=True"):
         vfs.export(scan, stopped, **HOW)
     for other in ({"codec": "zstd:2"}, {"shards": (2, 4, -1, -1)}, {"chunks": (1, 1, -1, -1)}):
         with pytest.raises(vfs.OptionError, match=r"had another codec, chunks, shards|of other files"):

@@ -5,7 +5,7 @@ Each command opens data through `vfs.open_group` and prints the result; it decid
 data. Results go to stdout, as text or with `--json` as JSON; notes and errors go to stderr.
 
 Exit status: 2 for a mistake of the user or data that cannot be read, with one line `vfs: …` on
-stderr; 130 for Ctrl-C; 1 for a store that is not right (`vfs verify`), and for a bug, with a hint at
+stderr; 130 for Ctrl-C; 1 for what is not right or whole (`vfs verify`, `vfs check`), and for a bug, with a hint at
 VFS_DEBUG=1, which shows the traceback; 1 without a message if the program that reads our output has
 ended (`vfs info … | head`).
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs import wording
-from vfs.cli import mounting, serving, writing
+from vfs.cli import checking, mounting, serving, writing
 from vfs.cli.common import (
     Datasets,
     Json,
@@ -64,8 +64,8 @@ app = typer.Typer(
         "`vfs COMMAND --help` explains a command, `vfs docs` lists the pages of the manual."
     ),
     epilog=(
-        "Exit status: 0: done (also for a mount that a signal ended). 1: verify found a difference, "
-        "a bug in vfs, or nobody reads the output. 2: "
+        "Exit status: 0: done (also for a mount that a signal ended). 1: verify found a difference, check "
+        "something absent; a bug in vfs, or nobody reads the output. 2: "
         "something cannot be opened, read, mounted or understood; one line says why. 129, 130, 143: ended by SIGHUP, "
         "Ctrl-C, SIGTERM."
     ),
@@ -214,6 +214,13 @@ _command(
     "vfs reduce scan.hdr bf.tif 'bf=disk(cy=128, cx=128, r=20)'",
     "vfs reduce scan.hdr out.zarr 'adf=ring(128, 128, 60, 120)' com=centerofmass mean=mean",
 )(writing.reduce)
+
+
+_command(
+    "Check whether data sets are whole.",
+    "vfs check scan.hdr",
+    "vfs check ~/data --read --json",
+)(checking.check)
 
 
 @_command(
@@ -371,14 +378,24 @@ def _folders(
     if not paths:
         return []
     from vfs.cli.folders import look
-    from vfs.cli.report import SCREEN
+    from vfs.cli.report import SCREEN, as_json, set_cells
+    from vfs.hierarchy.opening import open_set as open_one
+    from vfs.hierarchy.opening import warned
 
     found, own = [], settings.format_options_of_all()
     for path in paths:
         try:
             if is_zarr(path):
                 raise folder_given(path)
-            found.append(look(path, settings.options, own, json=json_, most=None if all else SCREEN))
+            found.append(
+                look(
+                    path,
+                    lambda file: warned(open_one(file, settings.options, own)),
+                    settings.options,
+                    as_json if json_ else set_cells,
+                    None if all else SCREEN,
+                )
+            )
         except VfsError as error:
             failed.append(error)
     return found

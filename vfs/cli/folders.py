@@ -1,4 +1,4 @@
-"""Lists the data sets in a folder for `vfs info FOLDER`.
+"""Lists the data sets in a folder for `vfs info FOLDER` and `vfs check FOLDER`.
 
 Sets are found by the rules of a mounted tree (`vfs.folder_tree.naming`).
 """
@@ -6,19 +6,19 @@ Sets are found by the rules of a mounted tree (`vfs.folder_tree.naming`).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.cli.report import SCREEN, as_json, count, fitting, set_cells
+from vfs.cli.report import SCREEN, count, fitting
 from vfs.cli.tables import cut, table, wrapped
 from vfs.errors import FormatError, printable
 from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
-from vfs.hierarchy.opening import open_set, warned
+from vfs.hierarchy.opening import OpenedSet
 from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
@@ -33,7 +33,7 @@ class FoundSets:
 
     Attributes:
         path: the folder, as the user typed it.
-        sets: file that names a set -> the cells of its row, or its JSON.
+        sets: file that names a set -> what is kept of it: for `vfs info` the cells of its row, or its JSON.
         broken: file that looks like a set but cannot be opened -> the reason.
         folders: names of subfolders.
         others: number of files that belong to no set.
@@ -89,14 +89,18 @@ class FoundSets:
 
 
 def look(
-    path: str, options: OpenOptions, format_options: Mapping[str, Any], *, json: bool = False, most: int | None = None
+    path: str,
+    open_one: Callable[[str, Sources], OpenedSet],
+    options: OpenOptions,
+    keep: Callable[[OpenedSet], Any],
+    most: int | None = None,
 ) -> FoundSets:
     """Open the sets in a folder, one after the other, but not those in its subfolders.
 
     Args:
-        options, format_options: options for opening the sets; with a `format`, only its sets are
-            opened.
-        json: keep the result of `report.as_json` for each set, not the cells of a row.
+        open_one: opens the set that a file names, with the files of some sources.
+        options: with a `format`, only its sets are opened.
+        keep: makes of a set what is kept of it.
         most: number of sets after which to stop; None: look at all files.
 
     Raises:
@@ -106,8 +110,8 @@ def look(
     kept: dict[str, Any] = {}
 
     def opened(file: str, sources: Sources) -> MemberSet:
-        group = warned(open_set(file, options, format_options, sources=sources))
-        kept[os.path.basename(file)] = as_json(group) if json else set_cells(group)
+        group = open_one(file, sources)
+        kept[os.path.basename(file)] = keep(group)
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 
     kinds = [by_name(options.format)] if options.format else list(formats().values())

@@ -49,7 +49,7 @@ def export(
     assert isinstance(options, ExportOptions)
     check_store_name(target)
     check_target(target)
-    group = open_set(datasets, _careful(settings))
+    group = open_set(datasets, careful(settings))
     warn_of_chunks([group])
     face = group.tree.zarr(settings.zarr_format or 3, "ome" if target.rstrip("/").endswith(".ome.zarr") else "zarr")
     total = sum(array.nbytes for array in face.arrays.values())
@@ -76,7 +76,7 @@ def export(
         _verified(target, None, total)
 
 
-def _careful(settings: Settings) -> Settings:
+def careful(settings: Settings) -> Settings:
     """Have files read with pread, unless another way is asked for: a source that shrinks then kills no process."""
     options = settings.options
     return replace(
@@ -106,7 +106,7 @@ def verify(
         refuse(settings.given("any", "one set", "reading"), "without a DATASET")
         _verified(store, None, None)
         return
-    group = open_set(datasets, _careful(settings))
+    group = open_set(datasets, careful(settings))
     _verified(store, group.arrays, sum(array.nbytes for array in group.arrays.values()))
 
 

@@ -19,7 +19,7 @@ from vfs.model.region import Region
 from vfs.zarr.export import sums_name
 from vfs.zarr.export.arrays import checksum
 from vfs.zarr.export.journal import Mark, read_sums
-from vfs.zarr.export.plan import Plan, plan
+from vfs.zarr.export.plan import ExportPlan, plan
 from vfs.zarr.readers import StoredZarr, arrays_in, open_stored
 
 SHOWN = 10
@@ -65,7 +65,7 @@ class Verified:
             raise VerifyError(f"{self.store}: differs from {self.against}: {self.findings[0]}{more}")
 
 
-class _Work(NamedTuple):
+class _ComparedBox(NamedTuple):
     """A box of an array to be compared. `wrong` reads and compares it, and says what is wrong, if anything."""
 
     region: Region
@@ -108,7 +108,7 @@ def verify(
     return found
 
 
-def _from_arrays(store: str, arrays: Mapping[str, ArrayReader]) -> tuple[Verified, Iterator[_Work], int]:
+def _from_arrays(store: str, arrays: Mapping[str, ArrayReader]) -> tuple[Verified, Iterator[_ComparedBox], int]:
     found = Verified(store, "its source")
     pairs = []
     for path, array in sorted(arrays.items()):
@@ -121,11 +121,11 @@ def _from_arrays(store: str, arrays: Mapping[str, ArrayReader]) -> tuple[Verifie
     return found, works, sum(array.nbytes for _, array, _ in pairs)
 
 
-def _array_works(path: str, array: ArrayReader, stored: StoredZarr) -> Iterator[_Work]:
+def _array_works(path: str, array: ArrayReader, stored: StoredZarr) -> Iterator[_ComparedBox]:
     cut = plan(array.shape, array.chunks, None, array.dtype.itemsize, array.dataset.nav_ndim)
     for position in cut.units.touched(Region.whole(cut.shape)):
         for region in cut.batches(cut.units.region(position)):
-            yield _Work(region, region.size * array.dtype.itemsize, _against_array(path, array, stored, region))
+            yield _ComparedBox(region, region.size * array.dtype.itemsize, _against_array(path, array, stored, region))
 
 
 def _against_array(path: str, array: ArrayReader, stored: StoredZarr, region: Region) -> Callable[[], str | None]:
@@ -156,7 +156,7 @@ def _difference(path: str, region: Region, expected: np.ndarray, got: np.ndarray
     )
 
 
-def _from_sums(store: str) -> tuple[Verified, Iterator[_Work], int]:
+def _from_sums(store: str) -> tuple[Verified, Iterator[_ComparedBox], int]:
     name = sums_name(store)
     try:
         subject, marks = read_sums(name)
@@ -182,23 +182,23 @@ def _from_sums(store: str) -> tuple[Verified, Iterator[_Work], int]:
     return found, works, total
 
 
-def _plan(about: Mapping[str, list[int]]) -> Plan:
-    return Plan(*(tuple(about[name]) for name in ("shape", "chunks", "shards", "unit", "batch")))
+def _plan(about: Mapping[str, list[int]]) -> ExportPlan:
+    return ExportPlan(*(tuple(about[name]) for name in ("shape", "chunks", "shards", "unit", "batch")))
 
 
-def _mark_works(mark: Mark, cut: Plan, stored: StoredZarr) -> Iterator[_Work]:
+def _mark_works(mark: Mark, cut: ExportPlan, stored: StoredZarr) -> Iterator[_ComparedBox]:
     unit = cut.units.region(mark.unit)
     first = tuple(a // c for a, c in zip(unit.start, cut.chunks, strict=True))
     counts = tuple(-(-b // c) - f for b, c, f in zip(unit.stop, cut.chunks, first, strict=True))
     sums = mark.sums.reshape(counts)
     for region in cut.batches(unit):
-        yield _Work(
+        yield _ComparedBox(
             region, region.size * stored.dtype.itemsize, _against_sums(mark.array, cut, stored, region, sums, first)
         )
 
 
 def _against_sums(
-    path: str, cut: Plan, stored: StoredZarr, region: Region, sums: np.ndarray, first: tuple[int, ...]
+    path: str, cut: ExportPlan, stored: StoredZarr, region: Region, sums: np.ndarray, first: tuple[int, ...]
 ) -> Callable[[], str | None]:
     def wrong() -> str | None:
         try:

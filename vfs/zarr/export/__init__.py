@@ -26,6 +26,7 @@ from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import Region
 from vfs.outputs import appear, check_target, flush, unwritten
+from vfs.wording import option
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
@@ -80,7 +81,10 @@ def export(
     )
     subject = _subject(face, exports, documents, sources)
     if resume and not sources:
-        raise OptionError("resume: the sources may change (accept_changes), so that nothing tells whether they did")
+        raise OptionError(
+            f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
+            " whether they did"
+        )
     part, marks = f"{target}.part", marks_name(target)
     if os.path.lexists(part) and not os.path.lexists(marks):
         raise OptionError(f"{part}: is in the way, and no export that was interrupted left it; remove it")

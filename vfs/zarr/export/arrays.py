@@ -17,8 +17,9 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, size
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import ChunkGrid, Region
+from vfs.wording import option
 from vfs.zarr.export.codecs import Codec, codec
-from vfs.zarr.export.plan import Plan, grown, plan
+from vfs.zarr.export.plan import ExportPlan, grown, plan
 
 AUTO = 128 << 20
 """Bytes of an automatic shard, before compression."""
@@ -52,7 +53,7 @@ class ArrayExport:
 
     path: str
     array: ArrayReader
-    plan: Plan
+    plan: ExportPlan
     codec: Codec
     sharded: bool
     sparse: bool
@@ -134,10 +135,10 @@ def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[Ar
     """
     spec = chunking.parsed(shards) if isinstance(shards, str) and shards not in ("auto", "none") else shards
     if spec not in (None, "none") and face.zarr_format == 2:
-        raise OptionError(f"shards={shards}: zarr version 2 has no shards; write version 3")
+        raise OptionError(f"{option(shards=shards)}: zarr version 2 has no shards; write version 3")
     axes = None if isinstance(spec, str | int | None) else len(spec)
     if axes is not None and all(array.ndim != axes for array in face.arrays.values()):
-        raise OptionError(f"shards={shards}: expected elements for each axis, and no array has {axes} axes")
+        raise OptionError(f"{option(shards=shards)}: expected elements for each axis, and no array has {axes} axes")
     made = []
     for path, array in sorted(face.arrays.items()):
         how = codec(codec_spec, array.dtype.itemsize)
@@ -168,10 +169,10 @@ def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:
     if isinstance(spec, str | int):
         bytes_ = AUTO if spec == "auto" else spec
         if not isinstance(bytes_, int) or bytes_ < 1:
-            raise OptionError(f"shards={spec}: expected none, auto, a size such as 1GiB, or elements per axis")
+            raise OptionError(f"{option(shards=spec)}: expected none, auto, a size such as 1GiB, or elements per axis")
         return grown(array.chunks, array.shape, bytes_ // array.dtype.itemsize)
     assert spec is not None
     shape = tuple(-(-n // c) * c if s == -1 else s for s, c, n in zip(spec, array.chunks, array.shape, strict=True))
     if any(s < 1 or s % c for s, c in zip(shape, array.chunks, strict=True)):
-        raise OptionError(f"shards={tuple(spec)}: expected multiples of the chunks, {array.chunks}")
+        raise OptionError(f"{option(shards=tuple(spec))}: expected multiples of the chunks, {array.chunks}")
     return shape

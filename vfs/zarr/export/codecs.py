@@ -10,6 +10,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.open_options import ExportOptions
+from vfs.wording import option
 
 DEFAULT = ExportOptions.codec
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
@@ -54,7 +55,7 @@ def codec(spec: str, itemsize: int) -> Codec:
         return _blosc(
             _one_of(spec, name, _NAMES), _level(spec, level, 0, 9), _one_of(spec, shuffle, _SHUFFLES), itemsize
         )
-    raise OptionError(f"codec={spec!r}: expected none, zstd, zstd:LEVEL, blosc, or blosc:NAME:LEVEL:SHUFFLE")
+    raise OptionError(f"{option(codec=spec)}: expected none, zstd, zstd:LEVEL, blosc, or blosc:NAME:LEVEL:SHUFFLE")
 
 
 def _plain(chunk: np.ndarray) -> bytes:
@@ -80,10 +81,10 @@ def _blosc(name: str, level: int, shuffle: str, itemsize: int) -> Codec:
 def _level(spec: str, word: str, least: int, most: int) -> int:
     if word.isascii() and word.isdecimal() and least <= int(word[:9]) <= most:
         return int(word)
-    raise OptionError(f"codec={spec!r}: expected a level from {least} to {most}, found {word!r}")
+    raise OptionError(f"{option(codec=spec)}: expected a level from {least} to {most}, found {word!r}")
 
 
 def _one_of(spec: str, word: str, known: Sequence[str]) -> str:
     if word in known:
         return word
-    raise OptionError(f"codec={spec!r}: expected one of {', '.join(known)}, found {word!r}")
+    raise OptionError(f"{option(codec=spec)}: expected one of {', '.join(known)}, found {word!r}")

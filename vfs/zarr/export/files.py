@@ -18,7 +18,7 @@ import numpy as np
 from numcodecs.checksum32 import CRC32C
 
 from vfs.outputs import flush
-from vfs.zarr.export.plan import Plan
+from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"
 _ABSENT = np.iinfo(np.uint64).max
@@ -37,7 +37,7 @@ class UnitFiles:
         written: names of the files that were begun.
     """
 
-    def __init__(self, folder: str, zarr_format: int, plan: Plan, sharded: bool) -> None:
+    def __init__(self, folder: str, zarr_format: int, plan: ExportPlan, sharded: bool) -> None:
         self._folder = folder
         self._zarr_format = zarr_format
         self._plan = plan

@@ -19,6 +19,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.outputs import flush
+from vfs.wording import option
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Journal:
         if lines and lines[0].endswith(b"\n"):
             if not resume:
                 raise OptionError(
-                    f"{self.path}: tells of an export that was interrupted; --resume (resume=True) goes on with it, or"
+                    f"{self.path}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or"
                     " remove the two .part files of this name"
                 )
             _check_same(self.path, lines[0], subject)

@@ -29,7 +29,7 @@ OPEN = 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExportPlan:
     """Says how an array is written.
 
     Attributes:
@@ -77,7 +77,7 @@ def plan(
     shards: Sequence[int] | None,
     itemsize: int,
     nav_ndim: int = 0,
-) -> Plan:
+) -> ExportPlan:
     """Decide on units and batches.
 
     Args:
@@ -93,7 +93,7 @@ def plan(
     batch = grown(chunks, within, BATCH // itemsize)
     wide = _rounded(batch, chunks, cut)
     batch = wide if math.prod(wide) <= WIDE // itemsize else batch
-    return Plan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch)
+    return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch)
 
 
 def grown(base: Sequence[int], ends: Sequence[int], elements: int) -> tuple[int, ...]:

@@ -1,0 +1,72 @@
+"""Exports to zarr, against the codec alone: the same chunks, in memory, encoded by as many threads.
+
+The limit neither reads nor writes. Exports write into the folder of the benchmark, flushed to its disk; codec "none"
+says what the disk takes. A source is in the page cache.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+import vfs
+from tests.benchmarks.rows import Row, Size, share
+from vfs.testing.writers import write_mib
+from vfs.zarr.export.codecs import DEFAULT, codec
+from vfs.zarr.verify import verify
+
+CHUNK = 16
+"""Frames of a chunk: 2 MiB."""
+
+
+def rows(folder: Path, size: Size) -> Iterator[Row]:
+    """See the module."""
+    frames = np.random.default_rng(5).poisson(3, (size.frames, 256, 256)).astype(np.uint16)
+    plain = folder / "export.raw"
+    frames.tofile(plain)
+    (folder / "export_mib").mkdir()
+    mib = write_mib(folder / "export_mib", frames, kind="U16", depth=12)
+    sources = {
+        "raw": vfs.open_group(
+            plain, format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=(CHUNK, -1, -1), backend="buffered"
+        ),
+        "MIB U16": vfs.open_group(mib, nav_shape=(size.frames,), chunks=(CHUNK, -1, -1), backend="buffered"),
+    }
+    chunks = [frames[n : n + CHUNK] for n in range(0, size.frames, CHUNK)]
+    target = folder / "export.zarr"
+
+    def exported(group: vfs.VirtualGroup, spec: str, shards: str | None) -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        vfs.export(group, target, codec=spec, shards=shards)
+
+    def encoded(spec: str) -> None:
+        encode = codec(spec, 2).encode
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            for _ in pool.map(encode, chunks):
+                pass
+
+    for name, group in sources.items():
+        for spec in (DEFAULT, "zstd:3", "none"):
+            for shards in (None, "auto") if spec == DEFAULT else ("auto",):
+                yield share(
+                    f"export of {name}, {spec}, {'in shards' if shards else 'a file a chunk'}",
+                    lambda group=group, spec=spec, shards=shards: exported(group, spec, shards),
+                    lambda spec=spec: encoded(spec),
+                    size,
+                    "of the codec alone",
+                    "" if spec == "none" else "≥ 0.8",
+                )
+    exported(sources["raw"], DEFAULT, "auto")
+    array = sources["raw"].main
+
+    def read() -> None:
+        for _ in array.tiles(reuse=True):
+            pass
+
+    yield share("verify of an exported raw file", lambda: verify(target), read, size, "of reading the source")
+    shutil.rmtree(target)

@@ -1,0 +1,104 @@
+"""`vfs check` says which sets are whole, and ends with the status of the worst."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.cli.support import run
+from vfs.testing.tiff_writers import write_tiff
+from vfs.testing.writers import write_mib, write_npy
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder with whole sets, some of them below it, a zarr store and a text."""
+    top = tmp_path / "archive"
+    (top / "a" / "deep").mkdir(parents=True)
+    frames = np.random.default_rng(1).integers(1, 4000, (24, 8, 16)).astype(np.uint16)
+    write_mib(top / "a", frames, frames_per_file=5, scan=(4, 6))
+    write_npy(top, np.arange(12).reshape(3, 4), name="one.npy")
+    write_npy(top / "a" / "deep", np.arange(6), name="two.npy")
+    (top / "notes.txt").write_text("nothing\n")
+    (top / "link").symlink_to(top)
+    vfs.export(top / "one.npy", top / "one.zarr")
+    return top
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str]]:
+    status = run("check", *words)
+    out, err = capsys.readouterr()
+    assert not err
+    return status, out.splitlines()
+
+
+def test_an_archive_that_is_whole(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, lines = checked(capsys, archive)
+    assert status == 0
+    assert lines == [
+        f"{archive}/one.npy: whole, npy, 1 file, 224 B",
+        f"{archive}/a/scan.hdr: whole, mib, 5 files, 15.0 KiB",
+        f"{archive}/a/deep/two.npy: whole, npy, 1 file, 176 B",
+    ]
+    status, lines = checked(capsys, archive, "--read", "--json")
+    told = json.loads("\n".join(lines))
+    assert [Path(one["path"]).name for one in told] == ["one.npy", "scan.hdr", "two.npy"]
+    assert [one["bytes_read"] for one in told] == [
+        96,
+        sum(a.nbytes for a in vfs.open_group(archive / "a/scan.hdr").values()),
+        48,
+    ]
+    assert {one["state"] for one in told} == {"whole"}
+
+
+def test_each_kind_of_fault_has_its_line_and_status(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (archive / "a" / "scan003.mib").unlink()
+    status, lines = checked(capsys, archive)
+    assert (status, len(lines)) == (1, 3)
+    assert lines[1].startswith(f"{archive}/a/scan.hdr: incomplete, mib, ")
+    assert "scan003.mib" in lines[1]
+    (archive / "one.npy").write_bytes(b"\x93NUMPY\x01\x00garbled")
+    status, lines = checked(capsys, archive)
+    assert (status, len(lines)) == (2, 3)
+    assert [line.split(": ")[1].split(",")[0] for line in lines] == ["unreadable", "incomplete", "whole"]
+
+
+def test_files_that_are_named(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = sorted((archive / "a").glob("scan*.mib"))
+    status, lines = checked(capsys, archive / "a" / "scan.hdr", *parts)
+    assert (status, len(lines)) == (0, 1), "files of one set are checked once"
+    status, lines = checked(capsys, archive / "notes.txt", tmp_path / "none.npy")
+    assert (status, len(lines)) == (2, 2)
+    assert all(": unreadable: " in line for line in lines)
+
+
+def test_a_block_that_cannot_be_decoded_is_found_by_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = np.random.default_rng(0).integers(0, 99, (3, 32, 32)).astype(np.uint16)
+    blocks = iter([zlib.compress, lambda data: zlib.compress(data)[:-9] + bytes(9), zlib.compress])
+    path = write_tiff(tmp_path / "x.tif", list(pages), compression=8, encode=lambda data: next(blocks)(data))
+    assert checked(capsys, path)[0] == 0
+    status, lines = checked(capsys, path, "--read")
+    assert (status, len(lines)) == (2, 1)
+    assert lines[0].startswith(f"{path}: unreadable, tiff, 1 file, ")
+
+
+@pytest.mark.parametrize(
+    "words", [["--chunks", "frames"], ["--zarr-format", "2"], ["--nav-shape", "2,2"], ["-o", "x=1"]]
+)
+def test_options_without_effect_are_refused(
+    archive: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("check", archive, *words) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_folder_without_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.makedirs(tmp_path / "a" / "b")
+    assert run("check", tmp_path) == 2
+    assert "no data set there" in capsys.readouterr().err
