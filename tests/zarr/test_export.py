@@ -280,6 +280,17 @@ def test_files_and_marks_that_were_spoilt_are_made_again(scan: Path, tmp_path: P
     assert content(stopped) == content(tmp_path / "whole.zarr")
 
 
+def test_marks_are_not_written_anew(scan: Path, tmp_path: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a process that is killed meanwhile would lose them."""
+    marks = Path(f"{stopped}.part.marks")
+    before, time = marks.read_bytes(), marks.stat().st_mtime_ns
+    monkeypatch.setattr(UnitFiles, "add", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        vfs.export(scan, stopped, resume=True, **HOW)
+    assert (marks.read_bytes(), marks.stat().st_mtime_ns) == (before, time)
+    assert before.count(b"\n") > 1
+
+
 def test_two_exports_of_one_name_do_not_meet(scan: Path, tmp_path: Path, small: None) -> None:
     refused = []
 

@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import NamedTuple
 
 import numpy as np
 
@@ -223,13 +222,6 @@ class _Unit:
         return size
 
 
-class _Sealed(NamedTuple):
-    """A unit whose files are being flushed; `size` gives their bytes."""
-
-    unit: _Unit
-    size: Future[int]
-
-
 class _Writing:
     """Writes units in order, while others are read and encoded.
 
@@ -246,7 +238,7 @@ class _Writing:
         self.done, self.stored = done, stored
         self._journal, self._tell, self._total = journal, tell, total
         self._under_way: deque[tuple[_Unit, Region, Future[list[Encoded]]]] = deque()
-        self._sealing: deque[_Sealed] = deque()
+        self._sealing: deque[Future[None]] = deque()
         self._flusher = ThreadPoolExecutor(1, "vfs-flush")
 
     def add(self, unit: _Unit, region: Region, encoded: Future[list[Encoded]], ahead: int) -> None:
@@ -260,7 +252,7 @@ class _Writing:
         while self._under_way:
             self._next()
         while self._sealing:
-            self._sealed()
+            self._sealing.popleft().result()
 
     def end(self) -> None:
         """Stop at once."""
@@ -277,15 +269,14 @@ class _Writing:
         self.done += region.size * unit.export.array.dtype.itemsize
         if not unit.left:
             unit.files.close()
-            self._sealing.append(_Sealed(unit, self._flusher.submit(seal, unit.files.written)))
-            while len(self._sealing) > 2:
-                self._sealed()
+            while self._sealing:  # so that little is done again if the process ends
+                self._sealing.popleft().result()
+            self._sealing.append(self._flusher.submit(self._sealed, unit))
         self._tell(self.done, self._total, self.stored)
 
-    def _sealed(self) -> None:
-        unit, size = self._sealing.popleft()
-        mark = Mark(unit.export.path, unit.position, size.result(), unit.sums.reshape(-1))
-        self._journal.add(mark)
+    def _sealed(self, unit: _Unit) -> None:
+        """Flush the files of a unit, and mark it."""
+        self._journal.add(Mark(unit.export.path, unit.position, seal(unit.files.written), unit.sums.reshape(-1)))
 
 
 def _write(

@@ -47,7 +47,7 @@ class Mark(NamedTuple):
     Attributes:
         array: path of the array.
         unit: position of the unit in the grid of units.
-        size: bytes of its files.
+        size: bytes of its files; -1 takes an earlier mark back.
         sums: uint32[chunks], the CRC-32 of each chunk.
     """
 
@@ -104,35 +104,47 @@ class Journal:
             raise
 
     def _begin(self, subject: Subject, resume: bool) -> None:
+        """Read what is there, and cut off a line that was not written to its end: nothing is written anew."""
         self._file.seek(0)
         lines = self._file.read().splitlines(keepends=True)
-        if lines and lines[0].endswith(b"\n"):
-            if not resume:
-                raise OptionError(
-                    f"{self.path}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or"
-                    " remove the two .part files of this name"
-                )
-            _check_same(self.path, lines[0], subject)
-            marks = (_mark(line) for line in lines[1:])
-            self.marks = {(mark.array, mark.unit): mark for mark in marks if mark}
-        self._rewrite(_header(subject))
+        if not lines or not lines[0].endswith(b"\n"):
+            self._file.truncate(0)
+            self._file.write(_header(subject))
+            self._sync()
+            return
+        if not resume:
+            raise OptionError(
+                f"{self.path}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or"
+                " remove the two .part files of this name"
+            )
+        _check_same(self.path, lines[0], subject)
+        whole = len(lines[0])
+        for line in lines[1:]:
+            mark = _mark(line)
+            if mark is None:
+                break
+            whole += len(line)
+            self._note(mark)
+        if whole < sum(map(len, lines)):
+            self._file.truncate(whole)
+
+    def _note(self, mark: Mark) -> None:
+        if mark.size < 0:
+            self.marks.pop((mark.array, mark.unit), None)
+        else:
+            self.marks[mark.array, mark.unit] = mark
 
     def drop(self, keys: Collection[tuple[str, tuple[int, ...]]]) -> None:
-        """Forget the marks of units whose files are not what these say, so that they are done again."""
-        for key in keys:
-            del self.marks[key]
-        self._file.seek(0)
-        self._rewrite(self._file.readline())
-
-    def _rewrite(self, header: bytes) -> None:
-        self._file.truncate(0)
-        self._file.write(header)
-        self._file.writelines(mark.line() for mark in self.marks.values())
+        """Take back the marks of units whose files are not what these say, so that they are done again."""
+        for path, unit in keys:
+            taken = Mark(path, unit, -1, np.zeros(0, np.uint32))
+            self._note(taken)
+            self._file.write(taken.line())
         self._sync()
 
     def add(self, mark: Mark) -> None:
         """Note that a unit is done."""
-        self.marks[mark.array, mark.unit] = mark
+        self._note(mark)
         self._file.write(mark.line())
         self._sync()
 
