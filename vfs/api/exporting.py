@@ -35,7 +35,7 @@ def export(data: Any, target: Path, **given: Any) -> int:
 
     Args:
         data: what `open_group` takes, or what `open` or `open_group` returned; then no options for opening.
-        target: name of the folder, such as "scan.zarr".
+        target: name of the folder, such as "scan.zarr"; with "scan.ome.zarr" images are written as OME-Zarr.
         {options}
 
     Returns: bytes of the files of the store.
@@ -48,12 +48,13 @@ def export(data: Any, target: Path, **given: Any) -> int:
         VfsError: what `open_group` raises.
     """
     from vfs.zarr.export import export as write
+    from vfs.zarr.export import face_of
     from vfs.zarr.verify import verify
 
     options, format_options = split(ExportHere, given)
     found = _opened(data, options, format_options)
     stored = write(
-        found.tree.zarr(options.zarr_format),
+        found.tree.zarr(options.zarr_format, face_of(target)),
         target,
         codec=options.codec,
         shards=options.shards,

@@ -390,7 +390,7 @@ def _folders(
             found.append(
                 look(
                     path,
-                    lambda file: warned(open_one(file, settings.options, own)),
+                    lambda file, sources: warned(open_one(file, settings.options, own, sources=sources)),
                     settings.options,
                     as_json if json_ else set_cells,
                     None if all else SCREEN,

@@ -18,6 +18,7 @@ from vfs.engine.array import ahead
 from vfs.errors import FormatError, VfsError, size
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.open_options import OpenOptions
+from vfs.model.sources import Sources
 
 FOLDERS = 4
 """Folders that are looked at at once."""
@@ -74,13 +75,13 @@ class How:
     """How sets are checked.
 
     Attributes:
-        open_one: opens the set that a file names.
+        open_one: opens the set that a file names, with the files of some sources; None: those of this machine.
         options: those that it is opened with.
         read: True to read every element.
         tell: is called with the bytes of the arrays, as they are read.
     """
 
-    open_one: Callable[[str], OpenedSet]
+    open_one: Callable[[str, Sources | None], OpenedSet]
     options: OpenOptions
     read: bool
     tell: Tell
@@ -107,7 +108,7 @@ def check(paths: Sequence[str], how: How) -> Iterator[Checked]:
 
 def _opened(path: str, how: How) -> Checked | tuple[str, OpenedSet]:
     try:
-        return path, how.open_one(path)
+        return path, how.open_one(path, None)
     except VfsError as error:
         return _failed(path, error)
 

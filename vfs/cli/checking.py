@@ -16,6 +16,8 @@ from vfs.errors import FormatError
 
 if TYPE_CHECKING:
     from vfs.cli.check import Checked
+    from vfs.hierarchy.opening import OpenedSet
+    from vfs.model.sources import Sources
 
 
 @opens()
@@ -48,7 +50,10 @@ def check(
             stop()
             bar(len(found), nbytes)
 
-        how = How(lambda path: open_set(path, options, settings.format_options, convert=converted), options, read, tell)
+        def open_one(path: str, sources: Sources | None) -> OpenedSet:
+            return open_set(path, options, settings.format_options, None, sources, convert=converted)
+
+        how = How(open_one, options, read, tell)
         for one in checked(datasets, how):
             found.append(one)
             tell(0)

@@ -42,7 +42,7 @@ def export(
     from vfs.cli.report import count
     from vfs.errors import size
     from vfs.outputs import check_target
-    from vfs.zarr.export import check_store_name, marks_name
+    from vfs.zarr.export import check_store_name, face_of, marks_name
     from vfs.zarr.export import export as write
 
     options = settings.options
@@ -51,7 +51,7 @@ def export(
     check_target(target)
     group = open_set(datasets, careful(settings))
     warn_of_chunks([group])
-    face = group.tree.zarr(settings.zarr_format or 3, "ome" if target.rstrip("/").endswith(".ome.zarr") else "zarr")
+    face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
     total = sum(array.nbytes for array in face.arrays.values())
     try:
         with stopping() as check, _bar(target, total, check, ratio=True) as bar:
@@ -106,8 +106,10 @@ def verify(
         refuse(settings.given("any", "one set", "reading"), "without a DATASET")
         _verified(store, None, None)
         return
-    group = open_set(datasets, careful(settings))
-    _verified(store, group.arrays, sum(array.nbytes for array in group.arrays.values()))
+    from vfs.zarr.export import face_of
+
+    arrays = open_set(datasets, careful(settings)).tree.zarr(3, face_of(store)).arrays
+    _verified(store, arrays, sum(array.nbytes for array in arrays.values()))
 
 
 def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int | None) -> None:

@@ -132,7 +132,7 @@ def negotiate(spec: ChunkSpec, source: ChunkingInput, name: str = "chunks") -> C
 @lru_cache(maxsize=256)
 def _decided_by_text(word: str, source: ChunkingInput) -> Chunking:
     """Do what `negotiate` does, for a text. Remembered, because the arrays of a folder are often alike."""
-    return _decided(_parsed(word), source)
+    return _decided(parsed(word), source)
 
 
 def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
@@ -322,7 +322,7 @@ def check_for_many(spec: ChunkSpec) -> None:
         OptionError: it is none, or has elements per axis, which fit one data set.
     """
     try:
-        found = _parsed(spec) if isinstance(spec, str) else spec
+        found = parsed(spec) if isinstance(spec, str) else spec
     except OptionError as error:
         raise OptionError(f"{option(chunks=spec)}: {error}") from None
     if not isinstance(found, str | int):
@@ -332,7 +332,7 @@ def check_for_many(spec: ChunkSpec) -> None:
         )
 
 
-def _parsed(word: str) -> str | int | tuple[int, ...]:
+def parsed(word: str) -> str | int | tuple[int, ...]:
     """Parse the text of a chunk shape. The error has no name of an option.
 
     Returns: a word, a number of bytes, or elements per axis.

@@ -20,7 +20,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from vfs.errors import OptionError, SourceChangedError, VfsError
+from vfs.errors import OptionError, SourceChangedError, SourceError, VfsError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import Region
@@ -134,6 +134,11 @@ def _check_sums(path: str) -> None:
             read_sums(path)
         except (OSError, ValueError, KeyError, TypeError):
             raise OptionError(f"{path}: exists already, and the sums of the store belong there; move it") from None
+
+
+def face_of(target: str | os.PathLike[str]) -> str:
+    """Return which face of a data set a store shows, by its name: "ome" for OUT.ome.zarr, else "zarr"."""
+    return "ome" if os.fspath(target).rstrip("/").endswith(".ome.zarr") else "zarr"
 
 
 def check_store_name(target: str | os.PathLike[str]) -> None:
@@ -363,12 +368,11 @@ def _check_sources(face: ZarrFace) -> None:
     """
     for files in {id(array.dataset.files): array.dataset.files for array in face.arrays.values()}.values():
         for number, path in enumerate(files.paths):
-            if files.sizes[number] >= 0 and not files.like(number, _stat(path)):
+            if files.sizes[number] < 0:
+                continue
+            try:
+                now = files.sources.state(path)
+            except SourceError as error:
+                raise SourceChangedError(f"{path}: cannot be found any more: {error}; export it again") from None
+            if (now.size, now.written) != (files.sizes[number], files.times[number]):
                 raise SourceChangedError(f"{path}: was changed while it was exported; export it again")
-
-
-def _stat(path: str) -> os.stat_result:
-    try:
-        return os.stat(path)
-    except OSError as error:
-        raise SourceChangedError(f"{path}: cannot be found any more: {error.strerror}; export it again") from None

@@ -133,7 +133,7 @@ def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[Ar
     Raises:
         OptionError: an option does not fit.
     """
-    spec = chunking.parsed(shards) if isinstance(shards, str) and shards not in ("auto", "none") else shards
+    spec = _parsed(shards)
     if spec not in (None, "none") and face.zarr_format == 2:
         raise OptionError(f"{option(shards=shards)}: zarr version 2 has no shards; write version 3")
     axes = None if isinstance(spec, str | int | None) else len(spec)
@@ -169,10 +169,28 @@ def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:
     if isinstance(spec, str | int):
         bytes_ = AUTO if spec == "auto" else spec
         if not isinstance(bytes_, int) or bytes_ < 1:
-            raise OptionError(f"{option(shards=spec)}: expected none, auto, a size such as 1GiB, or elements per axis")
+            raise _no_shards(spec)
         return grown(array.chunks, array.shape, bytes_ // array.dtype.itemsize)
     assert spec is not None
     shape = tuple(-(-n // c) * c if s == -1 else s for s, c, n in zip(spec, array.chunks, array.shape, strict=True))
     if any(s < 1 or s % c for s, c in zip(shape, array.chunks, strict=True)):
         raise OptionError(f"{option(shards=tuple(spec))}: expected multiples of the chunks, {array.chunks}")
     return shape
+
+
+def _parsed(shards: ShardSpec) -> ShardSpec:
+    """Parse the text of sizes and elements per axis.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if not isinstance(shards, str) or shards in ("auto", "none"):
+        return shards
+    try:
+        return chunking.parsed(shards)
+    except OptionError:
+        raise _no_shards(shards) from None
+
+
+def _no_shards(shards: ShardSpec) -> OptionError:
+    return OptionError(f"{option(shards=shards)}: expected none, auto, a size such as 1GiB, or elements per axis")
