@@ -800,7 +800,7 @@ def test_triggers_that_say_fewer_frames_than_are_stored(tmp_path: Path, stored: 
     assert f"Frames in Acquisition (Number):\t{stored}" in text
     path.write_text(text.replace(f"Acquisition (Number):\t{stored}", "Acquisition (Number):\t35"))
     said = {
-        40: "says 35 frames, 40 are stored: all are shown, along one axis; that is 1 frame a line: nav_shape=(5,7), ",
+        40: "says 35 frames, 40 are stored: all are shown, along one axis; that is 1 frame a line: nav_shape=(5, 7), ",
         37: "says a scan of 5 × 7, 37 frames are stored: 2 are left out",
         42: "says 35 frames, 42 are stored: all are shown, along one axis",
     }

@@ -25,7 +25,7 @@ from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
 from vfs.serving.status import ENDING, Reporter, ServerStatus
-from vfs.wording import option
+from vfs.wording import option, option_names
 
 log = logging.getLogger("vfs.http")
 
@@ -121,7 +121,7 @@ def _encryption(cert: str | None, key: str | None) -> ssl.SSLContext | None:
     if cert is None and key is None:
         return None
     if cert is None or key is None:
-        raise OptionError("tls_cert and tls_key go together: a certificate and its key, as PEM files")
+        raise OptionError(f"{option_names('tls_cert', 'tls_key')} go together: a certificate and its key, as PEM files")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(cert, key, password=lambda: "")
