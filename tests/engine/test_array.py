@@ -465,6 +465,7 @@ class ViewDecoder:
     dtype: np.dtype
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         return data.view(self.dtype).reshape(shape)

@@ -142,11 +142,30 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
+@pytest.mark.parametrize(("depth", "dtype"), [(6, "u1"), (12, "u2")])
+def test_packed_pixels_that_only_come_backwards_need_no_interpreter(
+    tmp_path: Path, opened: Any, depth: int, dtype: str
+) -> None:
+    frames = (FRAMES & 63).astype(dtype)
+    path = write_mib(tmp_path, frames, kind="R64", depth=depth)
+    for options in ({"nav_shape": (6, 10), "chunks": (2, 5, 64, 48)}, {"roi": np.arange(60) % 7 == 3}):
+        direct = opened(path, **options)
+        wanted = frames[options["roi"]] if "roi" in options else frames
+        info = direct.open("scan.npy")
+        for expected in (1, 0):  # the file is opened once
+            direct.slow = 0
+            got = b"".join(direct.read("scan.npy", info, 8192, at) for at in range(0, 128 + wanted.nbytes, 8192))
+            assert got[128:] == wanted.tobytes()
+            assert direct.slow == expected
+
+
 def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
     tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frames = np.random.default_rng(1).integers(0, 1 << 12, (64, 256, 256)).astype("u2")
-    direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,), chunks=(8, 256, 256))
+    path = write_mib(tmp_path, frames, kind="R64", depth=12)
+    frames = frames.astype("i2")  # converted, so that each piece is made
+    direct = opened(path, nav_shape=(64,), chunks=(8, 256, 256), dtype="i2")
     made: list[tuple[str, bool]] = []
     run = Chunks.run
 
@@ -174,7 +193,7 @@ def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
 
 def test_random_short_reads_are_decoded_by_themselves(tmp_path: Path, opened: Any) -> None:
     frames = np.random.default_rng(1).integers(0, 1 << 12, (64, 256, 256)).astype("u2")
-    direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,))
+    direct = opened(write_mib(tmp_path, frames, kind="R64", depth=12), nav_shape=(64,), dtype="i2")
     info = direct.open("scan.npy")
     for page in (7, 1000, 500, 1900):
         assert (

@@ -78,6 +78,7 @@ class TwelveBits:
     accumulates: bool = False
     straight: bool = False
     takes_lines: bool = False
+    lies_as: None = None
 
     @staticmethod
     def pack(pixels: np.ndarray) -> bytes:
@@ -113,6 +114,7 @@ class BytePlanes:
     accumulates: bool = True
     straight: bool = False
     takes_lines: bool = False
+    lies_as: None = None
 
     def converts(self, dtype: np.dtype) -> bool:
         return False

@@ -42,6 +42,7 @@ class ComputedBlocks:
 
     word_bytes: ClassVar[int] = 0
     decode_into: ClassVar[None] = None
+    decode_run: ClassVar[None] = None
 
     def layout(self) -> GridLayout:
         """Lay out the blocks, which have no bytes."""

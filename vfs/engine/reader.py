@@ -18,6 +18,7 @@ from vfs.buffers import scratch
 from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections, corrected_box
+from vfs.engine.frame_run import FrameRun
 from vfs.engine.stored_reader import ROWS, StoredReader, scratch_none, within
 from vfs.errors import OptionError, SourceError
 from vfs.formats.headers import dtype_option
@@ -79,6 +80,12 @@ class RegionReader(StoredReader):
         converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
         self.direct = self.as_stored or (converted and cast(Decoder, dataset.decoder).converts(self.dtype))
         self.longest = int(dataset.files.sizes.max(initial=0))
+
+    @cached_property
+    def frame_run(self) -> FrameRun | None:
+        """How frames lie that have a record each; None: the array is stored in blocks."""
+        layout = None if self.decodes_whole else self.dataset.layout.frames
+        return None if layout is None else FrameRun(layout, cast(Decoder, self.dataset.decoder))
 
     @cached_property
     def fill(self) -> Any:

@@ -86,7 +86,7 @@ class StoredReader:
             and cast(BlockDecoder, dataset.decoder).decode_into is not None
             and cast(BlockLayout, dataset.layout).box_starts is None
         )
-        self.decode_run = getattr(dataset.decoder, "decode_run", None)
+        self.decode_run = cast(BlockDecoder, dataset.decoder).decode_run if self.decodes_whole else None
         self.plain = not self.decodes_whole and cast(Decoder, dataset.decoder).straight
         self.takes_lines = not self.decodes_whole and cast(Decoder, dataset.decoder).takes_lines
         self.accumulates = not self.decodes_whole and cast(Decoder, dataset.decoder).accumulates

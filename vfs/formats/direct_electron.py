@@ -315,6 +315,7 @@ class _PositionTable:
 
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

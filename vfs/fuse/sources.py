@@ -16,8 +16,6 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse.tables import SourceWord
-from vfs.model.decode import PlainDecoder
-from vfs.model.layout import whole_frame
 from vfs.model.stored import Files
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
@@ -88,9 +86,10 @@ class NativeSource:
     def _in_files(self) -> bool:
         """Note the places of frames in the source files. Returns True if the bytes there can be shown as they are."""
         array = self.array
-        layout, decoder, files = array.dataset.layout.frames, array.dataset.decoder, self.sources
-        if layout is None or array.size == 0 or layout.stride < 1:
+        run, files = array.frame_run, self.sources
+        if run is None or array.size == 0 or run.layout.stride < 1:
             return False
+        layout = run.layout
         nav = array.ndim - len(layout.sig_shape)
         shape = array.shape[:nav]
         chunks = shape if self.npy else array.chunks[:nav]
@@ -122,16 +121,14 @@ class NativeSource:
         self.words[SourceWord.STRIDE : SourceWord.OFFSET + 1] = how[: SourceWord.OFFSET + 1 - SourceWord.STRIDE]
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[SourceWord.FRAMES] = math.prod(chunks)
-        if not (isinstance(decoder, PlainDecoder) and array.backend.descriptors is not None and array.as_stored):
+        reversed_bytes = run.reversed_bytes
+        if reversed_bytes is None or array.backend.descriptors is None or not array.as_stored:
             return False
-        frame = math.prod(layout.sig_shape) * array.dtype.itemsize
-        whole = np.array_equal(layout.pieces, whole_frame(layout.sig_shape)) and (
-            self.npy or array.chunks[nav:] == layout.sig_shape
-        )
+        frame = run.size * array.dtype.itemsize
+        whole = self.npy or array.chunks[nav:] == layout.sig_shape
         if not whole or (frame < DIRECT and layout.stride != frame):
             return False
-        if not decoder.straight:
-            self.words[SourceWord.SWAP_BYTES] = decoder.stored.itemsize // (2 if decoder.stored.kind == "c" else 1)
+        self.words[SourceWord.SWAP_BYTES] = reversed_bytes
         self.words[SourceWord.FRAME_BYTES] = frame
         return True
 

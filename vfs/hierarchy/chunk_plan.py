@@ -9,7 +9,6 @@ and back takes (`AtHand`).
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import NamedTuple, cast
 
@@ -19,6 +18,7 @@ from vfs import kernels
 from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
+from vfs.engine.frame_run import FrameRun
 from vfs.kernels.columns import DEST, FILE, LINES, NO_ROWS, START, STEP, STOP
 from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
@@ -113,17 +113,12 @@ class ChunkPlan:
         return made
 
 
-def _layout_of(array: ArrayReader) -> FrameLayout | None:
-    """Return the layout of frames that differ only in where they begin and that kernels put into place, else None."""
-    layout = array.dataset.layout.frames
-    fitting = layout is not None and layout.periodic and layout.in_order and array.direct and not array.accumulates
-    return layout if fitting else None
-
-
-def _alone(layout: FrameLayout, count: int) -> FrameLayout:
-    """Return the layout of `count` frames that follow one another from byte 0 of a file on."""
-    stream = np.array([[0, count * layout.stride, 0, 0]], np.int64)
-    return replace(layout, nav_shape=(count,), stream=stream, stored=count, offset=0)
+def _run_of(array: ArrayReader) -> FrameRun | None:
+    """Return how frames lie that differ only in where they begin and that kernels put into place, else None."""
+    run = array.frame_run
+    if run is None or not array.direct or array.accumulates:
+        return None
+    return run if run.layout.periodic and run.layout.in_order else None
 
 
 def plan_of(array: ArrayReader) -> ChunkPlan | None:
@@ -131,21 +126,20 @@ def plan_of(array: ArrayReader) -> ChunkPlan | None:
 
     Return None if chunks are not whole frames that lie one after the other in the files.
     """
-    layout, chunks = _layout_of(array), array.chunks
-    if layout is None or array.groups.chunks != chunks:
+    run, chunks = _run_of(array), array.chunks
+    if run is None or array.groups.chunks != chunks:
         return None
-    nav = len(layout.nav_shape)
+    nav = len(run.layout.nav_shape)
     # The first axis along which a chunk has more than one position
     cut = next((k for k in range(nav) if chunks[k] != 1), nav)
     if chunks[cut + 1 :] != array.shape[cut + 1 :] or chunks[nav:] != array.shape[nav:]:
         return None
     count = math.prod(chunks[:nav])
-    first = _alone(layout, count)
+    first = run.alone(count)
     ranges, covered = first.read_ranges(Region.whole(first.shape), MOST)
     if covered != math.prod(chunks) or not covered:
         return None
-    frame, _ = first.read_ranges(Region.whole((1, *layout.sig_shape)), MOST)
-    return ChunkPlan(array, layout, count, ranges, frame)
+    return ChunkPlan(array, run.layout, count, ranges, run.rows)
 
 
 class AtHand(NamedTuple):
@@ -288,15 +282,13 @@ class RunPlan(NamedTuple):
 
 def run_plan(array: ArrayReader) -> RunPlan | None:
     """Plan how elements in C order are read. None if frames do not lie so, or need more than a kernel's step."""
-    layout = _layout_of(array)
-    if layout is None:
+    run = _run_of(array)
+    if run is None:
         return None
-    size = math.prod(layout.sig_shape)
-    frame, covered = _alone(layout, 1).read_ranges(Region.whole((1, *layout.sig_shape)), MOST)
+    size, frame = run.size, run.rows
     if (
         not size
-        or covered != size
-        or layout.word_pixels != 1
+        or run.layout.word_pixels != 1
         or len(frame) != 1
         or frame.item(0, STEP) != 1
         or frame.item(0, LINES) > 1
@@ -304,4 +296,4 @@ def run_plan(array: ArrayReader) -> RunPlan | None:
     ):
         return None
     step = 0 if array.plain and array.as_stored else cast(Decoder, array.dataset.decoder).step(array.dtype)
-    return None if step is None else RunPlan(array, layout, size, frame.item(0, START), step)
+    return None if step is None else RunPlan(array, run.layout, size, frame.item(0, START), step)

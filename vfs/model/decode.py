@@ -25,6 +25,18 @@ from vfs import kernels
 from vfs.errors import DecodeError, OptionError
 
 
+class LiesAs(NamedTuple):
+    """How elements lie in a file.
+
+    Attributes:
+        stored: their dtype there.
+        backwards: how many of them come backwards at a time; 1: none.
+    """
+
+    stored: np.dtype
+    backwards: int
+
+
 class Decoder(Protocol):
     """Decodes read ranges.
 
@@ -35,9 +47,7 @@ class Decoder(Protocol):
         straight: True if the bytes in the file already are the elements in native order, so that
             contiguous ranges need no decoding.
         takes_lines: True if it takes ranges of several lines; else it is given a range for each line.
-
-    A decoder may also have `lies_as`: (dtype of the elements in the file, how many of them come backwards at a
-    time; 1: none), or None. Reductions then take frames where they lie, without decoding them.
+        lies_as: how elements lie in the file, so that who knows it need not decode them; None: they must be decoded.
     """
 
     @property
@@ -52,6 +62,8 @@ class Decoder(Protocol):
     def straight(self) -> bool: ...
     @property
     def takes_lines(self) -> bool: ...
+    @property
+    def lies_as(self) -> LiesAs | None: ...
 
     def converts(self, dtype: np.dtype) -> bool:
         """Say whether `decode` also writes elements of another dtype, in the same pass."""
@@ -84,12 +96,11 @@ class BlockDecoder(Protocol):
         decode_into: a method (data, block, out) that writes the elements into `out`, dtype[size] in
             C order, so that blocks that are wanted as a whole need no copy. None if there is no
             such method: then all blocks go through the cache.
-
-    A decoder may also have `decode_run`: None, or a method (ranges, data, base, out) that does what
-    `decode_into` does for a run of blocks in one call, without the interpreter for each. `ranges` is
-    int64[n, 11], one for each block (see `vfs.kernels.columns`), `data` the bytes of the file from `base` on,
-    `out` dtype[size] of all that is read. It returns how many of the first blocks it decoded: for the others
-    `decode_into` is called, which says what is wrong.
+        decode_run: a method (ranges, data, base, out) that does what `decode_into` does for a run of blocks in one
+            call, without the interpreter for each. `ranges` is int64[n, 11], one for each block (see
+            `vfs.kernels.columns`), `data` the bytes of the file from `base` on, `out` dtype[size] of all that is
+            read. It returns how many of the first blocks it decoded: for the others `decode_into` is called, which
+            says what is wrong. None if there is no such method.
     """
 
     @property
@@ -98,6 +109,8 @@ class BlockDecoder(Protocol):
     def word_bytes(self) -> int: ...
     @property
     def decode_into(self) -> Callable[[np.ndarray, int, np.ndarray], None] | None: ...
+    @property
+    def decode_run(self) -> Callable[[np.ndarray, np.ndarray, int, np.ndarray], int] | None: ...
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         """Decode one block.
@@ -142,9 +155,8 @@ class PlainDecoder:
         return self.stored.newbyteorder("=")
 
     @property
-    def lies_as(self) -> tuple[np.dtype, int]:
-        """Say how elements lie in a file: their dtype there, and how many come backwards at a time (1: none)."""
-        return self.stored, 1
+    def lies_as(self) -> LiesAs:
+        return LiesAs(self.stored, 1)
 
     @property
     def word_bytes(self) -> int:
@@ -208,6 +220,7 @@ class CodecDecoder:
     stored: np.dtype
     codec: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     word_bytes: int = 0
+    decode_run = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))

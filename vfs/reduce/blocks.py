@@ -26,7 +26,7 @@ from vfs.engine.reader import RegionReader
 from vfs.engine.stored_reader import scratch_none
 from vfs.errors import OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
-from vfs.model.layout import FrameLayout, altered, whole_frame
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.stored import flat_positions
 from vfs.reduce.reduction import FrameBlock, taken_as
@@ -169,15 +169,12 @@ class _Frames:
         self.size = math.prod(self.wanted)
         nbytes = max(1, self.size * reader.dtype.itemsize)
         self.skipped = rows[0] * math.prod(sig[1:]) if sig else 0
-        lies = getattr(reader.dataset.decoder, "lies_as", None) if in_place else None
-        stored_as, turns = lies if lies is not None else (np.dtype(object), 1)
-        self.turned: int = turns
-        fitting = self.turned == 1 or (turned and bool(sig) and sig[-1] % self.turned == 0)
+        lies = reader.frame_run.lies_as if in_place and reader.frame_run is not None else None
+        stored_as, backwards = (np.dtype(object), 1) if lies is None else lies
+        self.turned: int = backwards
         self.layout = cast(FrameLayout, reader.dataset.layout)
-        one_piece = np.array_equal(self.layout.pieces, whole_frame(sig))
         self.in_place = (
-            one_piece
-            and fitting
+            (turned or self.turned == 1)
             and stored_as.kind in "biuf"
             and stored_as.newbyteorder("=") != np.float16
             and reader.as_stored

@@ -40,6 +40,7 @@ class MixedDecoder:
     decoders: tuple[CodecDecoder, ...]
     which: np.ndarray
     word_bytes: int = 0
+    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

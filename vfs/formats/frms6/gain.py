@@ -28,6 +28,7 @@ class _Frms6Table:
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:
@@ -53,6 +54,7 @@ class _Matlab:
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:

@@ -305,6 +305,7 @@ class CompactValues:
     values: np.ndarray
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

@@ -120,6 +120,7 @@ class SectorDecoder:
     accumulates: bool = False
     straight: bool = False
     takes_lines: bool = False
+    lies_as: None = None
 
     @property
     def dtype(self) -> np.dtype:

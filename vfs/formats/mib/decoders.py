@@ -8,6 +8,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.errors import DecodeError
+from vfs.model.decode import LiesAs
 
 # Depth in bits -> dtype, pixels per word
 _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}
@@ -36,9 +37,8 @@ class RawDecoder:
         return _RAW[self.depth][1]
 
     @property
-    def lies_as(self) -> tuple[np.dtype, int] | None:
-        """Say how pixels lie in a file: their dtype there, and how many come backwards at a time; None if in pieces."""
-        return (self.dtype.newbyteorder(">"), self.word_pixels) if self.depth in (6, 12) else None
+    def lies_as(self) -> LiesAs | None:
+        return LiesAs(self.dtype.newbyteorder(">"), self.word_pixels) if self.depth in (6, 12) else None
 
     def converts(self, dtype: np.dtype) -> bool:
         return False
@@ -67,6 +67,7 @@ class StampDecoder:
     accumulates: bool = False
     straight: bool = False
     takes_lines: bool = False
+    lies_as: None = None
 
     @property
     def dtype(self) -> np.dtype:

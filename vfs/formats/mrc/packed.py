@@ -66,6 +66,7 @@ class UnpackedFile:
     skip: int
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

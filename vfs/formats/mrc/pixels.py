@@ -106,6 +106,7 @@ class NibbleDecoder:
     accumulates: bool = False
     straight: bool = False
     takes_lines: bool = True
+    lies_as: None = None
 
     @property
     def dtype(self) -> np.dtype:

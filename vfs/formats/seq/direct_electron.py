@@ -64,6 +64,7 @@ class _BadPixels:
     dtype: np.dtype = field(default_factory=lambda: np.dtype(bool))
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         mask = np.zeros(shape, self.dtype)

@@ -81,6 +81,7 @@ class SegmentDecoder:
     dtype: np.dtype
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         stored = _inflated(self.header)
@@ -165,6 +166,7 @@ class MixedSegmentDecoder:
     dtype: np.dtype
     word_bytes: int = 0
     decode_into = None
+    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         k = bisect_right(self.first, block) - 1

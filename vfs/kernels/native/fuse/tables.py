@@ -70,7 +70,7 @@ class SourceWord(Words):
     PIECE_BYTES = auto()  # bytes of a piece: the bytes of a file behind its header are cut into pieces
     PIECES_PER_FILE = auto()
     FRAME_BYTES = auto()  # bytes of a frame; 0: the bytes do not come from the source files but from pieces
-    SWAP_BYTES = auto()  # length in bytes of the elements whose bytes are swapped; 1: none are
+    SWAP_BYTES = auto()  # so many bytes come in reversed order at a time: 1 (none do), 2, 4 or 8
     NAV_AXES = auto()  # number of navigation axes
     GRID = auto()  # address of a `GridRow` for each navigation axis
     STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
