@@ -1,8 +1,9 @@
 """Answers requests for chunks over HTTP without the interpreter.
 
-It gains (µs a request over eight connections, before and after, `vfs/docs/serve.md`): chunks of 64 KiB 73 → 24, of
-512 KiB 115 → 90. The larger a chunk, the more of the time is copying, which no language makes shorter. It could be
-deleted if a request took Python 20 µs: nothing else depends on it, and `vfs serve --no-native` shows what is left.
+Processor time of the server for a request of raw frames, in Python → here: chunks of 64 KiB 60 → 28 µs, 512 KiB
+221 → 130, 2 MiB, which many arrays have by default, 833 → 521, 8 MiB 3125 → 2708 (`vfs/docs/serve.md` has times that
+clients see). It could be deleted if Python took some 40 µs for a request and sent chunks from a map of the file:
+nothing else depends on it, and `vfs serve --no-native` shows what is left.
 
 `answering` runs the threads, `finding` looks for the source of a request, `filling` takes bytes from files, `sending`
 sends them. `words` declares the tables that `vfs.http.native_tables` fills.
