@@ -29,11 +29,12 @@ import vfs
 from tests.formats.damage import attempt
 from tests.formats.frame_checks import BACKENDS, frames_of, same
 from vfs.formats import formats
+from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
-from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
 
 pytestmark = pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")  # scans that were stopped are among them
 
@@ -501,6 +502,56 @@ def tvips(draw: Draw, folder: Path) -> Case:
     )
 
 
+def ripple(draw: Draw, folder: Path) -> Case:
+    kind = draw(dtype(["u1", "i1", "u2", "i4", "u8", "f4", "f8"]))
+    record, offset = draw(st.sampled_from(["image", "vector"])), draw(st.integers(0, 99))
+    twin = pixels([draw(st.integers(2, 9)) for _ in range(3)], kind)
+    step = draw(st.floats(0.1, 10))
+    path = write_ripple(folder, twin, record=record, offset=offset, height_scale=step, height_units="nm")
+    of = {"scan_y" if record == "vector" else "y": {"scale": step, "unit": "nm"}}
+    return Case(path, twin, attrs={"calibration": of, "rpl": {"offset": str(offset)}}, head=300)
+
+
+def patterns(draw: Draw) -> np.ndarray:
+    """A map of at least two rows and columns, whose shape follows from positions."""
+    kind = draw(st.sampled_from(["u1", "u2"]))
+    return pixels((*(draw(st.integers(2, 5)) for _ in range(2)), draw(size()), draw(size())), kind)
+
+
+def ebsp(draw: Draw, folder: Path) -> Case:
+    twin, version = patterns(draw), draw(st.integers(1, 7))
+    count = twin.shape[0] * twin.shape[1]
+    order, step = draw(st.permutations(range(count))), draw(st.floats(0.01, 100))
+    y, x = np.mgrid[: twin.shape[0], : twin.shape[1]]
+    others = {"beam_x": x * step, "beam_y": y * step}
+    attrs = {"version": version, "stored_patterns": count, "calibration": {"scan_x": {"scale": pytest.approx(step)}}}
+    return Case(write_ebsp(folder, twin, version=version, order=order, step=step), twin, attrs=attrs, others=others)
+
+
+def edax(draw: Draw, folder: Path) -> Case:
+    twin, version, hexagonal = patterns(draw), draw(st.sampled_from([1, 3, 4])), draw(st.booleans())
+    path = write_up(folder, twin, version=version, hexagonal=hexagonal)
+    said = patched(draw, path, "<", {"step_x": (26, "d"), "step_y": (34, "d")}) if version > 1 else {}
+    count = twin.shape[0] * twin.shape[1]
+    shown = twin.reshape(count, *twin.shape[2:]) if version == 1 or hexagonal else twin
+    return Case(path, shown, attrs={"header": {"version": version, **said}, "stored_patterns": count}, head=42)
+
+
+def nordif(draw: Draw, folder: Path) -> Case:
+    twin = patterns(draw).astype("u1")
+    background = frames_of((draw(size()), draw(size())), "u1")
+    path = write_nordif(folder, twin, points={(3, 4): background}, backgrounds={"calibration": background})
+    others = {"calibration": background[None], "calibration_background": background}
+    return Case(path, twin, attrs={"stored_patterns": twin.shape[0] * twin.shape[1]}, others=others, head=300)
+
+
+def spd(draw: Draw, folder: Path) -> Case:
+    twin = pixels([draw(size()) for _ in range(3)], draw(st.sampled_from(["u1", "u2", "u4"])))
+    path = write_spd(folder, twin)
+    said = patched(draw, path, "<", {"version": (16, "i"), "spectra": (20, "i"), "frames": (44, "I")})
+    return Case(path, twin, attrs={"header": said, "calibration": {"energy": {"scale": 0.01}}}, head=48)
+
+
 def description(draw: Draw, folder: Path) -> Case:
     case = raw(draw, folder)
     header, footer, first = (case.options[name] for name in ("frame_header", "frame_footer", "file_header"))
@@ -521,7 +572,29 @@ def description(draw: Draw, folder: Path) -> Case:
 
 KINDS = {
     f.__name__: f
-    for f in (raw, npy, mib, tiff, ome_tiff, blo, dm, empad, frms6, hdf5, k2is, mrc, seq, ser, tvips, description)
+    for f in (
+        raw,
+        npy,
+        mib,
+        tiff,
+        ome_tiff,
+        blo,
+        dm,
+        ebsp,
+        edax,
+        empad,
+        frms6,
+        hdf5,
+        k2is,
+        mrc,
+        nordif,
+        ripple,
+        seq,
+        ser,
+        spd,
+        tvips,
+        description,
+    )
 }
 COSTS = {"k2is": 10, "empad": 2, "mib": 2}  # a set of these is as dear as so many of the others
 EXAMPLES = settings().max_examples // 5
