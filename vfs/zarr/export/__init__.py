@@ -368,7 +368,7 @@ def _check_sources(face: ZarrFace) -> None:
     """
     for files in {id(array.dataset.files): array.dataset.files for array in face.arrays.values()}.values():
         for number, path in enumerate(files.paths):
-            if files.sizes[number] < 0:
+            if files.sizes[number] < 0 or files.times[number] == 0:  # nothing is known that it could differ from
                 continue
             try:
                 now = files.sources.state(path)
