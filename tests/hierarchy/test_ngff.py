@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -217,6 +218,8 @@ def test_a_scan_shows_its_images(tmp_path: Path, zarr_format: int, monkeypatch: 
     images = said(face)["bioformats2raw.layout"] == 3 and [said(face, str(k)) for k in range(4)]
     assert [one["multiscales"][0]["name"] for one in images] == ["scan", "bf", "com", "mean"]
     assert said(face, "OME")["series"] == ["0", "1", "2", "3"]
+    listed = ElementTree.fromstring(bytes(face.get("OME/METADATA.ome.xml") or b""))
+    assert [image.get("Name") for image in listed] == ["scan", "bf", "com", "mean"]
     for k in range(4):
         check_valid(face, str(k))
     np.testing.assert_array_equal(face.arrays["0/0"][5], group["data"][1, 1])

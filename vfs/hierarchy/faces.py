@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -124,10 +125,11 @@ class ZarrFace:
         groups: path -> attributes of a group; "" is the root. Groups that only lead to arrays need not be there.
         zarr_format: 3 or 2.
         main: path of the main array.
+        files: key -> bytes, of further files in groups.
 
     Attributes:
         chunks: array -> its `Chunks`.
-        documents: key -> metadata document.
+        documents: key -> metadata document, or further file.
         groups: paths of all groups, each behind those above it; "" is the root.
 
     Raises:
@@ -140,6 +142,7 @@ class ZarrFace:
         groups: Mapping[str, Mapping[str, Any]],
         zarr_format: int = 3,
         main: str = "",
+        files: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         if zarr_format not in (2, 3):
             raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
@@ -156,7 +159,7 @@ class ZarrFace:
         self.groups = sorted(names)
         self.documents = (v3 if zarr_format == 3 else v2)(
             self.arrays, {name: groups.get(name, {}) for name in self.groups}
-        )
+        ) | dict(files)
         self._folders: dict[str, dict[str, None]] = {name: {} for name in names}  # names in every folder, in order
         for path in self.arrays:
             self._folders[path] = {}

@@ -18,6 +18,7 @@ from vfs.engine.planes import Arrangement
 from vfs.hierarchy.channels import omero
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.images import ShownImage, images
+from vfs.hierarchy.ome_xml import ome_xml
 from vfs.model.units import long_name
 
 VERSIONS = {3: "0.5", 2: "0.4"}
@@ -55,7 +56,8 @@ def ome_face(
         groups[""] = _said(zarr_format, {"bioformats2raw.layout": 3, "version": version})
         groups["OME"] = _said(zarr_format, {"series": [str(k) for k in range(len(found))], "version": version})
     groups[""] = {**groups[""], **own}
-    return ZarrFace(shown, groups, zarr_format, next(iter(shown)))
+    files = {"OME/METADATA.ome.xml": ome_xml(found)} if len(found) > 1 else {}
+    return ZarrFace(shown, groups, zarr_format, next(iter(shown)), files)
 
 
 def _said(zarr_format: int, said: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vfs.hierarchy.documents import document
+from vfs.model.naming import DOCUMENTS
 from vfs.zarr.export.codecs import Codec
 
 _INDEX = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
@@ -29,8 +30,11 @@ def stored_documents(
 
     made: dict[str, bytes] = {}
     for key, text in shown.items():
-        node = json.loads(text)
         folder, _, name = key.rpartition("/")
+        if name not in DOCUMENTS:  # a further file
+            made[key] = text
+            continue
+        node = json.loads(text)
         below = f"{folder}/" if folder else ""
         if name == "zarr.json":
             node = changed(folder, node)
