@@ -19,8 +19,8 @@ import vfs
 from vfs.api.exporting import ExportHere
 from vfs.api.opening import OpenHere
 from vfs.cli.app import main
-from vfs.cli.describe import describe
 from vfs.formats import formats
+from vfs.hierarchy.describing import describe
 from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions, known
 from vfs.model.options import fitting, kinds
 from vfs.testing.inside import set_of

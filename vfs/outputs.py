@@ -18,8 +18,11 @@ from vfs.errors import OptionError, VfsError
 
 
 @contextmanager
-def whole(target: str | os.PathLike[str]) -> Iterator[str]:
+def whole(target: str | os.PathLike[str], replace: bool = False) -> Iterator[str]:
     """Have a file or folder appear only when it is complete.
+
+    Args:
+        replace: a file that has this name is replaced; the caller knows which one that is.
 
     Yields: the name that it is written under, beside its own; it is renamed at the end. Whatever
         fails, nothing is left behind.
@@ -27,12 +30,12 @@ def whole(target: str | os.PathLike[str]) -> Iterator[str]:
     Raises:
         OptionError: it cannot be written, or see `check_target`.
     """
-    target = check_target(target)
+    target = check_target(target, replace)
     partial = f"{target}.{os.getpid()}.part"
     try:
         yield partial
         flush_all(partial)
-        appear(partial, target)
+        appear(partial, target, replace)
     except BaseException as error:
         if os.path.isdir(partial):
             shutil.rmtree(partial, ignore_errors=True)
@@ -43,13 +46,13 @@ def whole(target: str | os.PathLike[str]) -> Iterator[str]:
         raise
 
 
-def appear(partial: str, target: str) -> None:
+def appear(partial: str, target: str, replace: bool = False) -> None:
     """Give what is complete its final name, and have the disk hold that.
 
     Raises:
         OptionError: there is something of this name.
     """
-    check_target(target)  # for what came meanwhile: a file would be replaced
+    check_target(target, replace)  # for what came meanwhile: a file would be replaced
     os.rename(partial, target)
     flush(os.path.dirname(target))
 
@@ -78,14 +81,17 @@ def flush_all(path: str) -> None:
         flush(folder)
 
 
-def check_target(target: str | os.PathLike[str]) -> str:
+def check_target(target: str | os.PathLike[str], replace: bool = False) -> str:
     """Check that a file or folder can be made, and return its absolute path.
+
+    Args:
+        replace: it may exist.
 
     Raises:
         OptionError: it exists already, or the folder above it does not.
     """
     target = os.path.abspath(target)
-    if os.path.lexists(target):
+    if os.path.lexists(target) and not replace:
         raise OptionError(f"{target}: exists already; remove it, or give another name")
     if not os.path.isdir(os.path.dirname(target)):
         raise OptionError(

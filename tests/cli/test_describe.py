@@ -17,8 +17,8 @@ import vfs
 from tests.conftest import SHARED
 from tests.formats.description_sets import block_sets, link, same, values, write
 from vfs.cli import describe as module
-from vfs.cli.describe import describe
 from vfs.errors import OptionError
+from vfs.hierarchy.describing import describe
 from vfs.hierarchy.documents import plain_json
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw

@@ -19,8 +19,8 @@ import zarr
 
 import vfs
 from tests.cli.support import refused, run, said_at_the_end
-from vfs.cli.describe import describe
 from vfs.cli.reduce import reduced
+from vfs.hierarchy.describing import describe
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib
 

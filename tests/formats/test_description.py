@@ -34,10 +34,10 @@ from tests.formats.description_sets import (
     write_csv,
     write_npz,
 )
-from vfs.cli.describe import describe
 from vfs.cli.report import as_json
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
+from vfs.hierarchy.describing import describe
 from vfs.kernels.columns import FILE, LINES
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout

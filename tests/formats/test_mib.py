@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 import vfs
 from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import BACKENDS, arranged, incomplete, one_line, same, warned
-from vfs.cli.describe import describe
 from vfs.errors import (
     DecodeError,
     FormatError,
@@ -33,6 +32,7 @@ from vfs.errors import (
 )
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
+from vfs.hierarchy.describing import describe
 from vfs.model.region import Region
 from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of

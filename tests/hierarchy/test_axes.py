@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.cli.describe import describe
 from vfs.engine.computed import ComputedBlocks
+from vfs.hierarchy.describing import describe
 from vfs.model import calibration
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy

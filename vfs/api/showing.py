@@ -82,7 +82,8 @@ def serve(paths: Several, **given: Any) -> Server:
 
 def how_to_serve(options: ServeOptions) -> dict[str, Any]:
     """Return the options that `vfs.http.serve` takes, with names of files made absolute."""
-    made: dict[str, Any] = {name: getattr(options, name) for name in ("host", "port", "workers", "no_native")}
+    names = ("host", "port", "workers", "no_native", "allow_describe")
+    made: dict[str, Any] = {name: getattr(options, name) for name in names}
     for name in ("tls_cert", "tls_key", "token"):
         value = getattr(options, name)
         made[name] = value if value is None or (name, value) == ("token", "none") else os.path.abspath(value)

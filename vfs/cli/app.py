@@ -403,7 +403,7 @@ def _folders(
 
 def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
     """Describe a set, with names relative to the current folder if the set lies in it, else to its own."""
-    from vfs.cli.describe import describe
+    from vfs.hierarchy.describing import describe
 
     here = os.getcwd()
     named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]

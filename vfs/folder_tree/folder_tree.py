@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import threading
 import time
 from collections import OrderedDict
@@ -11,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,8 @@ from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.data_set import FILE_ENDING
 from vfs.hierarchy.faces import GROUP, Face, Node
-from vfs.hierarchy.recipe import Recipe
+from vfs.hierarchy.opening import Opening
+from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.model.stored import Files
 
@@ -60,7 +60,7 @@ class _Live:
         self.record = record
         self.faces = tree.faces()
         self.moves = [files.moves for files in tree.file_sets]
-        self.weight = LIGHT + 2 * sum(len(pickle.dumps(array.dataset)) for array in tree.arrays.values())
+        self.weight = LIGHT + tree.weight
         self.trust = Trust(time.monotonic(), record.trust.pause)
         self.paths: set[str] = set()
         self.dropped = False
@@ -118,7 +118,7 @@ class FolderTree:
         follow_outside: links and names in files may lead out of the tree, and links to folders are
             followed.
         opened_with: digest of the options with which `open` opens sets; None: with `accept_changes`.
-        recipe: makes the value that `recipe` returns, of the files by which a set is opened.
+        options, format_options: the options with which `open` opens sets.
 
     Attributes:
         faces: empty, because nothing is known from the start.
@@ -139,9 +139,10 @@ class FolderTree:
         show_files: bool = False,
         follow_outside: bool = False,
         opened_with: bytes | None = b"",
-        recipe: Callable[[Sequence[str]], Recipe] | None = None,
+        options: OpenOptions | None = None,
+        format_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._recipe = recipe
+        self._options, self._format_options = options or OpenOptions(), format_options or {}
         self._opened_with = opened_with
         self.root = os.path.abspath(root)
         if not os.path.isdir(self.root):
@@ -289,11 +290,20 @@ class FolderTree:
         live, face, key = found
         return ResolvedPath(face, key, live)
 
-    def recipe(self, path: str) -> Recipe | None:
-        place = self._place(path)
-        if place is None or place.ending is None or self._recipe is None:
+    def opening(self, path: str) -> Opening | None:
+        place = self._place(path) or self._unshown(path)
+        if place is None or not place.name:
             return None
-        return self._recipe([place.listing.folder.join(place.name)])
+        file = place.listing.folder.join(place.name)
+        return Opening((file,), self._options, self._format_options, b"", "", self.rules.sources)
+
+    def _unshown(self, path: str) -> _Place | None:
+        """Find the place of a file that is not shown as anything."""
+        above, _, name = path.rpartition("/")
+        place = self._place(above)
+        if place is None or place.name or name not in place.listing.folder.files:
+            return None
+        return _Place(place.listing, name)
 
     def place(self, path: str) -> tuple[str, str]:
         listing, gone, rest = self._top, "", path

@@ -23,7 +23,6 @@ from vfs.formats.headers import dtype_option
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.opening import OpenedSet, Opening, open_set
-from vfs.hierarchy.recipe import Recipe
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
@@ -115,7 +114,7 @@ def folder(
         cache,
         [one.opening.paths for one in sets],
         [one.opening.version for one in sets],
-        [partial(_recipe, one.opening) for one in sets],
+        [one.opening for one in sets],
         zarr_format,
     )
     shown.warnings = [absence.said for one in sets for absence in one.absent]
@@ -162,14 +161,11 @@ def folder_tree(
         show_files=show_files,
         follow_outside=options.follow_outside,
         opened_with=None if options.accept_changes else digest((options, own)),
-        recipe=partial(Recipe.of, options=options, format_options=own),
+        options=options,
+        format_options=own,
     )
     shown.warnings = told
     return shown
-
-
-def _recipe(opening: Opening) -> Recipe:
-    return Recipe.of(opening.paths, opening.options, opening.format_options, opening.sources)
 
 
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:

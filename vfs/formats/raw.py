@@ -27,7 +27,7 @@ from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Files, StoredArray, nav_dims
-from vfs.wording import format_option
+from vfs.wording import format_option, shown
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
@@ -103,7 +103,7 @@ def open(
     size = math.prod(sig) * dtype.itemsize
     record = frame_header + size + frame_footer
     if record >= _FAR:
-        raise OptionError(f"a frame {sig} of {dtype} has {size:,} bytes, more than any file has")
+        raise OptionError(f"a frame {shown(sig)} of {dtype} has more bytes than any file has")
     heads = (file_header, frame_header, frame_footer)
     if running_on:
         # If counts differ, the place of a lost file's frames is unknown

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.faces import Face, Node
-from vfs.hierarchy.recipe import Recipe
+from vfs.hierarchy.opening import Opening
 
 KEEP = 3600.0
 """Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
@@ -165,12 +165,8 @@ class Contents(Protocol):
         """
         ...
 
-    def recipe(self, path: str) -> Recipe | None:
-        """Say in Python how the set behind a path was opened. None if there is no set, or it was opened elsewhere.
-
-        Raises:
-            SourceError: its first file cannot be read.
-        """
+    def opening(self, path: str) -> Opening | None:
+        """Return how the set or the file behind a path is opened, also if it cannot be; None if there is none."""
         ...
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:

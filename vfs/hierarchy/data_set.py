@@ -12,12 +12,14 @@ A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node, ZarrFace
@@ -25,6 +27,7 @@ from vfs.hierarchy.images import has_images
 from vfs.hierarchy.ngff import OME_ENDING, ome_face
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.hierarchy.url_names import url_paths
+from vfs.model.layout import altered
 from vfs.model.naming import check_paths, first_free
 from vfs.model.stored import Files
 
@@ -140,6 +143,13 @@ class Hierarchy:
     def time(self) -> int:
         """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
+
+    @cached_property
+    def weight(self) -> int:
+        """Bytes of memory that its tables take, about. What makes computed blocks has no tables of its own."""
+        datasets = [array.dataset for array in self.arrays.values()]
+        tables = [altered(one, decoder=None) if isinstance(one.decoder, ComputedBlocks) else one for one in datasets]
+        return 2 * sum(len(pickle.dumps(one)) for one in tables)
 
     def for_urls(self) -> Hierarchy:
         """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""

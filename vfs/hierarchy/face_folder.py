@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -14,7 +14,7 @@ from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
-from vfs.hierarchy.recipe import Recipe
+from vfs.hierarchy.opening import Opening
 from vfs.model.naming import first_free
 from vfs.model.pickles import digest
 
@@ -81,7 +81,7 @@ class FaceFolder:
         cache: cache in which the arrays keep decoded pieces; the server reports its hits and misses.
         named: for each data set, the files by which it was opened.
         versions: for each data set, the digest that `version` returns.
-        recipes: for each data set, what makes the value that `recipe` returns.
+        openings: for each data set, how it was opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
 
     Raises:
@@ -94,7 +94,7 @@ class FaceFolder:
         cache: ChunkCache | None = None,
         named: Sequence[Sequence[str]] = (),
         versions: Sequence[bytes] = (),
-        recipes: Sequence[Callable[[], Recipe]] = (),
+        openings: Sequence[Opening] = (),
         zarr_format: int | None = None,
     ) -> None:
         if not trees:
@@ -106,7 +106,7 @@ class FaceFolder:
         self._sources: dict[str, Sequence[str]] = {}
         self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
         self._watched: dict[str, _Watched] = {}
-        self._recipes: dict[str, Callable[[], Recipe]] = {}
+        self._openings: dict[str, Opening] = {}
         self._shown: list[ShownEntry] = []
         self._set_of: dict[str, ShownSet] = {}
         self.warnings: Collection[str] = ()
@@ -127,8 +127,8 @@ class FaceFolder:
                 self.times[name + ending] = tree.time
                 self._sets[name + ending] = tree, named[n] if named else ()
                 self._watched[name + ending] = watched
-                if recipes:
-                    self._recipes[name + ending] = recipes[n]
+                if openings:
+                    self._openings[name + ending] = openings[n]
 
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
@@ -184,9 +184,8 @@ class FaceFolder:
             self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
         return self._sources.get(name, ())
 
-    def recipe(self, path: str) -> Recipe | None:
-        make = self._recipes.get(path.partition("/")[0])
-        return make() if make else None
+    def opening(self, path: str) -> Opening | None:
+        return self._openings.get(path.partition("/")[0])
 
     def stamp(self, path: str) -> int:
         """Return 0: data sets that are open are shown until the mount ends."""

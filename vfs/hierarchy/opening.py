@@ -71,7 +71,7 @@ class Opening:
             absolute paths.
         format_options: the options of the format.
         states: digest of the sizes and times of all files, to notice changes.
-        name: name of the data set.
+        name: name of the data set; "": the one that its format derives from its first file.
         sources: where its files are.
     """
 
@@ -126,6 +126,14 @@ class Opening:
                 " was opened; open it again"
             )
         return found
+
+    def changed(self, options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
+        """Open the same files with other options, within the same folders.
+
+        Raises: what `open_set` raises.
+        """
+        with self.sources.opening() as sources:
+            return _open_named(list(self.paths), options, format_options, cache, sources, name=self.name or None)
 
 
 @dataclass(frozen=True)

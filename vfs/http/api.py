@@ -13,21 +13,33 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from vfs.errors import OptionError, SourceChangedError, VfsError, printable
-from vfs.hierarchy.contents import Contents
 from vfs.http.answers import Answer
 from vfs.http.centre import centre
+from vfs.http.describing import Describing
 from vfs.http.first_look import FirstLook
 from vfs.http.guard import RefusedError
 from vfs.http.limits import AtOnce
 from vfs.http.listing import SetListing
 from vfs.http.pictures import Pictures
 from vfs.http.reads import Reads
-from vfs.http.requests import MOST, Answering, Request, answer_json, check_fields, indices, page_of, with_body
+from vfs.http.reopened import Reopened
+from vfs.http.requests import (
+    MOST,
+    Answering,
+    Request,
+    answer_json,
+    body_of,
+    check_fields,
+    indices,
+    page_of,
+    read_json,
+    with_body,
+)
 from vfs.http.streams import Computing, Stopping
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
-AT_ONCE = {"compute": 8, "thumbnails": 8, "frame": 64}
+AT_ONCE = {"compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2}
 """Requests of a kind that a client may have under way."""
 
 
@@ -52,16 +64,24 @@ class Api:
         contents: what is served.
         threads: runs work in threads.
         failed: counts and logs an error, given the path that it is about.
+        allow_describe: descriptions may be saved beside the data.
 
     Attributes:
         pictures, streams: answer requests for pictures and computations.
         computing: the threads that compute; ahead: computes before somebody asks.
     """
 
-    def __init__(self, contents: Contents, threads: Threads, failed: Callable[[str, Exception], str]) -> None:
+    def __init__(
+        self,
+        contents: Reopened,
+        threads: Threads,
+        failed: Callable[[str, Exception], str],
+        allow_describe: bool = False,
+    ) -> None:
         self.contents = contents
         self._threads = threads
         self._listing = SetListing(contents)
+        self._describing = Describing(contents, self._listing, allow_describe)
         self.streams = Computing(contents, self._listing, threads, failed)
         self.computing, self.ahead = self.streams.pool, self.streams.ahead
         self._look = FirstLook(self._all, self._listing.face, contents.cache)
@@ -83,6 +103,11 @@ class Api:
             "centre": RequestKind(self._centre, fields=("within",)),
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),
             "stop": RequestKind(stopping.stop, ("POST",)),
+            "options": RequestKind(partial(self._told, self._describing.known)),
+            "guesses": RequestKind(partial(self._told, self._describing.guesses)),
+            "open": RequestKind(self._open, ("POST",)),
+            "description": RequestKind(partial(self._told, self._describing.description)),
+            "save": RequestKind(partial(self._told, self._describing.save), ("POST",)),
         }
 
     async def answer(self, request: Request, answer: Answer) -> None:
@@ -127,6 +152,14 @@ class Api:
 
     async def _python(self, key: str, request: Request, answer: Answer) -> None:
         await self._json(request, answer, partial(self._listing.opened, key))
+
+    async def _told(self, ask: Callable[[str], Any], key: str, request: Request, answer: Answer) -> None:
+        await self._json(request, answer, partial(ask, key))
+
+    async def _open(self, key: str, request: Request, answer: Answer) -> None:
+        body = await body_of(request)
+        work = partial(self._describing.open, key, read_json(body))
+        await answer_json(answer, request, await self._threads(("open", key, body), work, request.receive))
 
     async def _centre(self, key: str, request: Request, answer: Answer) -> None:
         await self._json(request, answer, partial(self._found_centre, key, indices(request, "within")))

@@ -18,6 +18,7 @@ from vfs.http.guard import Guard
 from vfs.http.leaving import Receive, Watch, left
 from vfs.http.native import NativeAnswers
 from vfs.http.reads import GoneError, Reads
+from vfs.http.reopened import Reopened
 from vfs.http.requests import Request, query_of
 from vfs.http.tally import ServerLog, Tally
 
@@ -37,6 +38,7 @@ class Application:
         reads: threads that read.
         debug: log every request, and put tracebacks into the log.
         natively: requests may be answered without the interpreter; none are where all are logged.
+        allow_describe: the page may save descriptions beside the data.
 
     Attributes:
         decisions: decides how requests are answered.
@@ -44,14 +46,21 @@ class Application:
     """
 
     def __init__(
-        self, contents: Contents, guard: Guard, reads: Reads, *, debug: bool = False, natively: bool = True
+        self,
+        contents: Contents,
+        guard: Guard,
+        reads: Reads,
+        *,
+        debug: bool = False,
+        natively: bool = True,
+        allow_describe: bool = False,
     ) -> None:
-        self.contents = contents
+        self.contents = shown = Reopened(contents)
         self.reads = reads
         self.natively = natively and not debug
         self.log = ServerLog(debug)
-        self.api = Api(contents, self._read, self.log.failed)
-        self.decisions = Decisions(contents, guard, OwnPages(self.metrics, self.api.first, self.api.begin), self.log)
+        self.api = Api(shown, self._read, self.log.failed, allow_describe)
+        self.decisions = Decisions(shown, guard, OwnPages(self.metrics, self.api.first, self.api.begin), self.log)
 
     @property
     def native(self) -> NativeAnswers | None:

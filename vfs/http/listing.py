@@ -12,6 +12,7 @@ from vfs.errors import printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.faces import Face
+from vfs.hierarchy.recipe import Recipe
 from vfs.http.guard import RefusedError
 from vfs.http.views import described
 
@@ -97,11 +98,11 @@ class SetListing:
             RefusedError: there is none.
             SourceError: its files are not those that were opened.
         """
-        recipe = self.contents.recipe(key)
-        if recipe is None:
+        opening = self.contents.opening(key) if self.contents.set_of(key) else None
+        if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         self.contents.version(key)
-        return asdict(recipe)
+        return asdict(Recipe.of(opening.paths, opening.options, opening.format_options, opening.sources))
 
     def face(self, key: str) -> Face:
         """Return the face with arrays that a key is the path of.

@@ -57,6 +57,7 @@ def serve(
     watch: Callable[[ServerStatus], None] | None = None,
     to_log: bool = False,
     debug: bool = False,
+    allow_describe: bool = False,
 ) -> ServerStatus:
     """Serve contents over HTTP until SIGINT, SIGTERM or SIGHUP ends it.
 
@@ -73,6 +74,7 @@ def serve(
             the end.
         to_log: when the server is ready, redirect stdout and stderr to the log file of its entry.
         debug: log every request, and put tracebacks into the log.
+        allow_describe: see `vfs.model.open_options.ServeOptions`.
 
     Returns: the last status.
 
@@ -95,7 +97,7 @@ def serve(
         address = _address(listener, host, encryption is not None)
         guard = Guard(secret, host, names, origins, tuple(map(framer_of, embed)))
         status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, debug, not no_native))
+        return asyncio.run(status.run(web, listener, encryption, debug, not no_native, allow_describe))
 
 
 def _web_server() -> Any:
@@ -205,6 +207,7 @@ class _Run:
         encryption: ssl.SSLContext | None,
         debug: bool,
         natively: bool,
+        allow_describe: bool,
     ) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
         from vfs.http.application import Application
@@ -215,7 +218,8 @@ class _Run:
             return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
 
         reads = Reads(self.workers)
-        application = Application(self.contents, self.guard, reads, debug=debug, natively=natively)
+        how = {"natively": natively, "allow_describe": allow_describe}
+        application = Application(self.contents, self.guard, reads, debug=debug, **how)
         shared = Shared(application, common)
         config = web.Config(
             application,

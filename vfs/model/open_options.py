@@ -344,6 +344,10 @@ class ServeOptions(ShowOptions):
         "ORIGIN",
         several=True,
     )
+    allow_describe: bool = option(
+        False,
+        "Let the page save what was corrected in it as NAME.vfs.json beside the data. Nothing else is ever written.",
+    )
     tls_cert: str | None = option(None, "Encrypt connections, with the certificate in this PEM file.", "FILE")
     tls_key: str | None = option(None, "The key of --tls-cert, a PEM file.", "FILE")
     no_native: bool = option(

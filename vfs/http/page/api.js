@@ -120,6 +120,42 @@ export function array(key, path, signal) {
   return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
+/** @returns {Promise<Object>} what can be changed of a set or a file: format, options, given, raw, arrays, allowed. */
+export function options(key, signal) {
+  return json(`api/options/${encoded(key)}`, signal);
+}
+
+/** @returns {Promise<Object[]>} scans that the frames of a set may be, best first. */
+export function guesses(key, signal) {
+  return json(`api/guesses/${encoded(key)}`, signal);
+}
+
+/**
+ * Have a set opened anew.
+ *
+ * @param {string} key of the set, or of a file.
+ * @param {Object} wanted option -> value.
+ * @returns {Promise<Object>} a set as `dataset` gives it, with a key of its own.
+ * @throws {ApiError} it does not open so.
+ */
+export async function reopened(key, wanted, signal) {
+  const body = JSON.stringify({ options: wanted });
+  const how = { method: "POST", body, headers: { "content-type": "application/json" }, signal };
+  const made = await (await ask(`api/open/${encoded(key)}`, how)).json();
+  if (made.error) throw new ApiError(made.error, 200);
+  return made;
+}
+
+/** @returns {Promise<Object>} the description of a set: name, text, save. */
+export function description(key) {
+  return json(`api/description/${encoded(key)}`);
+}
+
+/** Save the description of a set beside its data. @returns {Promise<{name: string}>} the file. */
+export async function saveDescription(key) {
+  return (await ask(`api/save/${encoded(key)}`, { method: "POST" })).json();
+}
+
 /** @returns {Promise<{cy: number, cx: number, r: number, found: boolean}>} the bright-field disk of a part of a scan, pixels. */
 export async function centre(key, path, within, signal) {
   const same = ({ of, within: there }) => of === `${key}/${path}` && String(there) === String(within);

@@ -19,6 +19,7 @@ const HELP = [
   ["+ − 0", "closer, farther, all of the picture"],
   ["p", "line profile: drag a line in the picture"],
   ["m", "metadata"],
+  ["d", "data: correct the scan shape, axes, steps, or what raw bytes are"],
   ["s", "arrays of this set"],
   ["Esc", "leave a selection or profile; close what is open"],
   ["?", "this list"],

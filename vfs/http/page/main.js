@@ -3,6 +3,7 @@
  */
 
 import * as api from "./api.js";
+import { DataPanel } from "./data.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, icon } from "./dom.js";
 import * as embedded from "./embedded.js";
@@ -16,11 +17,13 @@ import { Viewer } from "./viewer.js";
 const MANY = 4; // arrays: with more, their list is open at first
 const FIRST = 200; // arrays asked for with a set
 const AGAIN = 4000; // ms until a folder is looked at again
+const SET = ".zarr"; // how keys of sets end; others are files that cannot be opened as they are
 const QUIET = 250; // ms without a change before the address is written
 
 const page = {
   view: state.empty(),
   set: null,
+  opened: "", // what `set` was opened with
   count: 0, // of sets that are served, as far as known
   order: 0,
   again: 0, // timer
@@ -31,7 +34,11 @@ const folders = new FolderList(
   (entry) => (entry.kind === "folder" ? openFolder(entry.key) : go({ set: entry.key, folder: folders.path })),
   failed,
 );
-const arrays = new ArrayList((array) => go({ set: page.set.key, array: array.path, folder: page.view.folder }), failed);
+const arrays = new ArrayList((array) => {
+  const { set, open, folder } = page.view;
+  go({ set, open, folder, array: array.path });
+}, failed);
+const data = new DataPanel(correct, viewer);
 const facts = el("aside.side.facts", { "aria-label": "Metadata", hidden: true, tabindex: -1 });
 const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true }, arrays.element);
 const banners = el("div.banners", { role: "alert" });
@@ -41,6 +48,10 @@ const toggles = {
   up: button("All sets", "up", () => openFolder(page.view.folder), { class: "plain" }),
   list: button("Arrays of this set", "list", () => toggle("list"), { "aria-expanded": "false", class: "plain" }),
   link: button("Copy the address of this view", "link", () => showText("Address of this view", location.href), {
+    class: "plain",
+  }),
+  data: button("Data: correct scan, axes, steps", "adjust", () => toggle("data"), {
+    "aria-expanded": "false",
     class: "plain",
   }),
   info: button("Metadata", "info", () => toggle("info"), { "aria-expanded": "false", class: "plain" }),
@@ -57,11 +68,12 @@ document.body.replaceChildren(
     about,
     el("span.space"),
     toggles.link,
+    toggles.data,
     toggles.info,
     toggles.help,
   ),
   banners,
-  el("main", {}, side, folders.element, viewer.element, facts),
+  el("main", {}, side, folders.element, viewer.element, data.element, facts),
 );
 
 /** What a test or the console can look at. */
@@ -88,15 +100,60 @@ function inside(panel) {
   return { data, shape, size, bin, status, caption, pairs, contrast, onPage: (y, x) => view.onPage(y, x) };
 }
 
+const PANELS = { list: side, info: facts, data: data.element };
+
 function toggle(which) {
-  const panel = which === "list" ? side : facts;
+  const panel = PANELS[which];
   panel.hidden = !panel.hidden;
   toggles[which].setAttribute("aria-expanded", String(!panel.hidden));
   if (which === "list") arrays.cells.draw();
+  if (which === "data" && !panel.hidden) showData(viewer.array);
 }
 
-/** Show an error above the page; the rest goes on. */
+/** Show what can be changed of the set that is looked at. */
+function showData(array) {
+  data.show(page.view.set, array ? page.set : null, array, page.view.open).catch(failed);
+}
+
+/** @returns {Promise<Object>} the set with options, as a new set where there are any. */
+async function opened(key, options) {
+  const made = Object.keys(options || {}).length
+    ? await api.reopened(key, options)
+    : await api.dataset(key, 0, FIRST);
+  return made;
+}
+
+/** Open the set that is looked at with other options, and show it. What does not open changes nothing. */
+async function correct(options) {
+  const order = ++page.order;
+  const { view } = page;
+  const set = await opened(view.set, options);
+  if (order !== page.order) return;
+  const now = set.arrays.find((one) => one.path === view.array);
+  if (!now) view.array = "";
+  const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
+  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, selection: null });
+  view.open = Object.keys(options).length ? { ...options } : null;
+  use(set);
+  await showArray(order);
+}
+
+/** Take a set as the one that is looked at. */
+function use(set) {
+  page.set = set;
+  page.opened = JSON.stringify([page.view.set, page.view.open]);
+  arrays.open(set);
+  side.hidden = set.count <= MANY;
+  toggles.list.setAttribute("aria-expanded", String(!side.hidden));
+}
+
+/** Show an error above the page; the rest goes on. A set that the server no longer has open is opened again. */
 function failed(error) {
+  if (error?.status === 404 && page.view.open && page.opened) {
+    page.opened = "";
+    show();
+    return;
+  }
   const made = banner(error?.message || String(error), "error");
   if (made && error?.status === 0) made.dataset.silent = "true";
 }
@@ -162,8 +219,27 @@ async function show() {
   } catch (error) {
     if (order !== page.order) return;
     failed(error);
-    if (page.view.set && !viewer.array) showFolder(order).catch(failed);
+    if (page.set === null && page.view.open) await showFile(order, error).catch(() => showFolder(order).catch(failed));
+    else if (page.view.set && !viewer.array) showFolder(order).catch(failed);
   }
+}
+
+/** Show a file that cannot be opened as it is: what it is can be said in the panel. */
+async function showFile(order, error) {
+  const { view } = page;
+  await api.options(view.set); // else it is no file either
+  if (order !== page.order) return;
+  viewer.close();
+  viewer.array = null;
+  folders.element.hidden = true;
+  head("", view.set.split("/").pop());
+  toggles.up.hidden = toggles.data.hidden = false;
+  side.hidden = facts.hidden = true;
+  data.element.hidden = false;
+  toggles.data.setAttribute("aria-expanded", "true");
+  banners.replaceChildren();
+  await data.show(view.set, null, null, view.open);
+  data.say(error?.message || "", true);
 }
 
 async function showFolder(order) {
@@ -180,7 +256,7 @@ async function showFolder(order) {
   viewer.array = null;
   head("", page.view.folder.split("/").pop() || "Data sets");
   folders.element.hidden = false;
-  side.hidden = facts.hidden = true;
+  side.hidden = facts.hidden = data.element.hidden = true;
   folders.cells.draw();
   return undefined;
 }
@@ -195,13 +271,12 @@ async function learn(order) {
 async function showArray(order) {
   const { view } = page;
   if (!page.count) learn(order).catch(failed);
-  if (page.set?.key !== view.set) {
-    const set = await api.dataset(view.set, 0, FIRST);
+  if (!view.open && !view.set.endsWith(SET)) return showFile(order);
+  if (page.opened !== JSON.stringify([view.set, view.open])) {
+    page.set = null;
+    const set = await opened(view.set, view.open);
     if (order !== page.order) return;
-    page.set = set;
-    arrays.open(set);
-    side.hidden = set.count <= MANY;
-    toggles.list.setAttribute("aria-expanded", String(!side.hidden));
+    use(set);
   }
   const { set } = page;
   const wanted = view.array || (set.arrays.find((one) => one.main) || set.arrays[0])?.path;
@@ -216,6 +291,7 @@ async function showArray(order) {
   head(set.name, wanted, array);
   viewer.open(set, array, view);
   arrays.mark(wanted);
+  showData(array);
   for (const text of ownWarnings(set)) banner(text, "notice");
   metadata.show(facts, { ...set, warnings: ownWarnings(set) }, { attrs: {}, ...array });
   written();
@@ -234,7 +310,7 @@ function head(name, path, array) {
   about.textContent = array ? `${path} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
   document.title = `${name ? `${name} – ` : ""}${array?.label || path} – vfs`;
   toggles.up.hidden = !array || page.count === 1;
-  for (const which of ["list", "info", "link"]) toggles[which].hidden = !array;
+  for (const which of ["list", "info", "link", "data"]) toggles[which].hidden = !array;
   if (array && page.set.count < 2) toggles.list.hidden = true;
 }
 
@@ -263,6 +339,7 @@ function actions() {
     i: () => panel.change({ invert: !contrast.invert }),
     p: () => viewer.toggleProfile(panel),
     m: () => toggle("info"),
+    d: () => toggle("data"),
     s: () => !toggles.list.hidden && toggle("list"),
     "+": zoom(1.5),
     "=": zoom(1.5),

@@ -15,6 +15,7 @@ import { quoted, unquoted } from "./names.js";
  * @typedef {Object} View
  * @property {string} folder that the list shows, "" for the first.
  * @property {string} set key of the set; "" for none: the list is shown.
+ * @property {?Object} open options with which the set is opened anew; null: as it is served.
  * @property {string} array path of the array.
  * @property {?number[]} at an index for each leading axis; null: the middle.
  * @property {?Object} detector a shape in the frame; null: the automatic bright field.
@@ -35,6 +36,7 @@ export function empty() {
   return {
     folder: "",
     set: "",
+    open: null,
     array: "",
     at: null,
     detector: null,
@@ -59,6 +61,7 @@ export function write(view) {
     value && pairs.push(`${name}=${quoted(value).replace(/%(2F|2C|28|29|20|3A)/g, plain)}`);
   if (!view.set) add("folder", view.folder);
   add("set", view.set);
+  if (view.open) add("open", JSON.stringify(view.open));
   add("array", view.array);
   if (view.at?.length) add("at", view.at.join(","));
   if (view.detector) add("detector", toText(view.detector).replaceAll(" ", ""));
@@ -93,6 +96,7 @@ export function read(text) {
   const given = fields(text.replace(/^#/, ""));
   const view = empty();
   for (const name of ["folder", "set", "array"]) view[name] = given.get(name) || "";
+  view.open = optionsOr(given.get("open"));
   const at = (given.get("at") || "").split(",").filter(Boolean).map(Number);
   if (at.length && at.every((index) => Number.isInteger(index) && index >= 0)) view.at = at;
   view.detector = shapeOr(given.get("detector"));
@@ -106,6 +110,16 @@ export function read(text) {
   }
   for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
   return view;
+}
+
+/** @returns {?Object} options; null where a text holds none. The server checks them. */
+function optionsOr(text) {
+  try {
+    const found = JSON.parse(text || "null");
+    return found && typeof found === "object" && !Array.isArray(found) ? found : null;
+  } catch {
+    return null;
+  }
 }
 
 function shapeOr(text, kinds) {

@@ -1,0 +1,136 @@
+"""The panel in which a set is corrected: the picture follows what is typed and pressed, and only Save writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.page.support import Browsed, patterns
+from vfs.testing.writers import write_mib
+
+Browse = Callable[..., Browsed]
+FRAMES = patterns()
+SCAN = FRAMES.shape[:2]
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    """A scan of which only the time stamps tell the shape."""
+    count = SCAN[0] * SCAN[1]
+    times = np.arange(count) * 1_000_000 + np.arange(count) // SCAN[1] * 5_000_000
+    return write_mib(tmp_path, FRAMES.reshape(count, 32, 32), hdr=False, times_ns=times.tolist())
+
+
+@pytest.fixture
+def page(browse: Browse, flat: Path) -> Iterator[Browsed]:
+    with vfs.serve(flat, port=0, allow_describe=True, flip_y=True) as server:
+        shown = browse(server.url).open()
+        shown.wait("window.vfs && vfs.frame.status === 'exact'")
+        shown.press("d")
+        yield shown
+        shown.close()
+
+
+def field(page: Browsed, name: str) -> object:
+    return page.named("textbox", name)
+
+
+def test_a_guess_is_one_click_away(page: Browsed) -> None:
+    guess = page.page.get_by_role("group", name="Guessed scan shapes").get_by_role("button").first
+    guess.wait_for()
+    assert "12 × 16 time stamps, sure" in guess.inner_text()
+    page.screenshot("data-guess")
+    guess.click()
+    page.wait("vfs.scan.shape?.length === 2")
+    page.settled()
+    assert page.numbers("scan").shape == SCAN
+    assert page.state("detector.kind") == "disk"
+    page.screenshot("data-scan")
+
+
+def test_frames_and_scans_turn(page: Browsed) -> None:
+    page.named("textbox", "scan shape").fill("12, 16")
+    page.wait("vfs.scan.shape?.length === 2")
+    page.settled()
+    page.press("Escape")
+    page.named("button", "scan: swap rows and columns").click()
+    page.wait("vfs.scan.shape[0] === 16")
+    page.settled()
+    page.named("button", "frame: turn by a right angle").click()
+    page.wait("vfs.state.open.axes.includes('x, -y')")
+    page.settled()
+    y, x = page.state("at")
+    np.testing.assert_array_equal(page.numbers("frame"), np.rot90(FRAMES[x, y, ::-1], -1))
+    assert page.named("textbox", "order of the axes").input_value() == "scan_x, scan_y | x, -y"
+    page.screenshot("data-turned")
+    page.wait("location.hash.includes('x,+-y')")
+    page.open(page.state("fragment")[1:]).settled()  # the address is the view
+    assert page.numbers("scan").shape == SCAN[::-1]
+    page.press("d")
+    page.named("button", "As it is served").click()
+    page.wait("vfs.state.open === null")
+
+
+def test_steps_are_typed_and_drawn(page: Browsed) -> None:
+    page.named("textbox", "step along x").fill("0.05")
+    page.named("textbox", "unit along x").fill("1/nm")
+    page.wait("vfs.state.open?.calibration?.x?.unit === '1/nm'")
+    page.named("textbox", "known distance").fill("3.1 1/nm")
+    page.named("button", "draw the known distance in the frame").click()
+    page.drag("frame", (10, 0), (10, 31))
+    page.page.mouse.up()
+    page.named("button", "draw the known distance in the frame").click()
+    page.wait("vfs.state.open.calibration.y")
+    assert page.state("open.calibration.x.scale") == pytest.approx(0.1, rel=0.02)
+    assert page.state("open.calibration.y.unit") == "1/nm"
+    page.settled()
+    page.screenshot("data-steps")
+
+
+def test_what_is_wrong_is_said_and_changes_nothing(page: Browsed) -> None:
+    page.named("textbox", "order of the axes").fill("frame | y")
+    page.page.locator(".field-said.wrong").wait_for()
+    assert "each axis once" in page.page.inner_text(".field-said")
+    assert page.state("open") is None
+    page.screenshot("data-wrong")
+    page.named("textbox", "order of the axes").fill("frame | -y, x")
+    page.wait("vfs.state.open?.axes === 'frame | -y, x'")
+    assert page.page.inner_text(".field-said") == ""
+
+
+def test_only_save_writes(page: Browsed, flat: Path) -> None:
+    page.named("textbox", "scan shape").fill("12, 16")
+    page.wait("vfs.scan.shape?.length === 2")
+    assert [one.name for one in flat.parent.iterdir()] == [flat.name]
+    page.named("button", "Save as NAME.vfs.json beside the data").click()
+    page.wait("document.querySelector('.field-said').textContent.startsWith('saved')")
+    said = json.loads((flat.parent / f"{flat.stem}.vfs.json").read_text())
+    assert said["options"] == {"nav_shape": "12, 16", "flip_y": True}
+    np.testing.assert_array_equal(vfs.open(flat.parent / f"{flat.stem}.vfs.json")[...], FRAMES[:, :, ::-1])
+
+
+def test_raw_bytes_become_a_picture_as_they_are_described(browse: Browse, flat: Path) -> None:
+    (flat.parent / "pixels.bin").write_bytes(bytes(100) + FRAMES.astype(">u2").tobytes())
+    with vfs.serve(flat.parent, tree=True, port=0) as server:
+        page = browse(server.url, dark=False).open()
+        page.page.get_by_title("pixels.bin").click()
+        page.named("combobox", "format").select_option("raw")
+        page.screenshot("data-raw-begin")
+        page.named("combobox", "stored dtype").fill(">u2")
+        page.named("textbox", "sig shape").fill("32,32")
+        page.page.locator(".field-said.wrong").wait_for()
+        page.named("textbox", "file header").fill("100")
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        page.named("textbox", "scan shape").fill("12,16")
+        page.wait("vfs.scan.shape?.length === 2")
+        page.settled()
+        y, x = page.state("at")
+        np.testing.assert_array_equal(page.numbers("frame"), FRAMES[y, x])
+        page.screenshot("data-raw")
+        assert sorted(one.name for one in flat.parent.iterdir()) == ["pixels.bin", flat.name]
+        page.close()

@@ -1,0 +1,152 @@
+"""Opens a set anew with other options, which somebody who looks at it asks for.
+
+Whoever asks may be a stranger: so options come as JSON, none of them names a file, and all are checked as those of a
+description are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from vfs.engine.cache import ChunkCache
+from vfs.errors import OptionError, VfsError
+from vfs.formats import Format, by_name, detect
+from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.model.open_options import OpenOptions, known
+from vfs.model.options import fitting, from_text, kinds, named
+from vfs.wording import shown
+
+SETTABLE = ("array", "nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype", "allow_incomplete")
+"""Options for every format that may be asked for. Others name files, or only say how files are read."""
+LONGEST = 4000  # most characters of a text
+MOST = 32  # most numbers of a list, and most options
+
+
+def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
+    """Open a set with some options changed.
+
+    Args:
+        opening: how it is opened.
+        changes: option -> value; None: as if it was not given. `format` says another format, and then the options of
+            the other one do not count.
+        cache: keeps decoded chunks.
+
+    Raises:
+        OptionError: an option may not be asked for, or does not fit.
+        VfsError: the set cannot be opened so.
+    """
+    if not isinstance(changes, Mapping) or len(changes) > MOST:
+        raise OptionError(f"options={shown(changes)}: expected at most {MOST} names and values")
+    opening = _resolved(opening, cache)
+    kind = _format(opening, changes)
+    same = kind is None or opening.options.format in (None, kind.name)
+    own = dict(opening.format_options) if same else {}
+    common: dict[str, Any] = {} if kind is None else {"format": kind.name}
+    for name, value in changes.items():
+        if name == "format":
+            continue
+        if name in SETTABLE and not (name == "dtype" and kind is not None and "stored_dtype" in kind.options):
+            common[name] = _common(name, value)
+        elif value is None:
+            own.pop(name, None)
+        else:
+            own[name] = _own(kind, name, value)
+    return opening.changed(replace(opening.options, **common), own, cache)
+
+
+def _resolved(opening: Opening, cache: ChunkCache) -> Opening:
+    """Return how the set is opened that a description names, so that each of its options can be changed."""
+    if opening.states or not opening.paths[0].endswith(".vfs.json"):
+        return opening
+    return opening.changed(opening.options, opening.format_options, cache).opening
+
+
+def _format(opening: Opening, changes: Mapping[str, Any]) -> Format | None:
+    """Return the format that is asked for, else the one that the files have; None where nobody knows it."""
+    name = changes.get("format") or opening.options.format
+    if name is None:
+        with suppress(VfsError), opening.sources.opening() as sources:
+            return detect(sources, opening.paths[0])
+        return None
+    if not isinstance(name, str) or len(name) > LONGEST:
+        raise OptionError(f"format={shown(name)}: expected the name of a format")
+    if name == "description":
+        raise OptionError("format='description': a description cannot be opened as something else")
+    return by_name(name)
+
+
+def _common(name: str, value: Any) -> Any:
+    """Check an option for every format; `OpenOptions` checks the rest."""
+    option = known(OpenOptions)[name]
+    if value is None:
+        return option.default
+    if name != "calibration" and not _is_plain(value):
+        raise OptionError(f"{name}={shown(value)}: expected text, a number, or a few numbers")
+    return fitting(name, value, option.annotation) if option.annotation is not Any else value
+
+
+def _own(kind: Format | None, name: str, value: Any) -> Any:
+    """Check an option of a format."""
+    if kind is None:
+        raise OptionError(f"{shown(name)}: is no option of every format; say of which format")
+    kind.check_options({name: value})
+    annotation = kind.options[name].annotation
+    if not _is_plain(value) or os.PathLike in [getattr(one, "__origin__", one) for one in kinds(annotation)]:
+        raise OptionError(f"{name}: cannot be changed here: only text, numbers and true or false can")
+    if isinstance(value, str) and os.path.lexists(value):
+        raise OptionError(f"{name}={shown(value)}: the name of a file is not taken here")
+    if not isinstance(value, str):
+        return value
+    try:
+        return from_text(value, annotation)
+    except ValueError:
+        raise OptionError(f"{name}={shown(value)}: expected {named(annotation)}") from None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) <= MOST and all(type(one) in (int, float) for one in value)
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= LONGEST)
+
+
+def options_of(kind: Format, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """List the options of a format that may be asked for, with the values that they have.
+
+    Returns: for each `name`, `takes` ("true or false", "a whole number", …), `help`, `default`, and `value`, where it
+        is given.
+    """
+    found = []
+    for name, parameter in kind.options.items():
+        own = kinds(parameter.annotation)
+        if os.PathLike in [getattr(one, "__origin__", one) for one in own]:
+            continue
+        value = given.get(name)
+        found.append(
+            {
+                "name": name,
+                "takes": "a dtype" if own == (Any,) else named(parameter.annotation),
+                "help": kind.help(name),
+                "default": _said(parameter.default),
+                "value": _said(value),
+            }
+        )
+    return found
+
+
+def _said(value: Any) -> Any:
+    """Return a value as JSON can hold it: numbers of a shape as text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def said_options(opening: Opening) -> dict[str, Any]:
+    """Return the options for every format that may be asked for and are given, as JSON can hold them."""
+    said = {name: value for name, value in opening.options.said().items() if name in SETTABLE}
+    return {name: value if name == "calibration" else _said(value) for name, value in said.items()}
