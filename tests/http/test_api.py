@@ -123,12 +123,11 @@ def exact(found: list[tuple[dict[str, Any], dict[str, np.ndarray]]], name: str) 
 
 def test_sets_and_their_arrays(shown: Application, scan: Path) -> None:
     listed = told(shown, "/api/list/")
-    assert listed == {
-        "path": "",
-        "entries": [{"name": "scan", "kind": "set", "key": "scan.zarr"}],
-        "more": False,
-        "tree": False,
-    }
+    files = [path.stat() for path in scan.parent.glob("*.mib")]
+    size, time = sum(one.st_size for one in files), max(one.st_mtime_ns for one in files) // 10**6
+    about = {"format": "mib", "size": size, "time": time}
+    entries = [{"name": "scan", "kind": "set", "key": "scan.zarr", **about}]
+    assert listed == {"path": "", "entries": entries, "more": False, "tree": False}
     one = told(shown, "/api/set/scan.zarr")
     assert (one["name"], one["npy"], one["count"], one["sources"]) == ("scan", "scan.npy", 3, [str(scan)])
     assert [(each["path"], each["main"], each["nav"], each["shown"]) for each in one["arrays"]] == [
@@ -174,7 +173,9 @@ def test_folders_of_a_tree(tmp_path: Path) -> None:
         ("folder", "b"),
         ("set", '<img src="x">'),
     ]
-    assert told(application, "/api/list/a")["entries"] == [{"name": "one", "kind": "set", "key": "a/one.zarr"}]
+    (one,) = told(application, "/api/list/a")["entries"]
+    assert (one["name"], one["kind"], one["key"], one["format"]) == ("one", "set", "a/one.zarr", "npy")
+    assert one["size"] == (tmp_path / "a" / "one.npy").stat().st_size
     assert told(application, "/api/set/a/one.zarr")["arrays"][0]["shape"] == list(VALUES.shape)
     numbers, _ = frame(application, f"/api/frame/a/one.zarr/{'data'}?at=2,3")
     np.testing.assert_array_equal(numbers, VALUES[2, 3])
@@ -793,10 +794,10 @@ def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: P
         (tmp_path / document).parent.mkdir()
         (tmp_path / document).write_text("{}")
     contents = folder_tree(tmp_path)
-    assert {(entry.name, entry.path, entry.is_set) for entry in contents.sets("")} == {
-        ("a", "a.zarr", True),
-        ("x.npy", "x.npy", False),
-        ("y.zarr", "y.zarr", False),
+    assert {(entry.name, entry.path, entry.kind) for entry in contents.sets("")} == {
+        ("a", "a.zarr", "set"),
+        ("x.npy", "x.npy", "folder"),
+        ("y.zarr", "y.zarr", "folder"),
     }
     assert [entry.path for entry in contents.sets("x.npy")] == ["x.npy/b.zarr"]
     assert [entry.path for entry in folder_tree(tmp_path, zarr_format=2).sets("y.zarr")] == ["y.zarr/c.v2.zarr"]

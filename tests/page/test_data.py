@@ -100,7 +100,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(page: Browsed) -> None:
     page.screenshot("data-wrong")
     page.named("textbox", "order of the axes").fill("frame | -y, x")
     page.wait("vfs.state.open?.axes === 'frame | -y, x'")
-    assert page.page.inner_text(".field-said") == ""
+    page.wait("document.querySelector('.field-said').textContent === ''")
 
 
 def test_only_save_writes(page: Browsed, flat: Path) -> None:
@@ -133,4 +133,27 @@ def test_raw_bytes_become_a_picture_as_they_are_described(browse: Browse, flat: 
         np.testing.assert_array_equal(page.numbers("frame"), FRAMES[y, x])
         page.screenshot("data-raw")
         assert sorted(one.name for one in flat.parent.iterdir()) == ["pixels.bin", flat.name]
+        page.close()
+
+
+def test_a_folder_says_what_is_in_it(browse: Browse, flat: Path) -> None:
+    np.save(flat.parent / "a_very_long_name_that_nobody_can_read_to_its_end_0042.npy", np.zeros((40, 50), "f4"))
+    (flat.parent / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    (flat.parent / "below").mkdir()
+    with vfs.serve(flat.parent, tree=True, port=0) as server:
+        page = browse(server.url).open()
+        page.wait("document.body.innerText.includes('192 × 32 × 32 · uint16')")
+        page.wait("document.body.innerText.includes('40 × 50 · float32')")
+        text = page.page.inner_text(".folder-list")
+        assert "mib · 4" in text
+        assert "cut.npy" in page.page.inner_text(".entry.broken")
+        assert "expected" in page.page.inner_text(".entry.broken .about")
+        page.screenshot("folder-tiles")
+        page.named("combobox", "Order").select_option("largest")
+        names = page.page.locator(".entry .name").all_inner_texts()
+        assert [name.replace("\n", "")[:6] for name in names] == ["below", "scan", "a_very", "cut.np"]
+        page.named("button", "As a list").click()
+        page.screenshot("folder-list")
+        page.named("searchbox", "Find a set").fill("0042")
+        assert page.page.locator(".entry").count() == 1
         page.close()

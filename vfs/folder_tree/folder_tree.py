@@ -36,6 +36,7 @@ KEEP = 1.0  # seconds for which a kernel may remember names
 OPEN = 256  # most data sets that are kept open
 WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
 LIGHT = 100_000  # bytes of memory that an open data set takes besides its tables
+_UNKNOWN = "no format recognises it; say what its pixels are"
 NAMES = 1_000_000  # most names in the folders that are remembered
 
 
@@ -215,9 +216,16 @@ class FolderTree:
         for name in self._names(listing, 0):
             below = f"{path}/{name}" if path else name
             if name in listing.folder.folders:
-                yield ShownEntry(name, below, False)
+                yield ShownEntry(name, below, "folder")
             elif (base := listing.names.set_of(name)) is not None:
-                yield ShownEntry(base, below, True)
+                record = listing.records.known.get(listing.names.taken.get(name, ""))
+                about = (record.format, record.nbytes, record.time) if record else ()
+                yield ShownEntry(base, below, "set", *about)
+        for name, record in listing.refused():
+            below = f"{path}/{name}" if path else name
+            size, time = record.state[:2] if record.state else (0, 0)
+            reason = record.error or _UNKNOWN
+            yield ShownEntry(name, below, "file", "", size, time, reason.removeprefix(f"{listing.folder.join(name)}: "))
 
     def set_of(self, path: str) -> ShownSet | None:
         place = self._place(path)

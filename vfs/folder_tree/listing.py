@@ -15,7 +15,7 @@ from itertools import count
 from vfs.errors import SourceError
 from vfs.folder_tree.folder_records import FolderRecords
 from vfs.folder_tree.naming import Naming
-from vfs.folder_tree.records import Rules
+from vfs.folder_tree.records import Record, Rules
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.trust import Trust
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder
@@ -51,6 +51,13 @@ class Listing:
         self._busy = False  # a candidate is being opened by `step`
         self._ahead = False  # a thread opens them one after the other; whoever lists the folder waits for it
         self._found = threading.Condition(self.folder.lock)
+
+    def refused(self) -> Iterator[tuple[str, Record]]:
+        """Yield files that were opened, and are no data set nor part of one: name and record, in their order."""
+        for name in self.folder.candidates.order:
+            record = self.records.known.get(name)
+            if record is not None and not record.faces and not self.names.settled(name):
+                yield name, record
 
     def check(self) -> None:
         """Read the names in the folder again if it changed since they were read.

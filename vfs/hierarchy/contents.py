@@ -7,7 +7,7 @@ with all data sets in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.faces import Face, Node
@@ -68,17 +68,25 @@ class PathAtHand(NamedTuple):
 
 
 class ShownEntry(NamedTuple):
-    """An entry of a folder: a data set, or a folder.
+    """An entry of a folder: a data set, a folder, or a file that may be a set and cannot be opened.
 
     Attributes:
         name: its name, without the ending of a face.
-        path: path of the main face of the set, or of the folder.
-        is_set: True for a data set.
+        path: path of the main face of the set, of the folder, or of the file.
+        kind: which of them it is.
+        format: name of the format of a set, where it is known.
+        nbytes: bytes of the files of a set, or of the file; 0 for a folder.
+        time: modification time of the newest of them, nanoseconds since 1970; 0 for a folder.
+        reason: why a file cannot be opened.
     """
 
     name: str
     path: str
-    is_set: bool
+    kind: Literal["set", "folder", "file"]
+    format: str = ""
+    nbytes: int = 0
+    time: int = 0
+    reason: str = ""
 
 
 class ShownSet(NamedTuple):
@@ -126,7 +134,9 @@ class Contents(Protocol):
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None: ...
 
     def sets(self, path: str) -> Iterator[ShownEntry]:
-        """Return the data sets of a folder, each once, and its subfolders, as they become known."""
+        """Return the data sets of a folder, each once, and its subfolders, as they become known; then files that may be
+        data sets, and cannot be opened.
+        """
         ...
 
     def set_of(self, path: str) -> ShownSet | None:

@@ -144,6 +144,11 @@ class Hierarchy:
         """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
         return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its files when the set was opened, without those that are missing."""
+        return sum(int(files.sizes[files.sizes > 0].sum()) for files in self.file_sets)
+
     @cached_property
     def weight(self) -> int:
         """Bytes of memory that its tables take, about. What makes computed blocks has no tables of its own."""

@@ -119,7 +119,8 @@ class FaceFolder:
                 partial(self._taken, endings),
             )
             watched = _Watched(tree, versions[n] if versions else b"")
-            self._shown.append(ShownEntry(name, name + next(iter(endings)), True))
+            format = openings[n].format if openings else ""
+            self._shown.append(ShownEntry(name, name + next(iter(endings)), "set", format, tree.nbytes, tree.time))
             shown = ShownSet(name, name + FILE_ENDING if FILE_ENDING in endings else None)
             for ending, kind in endings.items():
                 self._set_of[name + ending] = shown

@@ -47,10 +47,13 @@ class SetListing:
             "tree": not contents.faces,
         }
 
-    def _entries(self, path: str) -> Iterator[dict[str, str]]:
-        """Give the folders and data sets of a folder."""
+    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
+        """Give the folders and data sets of a folder, and files that cannot be opened. Times are milliseconds."""
         for entry in self.contents.sets(path):
-            yield {"name": printable(entry.name), "kind": "set" if entry.is_set else "folder", "key": entry.path}
+            made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
+            about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
+            said = {"reason": printable(entry.reason)} if entry.reason else {}
+            yield made if entry.kind == "folder" else {**made, **about, **said}
 
     def dataset(self, key: str, first: int, count: int) -> dict[str, Any]:
         """Describe a set and some of its arrays.

@@ -158,4 +158,5 @@ class Pictures:
         except VfsError as error:
             return record({"path": path, "error": printable(str(error))})
         head = numbers_described(path, numbers)
-        return record({"path": path, "dtype": head["dtype"], "shape": head["shape"]}, [numbers])
+        of = {"shape": list(array.shape), "dtype": array.dtype.name}
+        return record({"path": path, "dtype": head["dtype"], "shape": head["shape"], "of": of}, [numbers])

@@ -6,11 +6,22 @@ import * as api from "./api.js";
 import { Cells } from "./cells.js";
 import { table } from "./colours.js";
 import { limits, sample, toLevels } from "./contrast.js";
-import { el, icon } from "./dom.js";
+import { button, bytes, el, icon, select } from "./dom.js";
 
 const PAGE = 1000; // entries fetched at once
 const TOGETHER = 24; // small pictures fetched at once
+const END = 12; // letters of a name of which the end stays readable
 const STREAMS = 2; // requests for small pictures at once
+
+/** Orders of a folder. Folders come first, files that cannot be opened last. */
+const SORTS = {
+  name: () => 0, // as the server has them: by their numbers
+  newest: (a, b) => (b.time || 0) - (a.time || 0),
+  largest: (a, b) => (b.size || 0) - (a.size || 0),
+};
+const KINDS = ["folder", "set", "file"];
+const TILE = { height: 252, width: 210 };
+const LINE = { height: 56, width: 1e9 };
 
 /** Small pictures, fetched for what can be seen. */
 class Thumbnails {
@@ -27,7 +38,7 @@ class Thumbnails {
   }
 
   _begin() {
-    Object.assign(this, { pictures: new Map(), asked: new Set(), waiting: [], abort: new AbortController() });
+    Object.assign(this, { pictures: new Map(), known: new Map(), asked: new Set(), waiting: [], abort: new AbortController() });
   }
 
   /**
@@ -53,6 +64,7 @@ class Thumbnails {
       let place = 0;
       for await (const one of api.thumbnails(key, first, count, this.size, abort.signal)) {
         this.pictures.set(named(place), one.data ? coloured(one) : null);
+        this.known.set(named(place), one.of ? `${one.of.shape.join(" × ") || "one number"} · ${one.of.dtype}` : one.error);
         this.came(named(place));
         place += 1;
       }
@@ -62,6 +74,11 @@ class Thumbnails {
       this.under -= 1;
       if (!abort.signal.aborted) this._next();
     }
+  }
+
+  /** @returns {string} shape and type of the array of that name, or why it has no picture. */
+  about(name) {
+    return this.known.get(name) ?? "";
   }
 
   /** @returns {?HTMLCanvasElement} the picture of that name. */
@@ -98,22 +115,23 @@ function coloured({ data, shape }) {
 
 /** Write a path of which the end stays readable where there is no room. */
 function nameOf(path) {
-  const cut = path.lastIndexOf("/");
-  if (cut < 1) return el("span.name", {}, path);
+  const slash = path.lastIndexOf("/");
+  const cut = slash > 0 ? slash : path.length - END;
+  if (cut < 4) return el("span.name", {}, path);
   return el("span.name", {}, el("span.before", {}, path.slice(0, cut)), el("span.end", {}, path.slice(cut)));
 }
 
-function cell(name, about, picture, symbol, current, pressed) {
+function cell(name, about, picture, symbol, current, pressed, hint = name) {
   return el(
     "button.entry",
     {
       type: "button",
-      title: name,
+      title: hint,
       "aria-current": current ? "true" : null,
       onclick: pressed,
     },
     el("span.thumb", {}, picture || (symbol ? icon(symbol) : null)),
-    el("span.words", {}, nameOf(name), about ? el("span.about", {}, about) : null),
+    el("span.words", {}, nameOf(name), ...[about].flat().filter(Boolean).map((line) => el("span.about", {}, line))),
   );
 }
 
@@ -202,17 +220,27 @@ function titled({ label, path }) {
 export class FolderList {
   /** @param {function(Object)} chosen called with an entry. @param {function(Error)} failed */
   constructor(chosen, failed) {
-    Object.assign(this, { chosen, failed, entries: [], path: null });
+    Object.assign(this, { chosen, failed, entries: [], all: [], path: null, sort: "name", lines: false });
     this.thumbnails = new Thumbnails(256, (key) => this.cells.again(this._indexOf(key)));
     this.cells = new Cells(
       "Folders and sets",
-      { height: 236, width: 210 },
+      TILE,
       (i) => this._cell(i),
       (from, to) => this._seen(from, to),
     );
     this.crumbs = el("nav.crumbs", { "aria-label": "Folder" });
     this.empty = el("p.note", { hidden: true }, "Nothing here can be shown.");
-    this.element = el("div.folder-list", { hidden: true }, this.crumbs, this.cells.element, this.empty);
+    this.search = el("input", {
+      type: "search",
+      placeholder: "Find a set",
+      "aria-label": "Find a set",
+      oninput: () => this._show(),
+    });
+    const orders = Object.keys(SORTS).map((name) => [name, name]);
+    this.order = select("Order", orders, this.sort, (name) => this._sorted(name));
+    this.how = button("As a list", "list", () => this._turn(), { "aria-pressed": "false", class: "plain" });
+    this.bar = el("div.folder-bar", {}, this.crumbs, el("span.space"), this.search, this.order, this.how);
+    this.element = el("div.folder-list", { hidden: true }, this.bar, this.cells.element, this.empty);
   }
 
   /**
@@ -225,13 +253,13 @@ export class FolderList {
     const first = await api.listing(path, 0, PAGE);
     this.thumbnails.stop();
     this.path = path;
-    this.entries = first.entries;
+    this.all = first.entries;
     this.tree = first.tree;
     this._crumbs();
     this._show();
     for (let more = first.more; more && this.path === path;) {
-      const next = await api.listing(path, this.entries.length, PAGE);
-      this.entries = [...this.entries, ...next.entries];
+      const next = await api.listing(path, this.all.length, PAGE);
+      this.all = [...this.all, ...next.entries];
       more = next.more && next.entries.length > 0;
       this._show();
     }
@@ -256,10 +284,9 @@ export class FolderList {
     } catch {
       return false;
     }
-    const keys = (list) => JSON.stringify(list.map(({ key, kind }) => [key, kind]));
-    if (this.path !== path || keys(entries) === keys(this.entries)) return true;
+    if (this.path !== path || JSON.stringify(entries) === JSON.stringify(this.all)) return true;
     const focused = this.entries[this.cells.focused]?.key;
-    this.entries = entries;
+    this.all = entries;
     this._show();
     if (focused !== undefined) this.cells.focus(this._indexOf(focused));
     return true;
@@ -270,11 +297,29 @@ export class FolderList {
   }
 
   _show() {
+    const words = this.search.value.trim().toLowerCase();
+    this.entries = this.all
+      .filter(({ name }) => name.toLowerCase().includes(words))
+      .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || SORTS[this.sort](a, b));
     this.empty.hidden = this.entries.length > 0;
-    const pictures = this.entries.some((entry) => entry.kind === "set");
-    this.element.classList.toggle("plain-list", !pictures);
-    this.cells.size = pictures ? { height: 236, width: 210 } : { height: 60, width: 260 };
+    this.empty.textContent = words && this.all.length ? "No set is called so." : "Nothing here can be shown.";
+    for (const one of [this.search, this.order, this.how]) one.hidden = this.all.length < 2;
+    const pictures = this.entries.some((entry) => entry.kind !== "folder");
+    this.element.classList.toggle("plain-list", !pictures || this.lines);
+    this.cells.size = !pictures ? { height: 60, width: 260 } : this.lines ? LINE : TILE;
     this.cells.show(this.entries.length);
+  }
+
+  _sorted(name) {
+    this.sort = name;
+    this._show();
+  }
+
+  /** Turn tiles into lines, or back. */
+  _turn() {
+    this.lines = !this.lines;
+    this.how.setAttribute("aria-pressed", String(this.lines));
+    this._show();
   }
 
   _crumbs() {
@@ -293,14 +338,21 @@ export class FolderList {
 
   _cell(index) {
     const entry = this.entries[index];
-    return cell(
-      entry.name,
-      entry.kind === "folder" ? "folder" : "",
-      this.thumbnails.get(entry.key),
-      entry.kind === "folder" ? "folder" : "",
+    const { name, kind, key, format, size, time, reason } = entry;
+    const file = kind === "file";
+    const day = time ? new Date(time).toISOString().slice(0, 10) : "";
+    const facts = kind === "folder" ? "folder" : [format, bytes(size), day].filter(Boolean).join(" · ");
+    const made = cell(
+      name,
+      [file ? reason : this.thumbnails.about(key), facts],
+      this.thumbnails.get(key),
+      kind === "folder" ? "folder" : file ? "help" : "",
       false,
       () => this.chosen(entry),
+      [name, reason || this.thumbnails.about(key), facts].filter(Boolean).join("\n"),
     );
+    made.classList.toggle("broken", file);
+    return made;
   }
 
   _seen(from, to) {
