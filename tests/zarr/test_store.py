@@ -26,6 +26,7 @@ from vfs.formats import by_name
 from vfs.hierarchy.absence import looks_like_chunk, may_be_absent
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import ZarrFace
+from vfs.sources.local import LocalSources
 from vfs.zarr.store import Store
 
 # --- zarr's own suite -------------------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ def make_tree(folder: Path, backend: str = "mmap") -> Hierarchy:
         file = folder / f"{path.replace('/', '-')}.npy"
         if not file.exists():
             np.save(file, values(path))
-        [dataset] = by_name("npy").open([str(file)])
+        [dataset] = by_name("npy").open([str(file)], LocalSources())
         dataset = replace(dataset, path=path, attrs={"name": path, "unit": "Å"})
         arrays[path] = ArrayReader(dataset, make_backend(backend, dataset.files), chunks=chunks)
     return Hierarchy("zoo", arrays, {"vfs": {"format": "npy"}}, next(iter(arrays)))
