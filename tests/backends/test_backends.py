@@ -28,7 +28,7 @@ from vfs.backends.mapped import MmapBackend
 from vfs.errors import MissingSourceError, OptionError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.kernels.columns import COLUMNS
 from vfs.kernels.fetch import read_ranges
-from vfs.model.stored import Files
+from vfs.model.files import Files
 from vfs.sources.boundary import ANYWHERE
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, local_files, memory_files
 from vfs.testing.suites import BackendTests
@@ -252,7 +252,8 @@ MANY = """
     sys.path.insert(0, {here!r})
     from vfs.engine.array import ArrayReader
     from vfs.backends import make_backend
-    from vfs.model.stored import StoredArray, Files
+    from vfs.model.files import Files
+    from vfs.model.stored import StoredArray
     from vfs.model.decode import PlainDecoder
     from vfs.model.layout import FrameLayout
     from vfs.sources.local import LocalSources

@@ -27,6 +27,7 @@ from vfs.hierarchy.faces import ZarrFace
 from vfs.http import connection, native
 from vfs.http.application import Application
 from vfs.http.conditions import etag_of, split
+from vfs.model.file_state import FileState
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -230,7 +231,7 @@ def touch(shown: Contents, path: Path) -> None:
     path.chmod(0o600)
     face = shown.faces["scan.zarr"]
     assert isinstance(face, ZarrFace)
-    assert face.arrays["data"].dataset.files.same(0, path.stat())
+    assert face.arrays["data"].dataset.files.same(0, FileState.of(path.stat()))
 
 
 @pytest.mark.parametrize("mapped", [False, True])

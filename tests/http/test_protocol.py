@@ -373,7 +373,7 @@ def test_a_source_that_changes(tmp_path: Path, tree: bool) -> None:
             assert client.ask("a.npy", range="bytes=0-9", if_range=before).status == 200
         else:
             assert reply.status == 422
-            assert "a.npy: changed after it was opened (it had 7,328 bytes, now 7,328)" in reply.body.decode()
+            assert "a.npy: changed after it was opened (it was written on " in reply.body.decode()
             path.unlink()
             assert eventually(lambda: b"a.npy: cannot be found any more: No such file" in client.ask("a.npy").body)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.model.stored import Files
+from vfs.model.files import Files
 from vfs.sources.local import LocalSources
 from vfs.wording import option
 
@@ -88,13 +88,13 @@ class Backend(Protocol):
                 could not be read, the caller asks `span` for it.
         """
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Let a kernel read from a file that is open, if that waits for neither a disk nor a network.
 
         Args:
             file, start, stop: see `lend`.
-            read: takes a descriptor, and the size, mtime and ctime that the file must have before and after.
-                Returns True if it read everything.
+            read: takes a descriptor, and the row of `Files.states` that the file must have before and after. Returns
+                True if it read everything.
 
         Returns: what `read` returned; False if the file is not open, or nobody knows how long it takes.
         """

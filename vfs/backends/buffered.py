@@ -9,7 +9,7 @@ import numpy as np
 from vfs import kernels
 from vfs.backends.handles import Descriptor, Handles, fill
 from vfs.kernels.columns import DEST, START, STOP
-from vfs.model.stored import Files
+from vfs.model.files import Files
 
 
 class BufferedBackend:
@@ -61,6 +61,6 @@ class BufferedBackend:
             self.handles.check(opened, file, start, stop)
         return bad
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         opened = self.handles.kept(file)
-        return opened is not None and read(opened.fd, *self.handles.state(file))
+        return opened is not None and read(opened.fd, self.files.states[file])

@@ -19,7 +19,8 @@ from vfs import kernels
 from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
-from vfs.model.stored import Files
+from vfs.model.file_state import UNKNOWN
+from vfs.model.files import Files
 from vfs.sources.boundary import Boundary, open_file
 from vfs.wording import option
 
@@ -51,11 +52,12 @@ def alignment(device: int) -> int:
 class _Direct:
     """A file open for direct reading, or for plain reading if that is refused (`step` is then 1)."""
 
-    __slots__ = ("fd", "path", "step")
+    __slots__ = ("fd", "path", "state", "step")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
+        self.state = UNKNOWN
         try:
             self.fd = open_file(path, boundary, os.O_DIRECT)
             self.step = alignment(os.fstat(self.fd).st_dev)
@@ -127,7 +129,7 @@ class DirectBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: these files can only be read in aligned blocks."""
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: every read goes to the disk."""
         return False
 

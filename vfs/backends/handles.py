@@ -21,16 +21,22 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
-from vfs.model.stored import Files
+from vfs.model.file_state import UNKNOWN, FileState
+from vfs.model.files import Files
 from vfs.sources.boundary import Boundary, open_file
 from vfs.sources.local import LocalSources
 
 
 class Handle(Protocol):
-    """An open file, closed when the last reference to it goes."""
+    """An open file, closed when the last reference to it goes.
+
+    Attributes:
+        state: state in which the file was last found to be the one that was opened; at first `UNKNOWN`.
+    """
 
     fd: int
     path: str
+    state: FileState
 
 
 T = TypeVar("T", bound=Handle)
@@ -72,11 +78,12 @@ def _forget(number: int) -> None:
 class Descriptor:
     """A file open for reading, closed when its last user lets go of it."""
 
-    __slots__ = ("fd", "path")
+    __slots__ = ("fd", "path", "state")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
+        self.state = UNKNOWN
         self.fd = open_file(path, boundary)
 
     # Modules may be gone by then: the interpreter is ending
@@ -116,12 +123,10 @@ class Handles(Generic[T]):
 
     def __init__(self, files: Files, make: Callable[[str, Boundary], T]) -> None:
         self.files = files
-        self.make = make
         assert isinstance(files.sources, LocalSources)
         self.boundary = files.sources.boundary
+        self.make = make
         self.number = next(_numbers)
-        # Bound methods, because every read needs them
-        self._size, self._time, self._ctime = files.sizes.item, files.times.item, files.ctimes.item
         self._used = False
 
     def get(self, file: int, start: int, stop: int, part: int = 0) -> T:
@@ -147,21 +152,15 @@ class Handles(Generic[T]):
         if found is None:
             found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
-        size = now.st_size
-        if (
-            now.st_ctime_ns == self._ctime(file)
-            and now.st_mtime_ns == self._time(file)
-            and stop <= size == self._size(file)
-            and now.st_nlink
-        ):
+        as_found = found.state == (now.st_size, now.st_mtime_ns, now.st_ctime_ns, "")  # `FileState.of` takes longer
+        if as_found and stop <= now.st_size and now.st_nlink:
             return found
-        if now.st_nlink == 0 or self._another(file, now):  # it was deleted or replaced
+        if now.st_nlink == 0 or self._replaced(file, now):
             self.drop(file)
             found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
-        if stop <= now.st_size and self.files.same(file, now):
-            return found
-        raise self.wrong(found, file, start, stop, now)
+        self._check(found, file, start, stop, FileState.of(now))
+        return found
 
     def kept(self, file: int, part: int = 0) -> T | None:
         """Return a handle of a file that is open, unchecked; None if it has to be opened."""
@@ -169,38 +168,39 @@ class Handles(Generic[T]):
             found: T | None = _kept.get((self.number, file, part))
             return found
 
-    def state(self, file: int) -> tuple[int, int, int]:
-        """Return the size, mtime and ctime that a file must have: 0 for a ctime that is not known."""
-        return self._size(file), self._time(file), self._ctime(file)
-
-    def _another(self, file: int, now: os.stat_result) -> bool:
-        """Return True if a file that was touched was also replaced, by one that looks the same."""
-        if now.st_ctime_ns == self._ctime(file):
+    def _replaced(self, file: int, now: os.stat_result) -> bool:
+        """Return True if an open file was touched because another one, which looks the same, took its name."""
+        noted = self.files.state(file)
+        if noted.changed == now.st_ctime_ns:
             return False
         try:
             there = os.stat(self.files.paths[file])
         except OSError:
             return False
-        return not os.path.samestat(now, there) and self.files.like(file, there)
+        return not os.path.samestat(now, there) and noted.same(FileState.of(there))
 
     def check(self, found: T, file: int, start: int, stop: int) -> None:
         """Raise `SourceChangedError` or `TruncatedSourceError` if a file was written while it was read."""
         now = os.fstat(found.fd)
-        if now.st_ctime_ns != self._ctime(file) and not self.files.same(file, now):
-            raise self.wrong(found, file, start, stop, now)
+        if found.state != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, ""):
+            self._check(found, file, start, stop, FileState.of(now))
 
-    def wrong(self, found: T, file: int, start: int, stop: int, now: os.stat_result) -> SourceError:
-        """Return the error for a file that was changed, or ends before `stop`.
+    def _check(self, found: T, file: int, start: int, stop: int, now: FileState) -> None:
+        """Note the state of a file that reaches to `stop` and is the one that was opened.
 
-        The file is opened anew when it is asked for next.
+        Raises:
+            TruncatedSourceError, SourceChangedError: it does not, or is another one. It is opened anew when it is
+                asked for next.
         """
+        if stop <= now.size and self.files.same(file, now):
+            found.state = now
+            return
         self.drop(file)  # next time look again: it may be put right
         wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
-        if now.st_size < stop:
-            return TruncatedSourceError(f"{wanted}the file has {now.st_size:,}; it looks truncated")
-        size = int(self.files.sizes[file])
-        return SourceChangedError(
-            f"{wanted}but the file was changed after it was opened (it had {size:,} bytes, now {now.st_size:,}); open"
+        if now.size < stop:
+            raise TruncatedSourceError(f"{wanted}the file has {now.size:,}; it looks truncated")
+        raise SourceChangedError(
+            f"{wanted}but the file was changed after it was opened ({self.files.state(file).difference(now)}); open"
             " it again, or with accept_changes"
         )
 

@@ -26,7 +26,8 @@ from collections.abc import Callable
 import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles, fill, release
-from vfs.model.stored import Files
+from vfs.model.file_state import UNKNOWN
+from vfs.model.files import Files
 from vfs.sources.boundary import Boundary
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -105,10 +106,11 @@ class _Window:
         last: byte of the file at which the last read ended.
     """
 
-    __slots__ = ("at", "data", "descriptor", "fd", "last", "path")
+    __slots__ = ("at", "data", "descriptor", "fd", "last", "path", "state")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.path = path
+        self.state = UNKNOWN
         self.last = 0
         self.descriptor = Descriptor(path, boundary)
         self.fd = self.descriptor.fd
@@ -155,7 +157,7 @@ class MmapBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: callers use views, and need no file."""
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: callers use views."""
         return False
 

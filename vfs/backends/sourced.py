@@ -9,7 +9,7 @@ import numpy as np
 from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceChangedError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
-from vfs.model.stored import Files
+from vfs.model.files import Files
 
 GAP = 1 << 16
 """Bytes: ranges with a smaller gap between them are read at once, with the gap, since each read is a request."""
@@ -48,20 +48,19 @@ class SourcedBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend nothing: these files have no descriptors."""
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: nobody knows how long a read takes."""
         return False
 
     def _check(self, file: int) -> None:
         """Raise the error for a file that is not the one that was opened. A file of unknown size always passes."""
-        size, written = self.files.sizes.item(file), self.files.times.item(file)
-        if size < 0:
+        if self.files.sizes.item(file) < 0:
             return
         now = self.files.sources.state(self.files.paths[file])
-        if (now.size, now.written) != (size, written):
+        if not self.files.same(file, now):
             raise SourceChangedError(
-                f"{self.files.paths[file]}: was changed after it was opened (it had {size:,} bytes, now {now.size:,});"
-                " open it again, or with accept_changes"
+                f"{self.files.paths[file]}: was changed after it was opened"
+                f" ({self.files.state(file).difference(now)}); open it again, or with accept_changes"
             )
 
 

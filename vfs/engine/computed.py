@@ -16,9 +16,10 @@ from vfs.backends.handles import Descriptor, Handles
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.chunking import ChunkSpec
+from vfs.model.files import Files
 from vfs.model.layout import GridLayout
 from vfs.model.region import Region
-from vfs.model.stored import Files, StoredArray
+from vfs.model.stored import StoredArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,5 +85,5 @@ class _NoBytes:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return None
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         return False

@@ -24,8 +24,9 @@ from vfs.errors import OptionError, SourceError
 from vfs.formats.headers import dtype_option
 from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
+from vfs.model.files import TRIES
 from vfs.model.region import Region
-from vfs.model.stored import TRIES, StoredArray
+from vfs.model.stored import StoredArray
 from vfs.wording import option
 
 TILE = 1 << 22

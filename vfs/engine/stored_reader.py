@@ -61,7 +61,7 @@ class StoredReader:
         token: stands for this reader in the keys of the cache, which others may share; unlike an id
             it is never given out again.
         moved: `moved(0)` is another number once a file turned out to be touched, see
-            `vfs.model.stored.Files`. It is part of every key of the cache.
+            `vfs.model.files.Files`. It is part of every key of the cache.
         word_bytes, takes_lines, accumulates: see `vfs.model.decode.Decoder`.
         decodes_whole: a part of a block costs as much as the block: partial reads go through the
             cache. decodes_into: blocks that are wanted as wholes are decoded to where they belong,

@@ -28,9 +28,9 @@ from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSe
 from vfs.hierarchy.data_set import FILE_ENDING
 from vfs.hierarchy.faces import GROUP, Face, Node
 from vfs.hierarchy.opening import Opening
+from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
-from vfs.model.stored import Files
 
 KEEP = 1.0  # seconds for which a kernel may remember names
 OPEN = 256  # most data sets that are kept open

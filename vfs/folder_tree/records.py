@@ -16,6 +16,7 @@ from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import Node
+from vfs.model.file_state import FileState
 from vfs.model.sources import Sources
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.local import LocalSources
@@ -180,8 +181,8 @@ def unchanged(tree: Hierarchy) -> bool:
     """Return True if all files of a set are as they were when it was opened, and none was touched."""
     for files in tree.file_sets:
         for file, path in enumerate(files.paths):
-            found = _found(path)
-            if not (files.same(file, found) and files.sizes[file] >= 0 if found else files.sizes[file] < 0):
+            found, known = _found(path), files.sizes[file] >= 0
+            if bool(found) != known or (found and not files.same(file, FileState.of(found))):
                 return False
     return not any(files.moves.item() for files in tree.file_sets)
 
@@ -204,9 +205,9 @@ def describe(
         paths.update(files.paths)
         sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
         digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape"))
-        digest.update(files.sizes.tobytes() + files.times.tobytes() + files.ctimes.tobytes())
+        digest.update(files.states.tobytes())
         few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
-        watched += [(files.paths[k], int(files.sizes[k]), int(files.times[k])) for k in few]
+        watched += [(files.paths[k], int(files.sizes[k]), int(files.written[k])) for k in few]
     names = {os.path.basename(name) for name in paths if os.path.dirname(name) in folders} - {os.path.basename(path)}
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)

@@ -28,10 +28,11 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceError
 from vfs.formats.headers import exists, read_side_file
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, ScanOrder
 from vfs.model.layout.scan_order import surplus, visits
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import basename
 
 _MOST_BLANK = 1000  # most positions of a scan for each frame; with more, the positions are garbled

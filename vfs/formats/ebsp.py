@@ -30,9 +30,10 @@ from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, per_frame, scan_dims
+from vfs.model.stored import Absence, StoredArray, per_frame, scan_dims
 
 _NEWEST = 64  # versions beyond this are numbers of another kind
 _PIECE = 1 << 16  # entries of the table that are read at a time

@@ -27,11 +27,12 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
 from vfs.sources.names import basename, beside, dirname, splitext
 
 _SIDE = 128  # pixels

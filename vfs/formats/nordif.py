@@ -26,10 +26,11 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, OutsideErro
 from vfs.formats import Format
 from vfs.formats.headers import exists, left_out, read_at, read_side_file
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import basename, beside
 
 BITMAP = np.dtype(

@@ -19,9 +19,10 @@ from vfs.formats import Format
 from vfs.formats.headers import npy_header, read_at
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.wording import format_option
 
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred

@@ -23,10 +23,11 @@ from vfs.formats import Format
 from vfs.formats.headers import dtype_option, shape_option
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.wording import format_option, shown
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes

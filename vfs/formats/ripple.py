@@ -32,9 +32,10 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSo
 from vfs.formats import Format
 from vfs.formats.headers import exists, read_side_file
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, scan_dims
+from vfs.model.stored import Absence, StoredArray, scan_dims
 from vfs.model.units import ENERGIES, spelled
 from vfs.sources.names import splitext
 from vfs.wording import format_option

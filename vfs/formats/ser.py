@@ -38,9 +38,10 @@ from vfs.formats import Format
 from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file
 from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import TOP_FIRST, Absence, Files, StoredArray, nav_dims, scan_dims
+from vfs.model.stored import TOP_FIRST, Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
 from vfs.sources.names import basename, splitext
 

@@ -23,9 +23,10 @@ from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceErr
 from vfs.formats import Format
 from vfs.formats.headers import exists, fields, read_at
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import beside, splitext
 
 HEADER = np.dtype(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 from vfs.fuse.sources import SECONDS, NativeSource
+from vfs.model.file_state import FileState
 
 FEW = 64  # up to so many source files are looked at with every opening
 REMEMBERED = 1 << 16  # at most so many files have their findings remembered
@@ -61,7 +62,7 @@ def _unchanged(source: NativeSource, holders: Iterable[int]) -> bool:
     files, unchanged = source.sources, True
     for file in holders:  # looks at all of them, since each one may make cached data stale
         try:
-            unchanged &= files.same(file, os.stat(files.paths[file])) and files.sizes.item(file) >= 0
+            unchanged &= files.same(file, FileState.of(os.stat(files.paths[file]))) and files.sizes.item(file) >= 0
         except OSError:
             unchanged = False
     return unchanged

@@ -16,7 +16,7 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse.tables import SourceWord
-from vfs.model.stored import Files
+from vfs.model.files import Files
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
 DIRECT = 1 << 11  # bytes: shorter frames that do not touch are decoded, not read one by one
@@ -105,9 +105,7 @@ class NativeSource:
             SourceWord.STREAM: layout.stream,
             SourceWord.CHOSEN: chosen,
             SourceWord.DESCRIPTORS: self.opened,
-            SourceWord.SIZES: files.sizes,
-            SourceWord.WRITTEN: files.times,
-            SourceWord.CHANGED: files.ctimes,  # not a copy, since native code writes to it
+            SourceWord.STATES: files.states,  # not a copy, since a look at a file changes it
             SourceWord.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
         for word, table in tables.items():

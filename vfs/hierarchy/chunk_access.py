@@ -30,8 +30,8 @@ from vfs.errors import RegionError, SourceError
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan, RunPlan, plan_of, run_plan
 from vfs.kernels.columns import NO_ROWS
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import TRIES
 from vfs.model.region import flat_boxes, select
-from vfs.model.stored import TRIES
 
 
 class Chunks:

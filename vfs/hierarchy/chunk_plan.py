@@ -161,7 +161,7 @@ class AtHand(NamedTuple):
     def load() -> None:
         """Load the kernel that reads, before the thread of an event loop would wait for it."""
         nothing = np.empty(0, np.uint8)
-        kernels.native.at_hand.read(NO_ROWS, 0, nothing, nothing, 0, 0, -1, 0, 0, 0)
+        kernels.native.at_hand.read(NO_ROWS, 0, nothing, nothing, 0, 0, -1, np.zeros(3, np.int64))
 
     def read(self, backend: Backend, file: int, base: int, out: np.ndarray) -> bool:
         """Read and decode them, without waiting for a disk. Return False if that cannot be.

@@ -27,9 +27,9 @@ from vfs.hierarchy.images import has_images
 from vfs.hierarchy.ngff import OME_ENDING, ome_face
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.hierarchy.url_names import url_paths
+from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.naming import check_paths, first_free
-from vfs.model.stored import Files
 
 FILE_ENDING = ".npy"
 """Ending of the name of each face that is a file; of the main array's, all that follows the name of the set."""
@@ -142,7 +142,7 @@ class Hierarchy:
     @cached_property
     def time(self) -> int:
         """Modification time of the newest source when the set was opened, nanoseconds since 1970."""
-        return max((int(array.dataset.files.times.max(initial=0)) for array in self.arrays.values()), default=0)
+        return max((int(array.dataset.files.written.max(initial=0)) for array in self.arrays.values()), default=0)
 
     @property
     def nbytes(self) -> int:

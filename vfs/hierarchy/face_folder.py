@@ -15,6 +15,7 @@ from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, S
 from vfs.hierarchy.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
 from vfs.hierarchy.opening import Opening
+from vfs.model.file_state import FileState
 from vfs.model.naming import first_free
 from vfs.model.pickles import digest
 
@@ -55,19 +56,19 @@ class _Watched:
         wrong = ""
         for files in self._files:
             for file, path in enumerate(files.paths):
-                size = int(files.sizes[file])
-                if size < 0:
+                if files.sizes[file] < 0:
                     continue
                 try:
-                    now = os.stat(path)
+                    now = FileState.of(os.stat(path))
                 except OSError as error:
                     wrong = f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
                 else:
                     if not files.same(file, now):
-                        sizes = f"it had {size:,} bytes, now {now.st_size:,}"
-                        wrong = f"{path}: changed after it was opened ({sizes}); serve it anew"
-        if not self._version:  # ctimes tell if a file was touched before this process began, `moves` if it was since
-            self._version = digest((self.opened, [files.ctimes.tobytes() for files in self._files]))
+                        wrong = (
+                            f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
+                        )
+        if not self._version:  # states tell if a file was touched before this process began, `moves` if it was since
+            self._version = digest((self.opened, [files.states.tobytes() for files in self._files]))
         self._wrong = wrong
         done = time.monotonic()
         self.until = done + max(LOOK, SHARE * (done - began))

@@ -43,13 +43,15 @@ from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.arranging import arranged
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.set_readers import readers
+from vfs.kernels.columns import CHANGED
+from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.pickles import digest, packed
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, Saved, StoredArray, main_of
+from vfs.model.stored import Absence, Saved, StoredArray, main_of
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.local import LocalSources
@@ -522,5 +524,5 @@ def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet], mask_fil
     found = blake2b(digest_size=16)
     more_files = [*(each.tree.arrays[each.tree.main].dataset.files for each in more), *mask_files]
     for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more_files]:
-        found.update(files.sizes.tobytes() + files.times.tobytes())
+        found.update(files.states[:, :CHANGED].tobytes())
     return found.digest()

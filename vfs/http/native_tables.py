@@ -180,9 +180,7 @@ class ArraySource:
             (word.FILES, self.fds.ctypes.data),
             (word.MAPS, self.maps.ctypes.data),
             (word.TELLS, self.tells.ctypes.data),
-            (word.SIZES, files.sizes.ctypes.data),
-            (word.WRITTEN, files.times.ctypes.data),
-            (word.CHANGED, files.ctimes.ctypes.data),
+            (word.STATES, files.states.ctypes.data),
         ):
             self.words[name] = value
         self._set(word.ACTIVE, 1)

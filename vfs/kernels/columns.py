@@ -38,3 +38,6 @@ S_COLUMNS = 4
 """Columns of a stream: its bytes from S_START to S_STOP (half-open) lie in file S_FILE from byte S_BYTE on.
 
 Rows are sorted and do not overlap; bytes that no row has are in no file."""
+
+SIZE, WRITTEN, CHANGED = range(3)
+"""Columns of the states of files, int64[n, 3]: bytes, time of writing, time of change. See `vfs.model.files`."""

@@ -1,21 +1,68 @@
-"""The state of a file: what tells whether it is still the file that was opened."""
+"""The state of a file: how "is this still the file that was opened?" is answered."""
 
 from __future__ import annotations
 
+import os
+import time
 from typing import NamedTuple
+
+_SECOND = 1_000_000_000
 
 
 class FileState(NamedTuple):
-    """The state of a file.
+    """What is known of a file without reading it. Two equal states are two looks at the same bytes.
+
+    A file on a disk has no tag: as long as its size and its time of writing (mtime) are the same, it
+    counts as the *same* file. If only its time of change (ctime) differs, it was *touched*: somebody
+    changed its rights or links, renamed it and back, or wrote other bytes or another file in its
+    place and kept the old mtime. Nothing tells which.
+
+    An object in a store has the tag that the store gives its content (ETag), which decides together
+    with its size. A store without tags says when an object was written (Last-Modified).
 
     Attributes:
-        size: bytes.
-        written: time of writing (mtime), ns since 1970.
-        changed: time of change (ctime), ns since 1970; 0 if it is not known.
-        tag: what a store calls this version (an ETag); "" for files of this machine.
+        size: bytes; -1 if they are not known, because the file was missing or may change. Any file
+            is the same as one of unknown size.
+        written: when its content was written (mtime, Last-Modified), ns since 1970; 0 if not known.
+        changed: when its content, name or rights changed (ctime), ns since 1970; 0 if not known.
+        tag: what the store calls its content (ETag); "" for a file on a disk.
     """
 
     size: int
-    written: int
+    written: int = 0
     changed: int = 0
     tag: str = ""
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileState:
+        """Return the state of a file on a disk."""
+        return _new(cls, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, ""))
+
+    def same(self, now: FileState) -> bool:
+        """Return True if a file that had this state is the same file now. It may have been touched."""
+        if self.size < 0:
+            return True
+        if self.size != now.size or self.tag != now.tag:
+            return False
+        return bool(self.tag) or self.written == now.written
+
+    def difference(self, now: FileState) -> str:
+        """Say why `same` is False: "it had 100 bytes, now 200"."""
+        if self.size != now.size:
+            return f"it had {self.size:,} bytes, now {now.size:,}"
+        if self.tag != now.tag:
+            return f"its tag was {self.tag or 'none'}, now {now.tag or 'none'}"
+        fine = self.written // _SECOND == now.written // _SECOND
+        return f"it was written on {_spelled(self.written, fine)}, now on {_spelled(now.written, fine)}"
+
+
+UNKNOWN = FileState(-1)
+"""The state of a file that is missing, or that may change."""
+
+_new = tuple.__new__  # a third of the time of FileState(…)
+
+
+def _spelled(when: int, fine: bool) -> str:
+    """Return a time, ns since 1970, in words; `fine` adds nanoseconds."""
+    seconds, rest = divmod(when, _SECOND)
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds)) + (f".{rest:09d}" if fine else "") + " UTC"

@@ -1,30 +1,27 @@
 """Describes the arrays that a format finds in files, with frozen values that can be pickled.
 
-`Files` are the files of a set, with the size and time that each had when the set was opened. A
-`StoredArray` is one array of the set: it knows where the elements lie (`layout`), how they decode
-(`decoder`), and the names of its axes. A format's `open` returns its arrays, and marks which of
-them may be the main one (`StoredArray.main`, `main_of`). Nothing here reads elements.
+A `StoredArray` is one array of a set of files: it knows where the elements lie (`layout`), how they
+decode (`decoder`), and the names of its axes. A format's `open` returns its arrays, and marks which
+of them may be the main one (`StoredArray.main`, `main_of`). Nothing here reads elements.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
 
-from vfs.errors import MissingSourceError, OptionError, SourceChangedError, VfsError
+from vfs.errors import OptionError, VfsError
 from vfs.model import calibration
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
-from vfs.model.sources import Sources
 from vfs.model.units import LENGTHS
 from vfs.wording import Word, option, option_names
 
@@ -32,108 +29,6 @@ T = TypeVar("T")
 
 BOTTOM_FIRST, TOP_FIRST = "bottom first", "top first"
 """What the attribute `rows` says of frames whose format defines which way is up: which row comes first."""
-
-TRIES = range(5)
-"""Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
-
-_moves = count(1)
-
-
-@dataclass(frozen=True, eq=False)
-class Files:
-    """The files of a set, in the order that `FILE` of a read range counts.
-
-    A file counts as unchanged as long as its size and its time of writing (mtime) are the same. If
-    only its time of change (ctime) differs, it was *touched*: somebody changed its rights or links,
-    renamed it and back, or wrote other bytes or another file in its place and kept the old mtime.
-    Nothing tells which. So the file is read as it is now, and all cached data of the set are stale:
-    `moves` is part of the keys of caches.
-
-    Attributes:
-        paths: absolute paths.
-        sizes: int64[n] bytes at opening; -1 where a file was missing.
-        times: int64[n] modification time at opening, nanoseconds since 1970; 0 where a file was missing.
-        sources: where the files are read from.
-        ctimes: int64[n] time of change (ctime) when the file was last looked at, ns; 0 if not
-            known. It is not pickled, nor is `moves`.
-        moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
-    """
-
-    paths: tuple[str, ...]
-    sizes: np.ndarray
-    times: np.ndarray
-    sources: Sources
-    ctimes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64), init=False)
-
-    def __post_init__(self) -> None:
-        if len(self.ctimes) != len(self.paths):
-            object.__setattr__(self, "ctimes", np.zeros(len(self.paths), np.int64))
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        return type(self), (self.paths, self.sizes, self.times, self.sources)
-
-    @classmethod
-    def stat(cls, sources: Sources, paths: Sequence[str], missing_ok: bool = False) -> Files:
-        """Look at every file once.
-
-        Args:
-            paths: absolute.
-            missing_ok: accept missing files; then only reading from them is an error.
-
-        Raises:
-            MissingSourceError: a file is not there and `missing_ok` is False.
-            OutsideError: a file lies outside of the boundary of the set.
-            SourceError: a file cannot be looked at, or is a folder or device.
-        """
-        sizes: list[int] = []
-        times: list[int] = []
-        ctimes: list[int] = []
-        for name in paths:
-            try:
-                size, time, ctime, _ = sources.state(name)
-            except MissingSourceError:
-                if not missing_ok:
-                    raise
-                size, time, ctime = -1, 0, 0
-            sizes.append(size)
-            times.append(time)
-            ctimes.append(ctime)
-        return cls(
-            tuple(paths), np.array(sizes, np.int64), np.array(times, np.int64), sources, np.array(ctimes, np.int64)
-        )
-
-    def like(self, file: int, now: os.stat_result) -> bool:
-        """Return True if a file has the size and mtime that it had at opening.
-
-        A file of unknown size (-1) always passes.
-        """
-        size = self.sizes.item(file)
-        return bool(size < 0 or (now.st_size == size and now.st_mtime_ns == self.times.item(file)))
-
-    def same(self, file: int, now: os.stat_result) -> bool:
-        """Return what `like` returns, and note in `ctimes` and `moves` if the file was touched."""
-        if not self.like(file, now):
-            return False
-        if now.st_ctime_ns != self.ctimes.item(file):
-            if self.ctimes.item(file):  # first this: a thread that sees the new ctime must see the new number, too
-                self.moves[0] = next(_moves)
-            self.ctimes[file] = now.st_ctime_ns
-        return True
-
-    def restless(self) -> SourceChangedError:
-        """Return the error for files that are touched again and again while they are read."""
-        return SourceChangedError(
-            f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it"
-            " when that is over"
-        )
-
-    def unremembered(self) -> Files:
-        """Return the same files without sizes and times, so that they are read even after they changed."""
-        return altered(self, sizes=np.full_like(self.sizes, -1), times=np.zeros_like(self.times))
-
-    def __len__(self) -> int:
-        return len(self.paths)
 
 
 def nav_dims(ndim: int) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.errors import SourceError
-from vfs.model.stored import TRIES
+from vfs.model.files import TRIES
 from vfs.reduce.executors import checked, in_order, kept
 from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress

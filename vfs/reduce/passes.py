@@ -32,7 +32,8 @@ from vfs.engine.frames import FrameView
 from vfs.errors import OptionError
 from vfs.model import coverage
 from vfs.model.calibration import of_axes
-from vfs.model.stored import TRIES, nav_dims
+from vfs.model.files import TRIES
+from vfs.model.stored import nav_dims
 from vfs.reduce.blocks import Source, chosen_positions, source_of, stored_positions
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results

@@ -100,9 +100,9 @@ class LocalSources:
                 with suppress(OSError):  # looking at it by its path raises the error
                     found = os.stat(last, dir_fd=folder, follow_symlinks=False)
                     if stat.S_ISREG(found.st_mode):
-                        return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+                        return FileState.of(found)
             found = look_at(name, self.boundary)
-        return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return FileState.of(found)
 
     def read(self, name: str, start: int, size: int) -> bytes:
         head = self._heads.get(name)

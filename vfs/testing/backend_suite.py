@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vfs.backends import Backend
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
-from vfs.model.stored import Files
+from vfs.model.files import Files
 from vfs.testing.backends import local_files
 
 quick = settings(

@@ -18,7 +18,8 @@ from vfs.backends import Backend
 from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import DEST, START, STOP
-from vfs.model.stored import Files
+from vfs.model.file_state import FileState
+from vfs.model.files import Files
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute
 from vfs.testing.counted import counted
@@ -34,10 +35,8 @@ def local_files(paths: Sequence[str | os.PathLike[str]], missing_ok: bool = Fals
 
 def memory_files(contents: Sequence[bytes]) -> Files:
     """Return files that exist only in memory, called `memory:0`, `memory:1`, …"""
-    sizes = np.array([len(content) for content in contents], np.int64)
-    return Files(
-        tuple(f"memory:{n}" for n in range(len(contents))), sizes, np.zeros(len(contents), np.int64), LocalSources()
-    )
+    names = [f"memory:{n}" for n in range(len(contents))]
+    return Files.of(names, [FileState(len(content)) for content in contents], LocalSources())
 
 
 class MemoryBackend:
@@ -86,7 +85,7 @@ class MemoryBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:
         """Lend no descriptor, since there is no file."""
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: there is no file."""
         return False
 
@@ -111,7 +110,7 @@ class _WrappingBackend:
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> int | None:
         return self.inner.lend(file, start, stop, read)
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         return self.inner.at_hand(file, start, stop, read)
 
 
@@ -163,7 +162,7 @@ class CountingBackend(_WrappingBackend):
             self.reads.append(Read(file, start, stop, nbytes))
         return bad
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         done, nbytes = counted(lambda: self.inner.at_hand(file, start, stop, read), "thread-self")
         if done:
             self.reads.append(Read(file, start, stop, nbytes))
@@ -198,7 +197,7 @@ class FailingBackend(_WrappingBackend):
         """
         return None if self.fails(file, start, stop) else self.inner.lend(file, start, stop, read)
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         return not self.fails(file, start, stop) and self.inner.at_hand(file, start, stop, read)
 
 
@@ -223,6 +222,6 @@ class SlowBackend(_WrappingBackend):
         time.sleep(self.seconds)
         return self.inner.lend(file, start, stop, read)
 
-    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, int, int, int], bool]) -> bool:
+    def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: every read waits."""
         return False

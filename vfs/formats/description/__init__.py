@@ -59,8 +59,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from vfs.errors import OptionError
 from vfs.formats import Format
 from vfs.formats.description import arrays, blocks
@@ -69,8 +67,9 @@ from vfs.formats.description.frames import frames_array
 from vfs.formats.description.saved import saved
 from vfs.formats.description.schema import Value, load
 from vfs.formats.description.sources import DescribedFolder
+from vfs.model.files import Files
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, Saved, StoredArray
+from vfs.model.stored import Absence, Saved, StoredArray
 from vfs.sources.names import dirname
 
 VERSION = 1
@@ -204,11 +203,7 @@ def _array(
     )
     names = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(folder.sources, names)  # if the description or its table changes, so do the data
-    sizes, times, ctimes = (
-        np.concatenate([getattr(each, name) for each in (files, said)]) for name in ("sizes", "times", "ctimes")
-    )
-    every = Files(files.paths + said.paths, sizes, times, said.sources, ctimes)
-    return replace(made, files=every)
+    return replace(made, files=files.joined(said))
 
 
 FORMAT = Format(

@@ -12,8 +12,9 @@ import numpy as np
 
 from vfs.formats.description.schema import MOST, Value
 from vfs.model.decode import BlockDecoder, Decoder
+from vfs.model.files import Files
 from vfs.model.layout import Layout
-from vfs.model.stored import Files, StoredArray, nav_dims
+from vfs.model.stored import StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
 ALONE = ("dims", "sig_ndim", "fill_value", "attributes", "conventions")

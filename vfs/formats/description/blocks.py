@@ -20,8 +20,9 @@ from vfs.formats.description.schema import Value
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
 from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, altered
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 OPTIONAL = ("codec", "stored_shape", "encodings")
 _REQUIRED = ("file", "offset", "origin", "shape")

@@ -13,8 +13,9 @@ from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 _OPTIONAL = (
     "header",

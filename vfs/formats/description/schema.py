@@ -17,8 +17,8 @@ import numpy as np
 
 from vfs.errors import FormatError, VfsError
 from vfs.formats.headers import read_at
+from vfs.model.files import Files
 from vfs.model.sources import Sources
-from vfs.model.stored import Files
 
 # Most bytes of a document: room for 150,000 blocks. A parsed document takes up to 30 times as much
 # memory, a table little more than its size

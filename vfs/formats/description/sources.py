@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.description.schema import Value
+from vfs.model.files import Files
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files
+from vfs.model.stored import Absence
 from vfs.sources.boundary import reads_outside
 from vfs.sources.names import is_absolute
 

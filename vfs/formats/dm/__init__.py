@@ -45,9 +45,10 @@ from vfs.formats.dm.maps import MapLayout
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.wording import format_option
 
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read

@@ -37,10 +37,11 @@ from vfs.formats.frms6.gain import gain_array
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, find_members, information, read_header
 from vfs.formats.headers import fields
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
 
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 

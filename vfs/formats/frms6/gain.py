@@ -11,9 +11,10 @@ import numpy as np
 
 from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError
 from vfs.formats.headers import read_side_file
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Files, StoredArray
+from vfs.model.stored import StoredArray
 from vfs.sources.names import splitext
 from vfs.wording import format_option
 

@@ -46,9 +46,10 @@ from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.helper import survey
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
@@ -222,7 +223,7 @@ def _unchanged(files: Files, known: Survey) -> Files:
     Raises:
         SourceChangedError: a file was changed or replaced.
     """
-    for path, size, time in zip(files.paths, files.sizes.tolist(), files.times.tolist(), strict=True):
+    for path, size, time in zip(files.paths, files.sizes.tolist(), files.written.tolist(), strict=True):
         if known.files.get(path, (size, time)) != (size, time):
             raise SourceChangedError(f"{path}: changed while the set was being opened; open it again")
     return files

@@ -15,9 +15,10 @@ from vfs.formats.hdf5.pieces import Blocks, StoredData, empty, frames, held, mer
 from vfs.formats.hdf5.virtual import placed
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Survey
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files
+from vfs.model.stored import Absence
 
 
 def stored(data: Data, survey: Survey) -> StoredData:

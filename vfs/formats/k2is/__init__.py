@@ -41,11 +41,12 @@ from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.kernels import k2is_blocks as k2is
 from vfs.kernels.columns import NO_LIMIT
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import basename, splitext
 from vfs.wording import format_option
 

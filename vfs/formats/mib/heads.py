@@ -11,9 +11,10 @@ import numpy as np
 from vfs.errors import FormatError, OptionError
 from vfs.formats.mib.decoders import RawDecoder
 from vfs.model.decode import PlainDecoder
+from vfs.model.file_state import UNKNOWN
+from vfs.model.files import Files
 from vfs.model.layout import whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import Files
 from vfs.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
@@ -75,7 +76,7 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
     """
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
-    sequences, sizes, times, ctimes = np.empty((4, len(paths)), np.int64)
+    sequences, states = np.empty(len(paths), np.int64), [UNKNOWN] * len(paths)
     known: dict[tuple[bytes, bytes], Geometry] = {}
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
@@ -101,17 +102,14 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
                         f" one with {format_option(series=False)}"
                     )
         sequence = int(digits)
-        sequences[k] = sequence
-        sizes[k], times[k], ctimes[k], _ = sources.state(path)
+        sequences[k], states[k] = sequence, sources.state(path)
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
-    if len(paths) == 1:
-        return first, MibFiles(Files((path,), sizes, times, sources, ctimes), sequences, lowest)
     order = np.argsort(sequences, kind="stable")
     if (np.diff(sequences[order]) == 0).any():
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
-    names = tuple([paths[k] for k in order.tolist()])
-    files = Files(names, sizes[order], times[order], sources, ctimes[order])
+    chosen = order.tolist()
+    files = Files.of(list(map(paths.__getitem__, chosen)), list(map(states.__getitem__, chosen)), sources)
     return first, MibFiles(files, sequences[order], lowest)
 
 

@@ -40,9 +40,10 @@ from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
 from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
 _SAMPLE = 1 << 20  # most bytes of a frame that are looked at

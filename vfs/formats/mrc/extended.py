@@ -9,8 +9,9 @@ import numpy as np
 from vfs.formats.direct_electron import MovieScan
 from vfs.formats.headers import read_at
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
-from vfs.model.stored import Files, StoredArray
+from vfs.model.stored import StoredArray
 
 _FEI = np.dtype(
     {  # a record of an extended header FEI1 or FEI2: the fields that become companions, in bytes from its start

@@ -17,9 +17,9 @@ import numpy as np
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats.headers import read_at
 from vfs.formats.mrc.pixels import Pixels, row_bytes
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Files
 
 _MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}

@@ -34,9 +34,10 @@ from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename
 from vfs.wording import option
 

@@ -37,9 +37,10 @@ from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, per_frame
+from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.wording import Word, format_option, option
 
 HEADER = np.dtype(

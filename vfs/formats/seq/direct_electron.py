@@ -25,9 +25,10 @@ import numpy as np
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.headers import exists, fields, parse_xml, read_at, read_side_file
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Files, StoredArray
+from vfs.model.stored import StoredArray
 from vfs.sources.names import basename
 
 CAMERA = np.dtype(  # Direct Electron's .metadata, the first record

@@ -47,9 +47,10 @@ from vfs.formats.tiff_structure.places import Planes, joined_planes
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.scales import calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
+from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray
+from vfs.model.stored import Absence, StoredArray
 from vfs.wording import format_option
 
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}

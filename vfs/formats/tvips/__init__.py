@@ -30,9 +30,10 @@ from vfs.formats.headers import fields, numbered, read_at
 from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rotator
 from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.model.decode import PlainDecoder
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Files, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
 from vfs.sources.names import basename
 from vfs.wording import format_option
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.errors import TruncatedSourceError
+from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, ScanOrder
 from vfs.model.layout.scan_order import placed
-from vfs.model.stored import Absence, Files
+from vfs.model.stored import Absence
 
 # name, dtype, byte of the frame header, unit
 FIELDS = (

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.intrinsics import get
 from vfs.kernels.native.clib import NO_WAIT, preadv2, statx
-from vfs.kernels.native.memory import peek, peek32, poke, put, room
+from vfs.kernels.native.memory import atomic_get, peek, peek32, poke, put, room
 from vfs.kernels.native.words import SECOND, STATX, WORD, Iovec, offset
 from vfs.kernels.steps import call
 
@@ -26,16 +28,23 @@ _STATX_WORDS = STATX.itemsize // WORD
 _room_for_statx = room(_STATX_WORDS)
 _room_for_a_path = room(1)
 _room_for_a_vector = room(len(Iovec))
+_room_for_a_state = room(3)
+_STATE_BYTES = 3 * WORD
 
 
 @inner
-def same(fd, path, size, written, changed):
-    """Return True if a file still has a name, and this size and these times (nanoseconds since 1970).
+def same(fd, path, states, file):
+    """Return True if a file still has a name, and exactly the state that a table has for it.
+
+    If not, it may still be the file that was opened: the interpreter finds out (`vfs.model.files.Files.same`).
 
     Args:
         fd: descriptor of the file if `path` is 0, else of the folder from which `path` starts.
         path: address of the path of the file; 0 if the file is open.
+        states: address of `Files.states`.
+        file: number of the row.
     """
+    state = states + file * _STATE_BYTES
     found = _room_for_statx()
     flags = 0
     if path == 0:
@@ -45,14 +54,14 @@ def same(fd, path, size, written, changed):
     if statx(np.int32(fd), path, np.int32(flags), np.uint32(_ASKED), found) != 0 or peek32(found + _LINKS) == 0:
         return False
     return (
-        peek(found + _SIZE) == size
-        and peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) == written
-        and peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == changed
+        peek(found + _SIZE) == get(state, SIZE)
+        and peek(found + _WRITTEN) * SECOND + peek32(found + _WRITTEN_NS) == get(state, WRITTEN)
+        and peek(found + _CHANGED) * SECOND + peek32(found + _CHANGED_NS) == atomic_get(state, CHANGED)
     )
 
 
 @kernel(error_model="numpy")
-def read(ranges, step, memory, out, base, start, fd, size, written, changed):
+def read(ranges, step, memory, out, base, start, fd, state):
     """Read bytes of a file and decode them, if that waits for no disk and the file is in one state before and after.
 
     Args:
@@ -60,8 +69,8 @@ def read(ranges, step, memory, out, base, start, fd, size, written, changed):
         step: address of the step that decodes them, see `vfs.kernels.steps`; 0: they are read, no more.
         memory: uint8[m], filled with the bytes of the file from `base + start` on.
         out: uint8, the output of the step.
-        fd: descriptor of the file; it and the next ones are what `vfs.backends.Backend.at_hand` adds.
-        size, written, changed: see `same`.
+        fd: descriptor of the file; it and `state` are what `vfs.backends.Backend.at_hand` adds.
+        state: int64[3], the row of `Files.states` that the file must have, whatever it becomes meanwhile.
 
     Returns: True if all was read. Else anything may have been written to `memory` and `out`.
     """
@@ -69,11 +78,15 @@ def read(ranges, step, memory, out, base, start, fd, size, written, changed):
     vector = _room_for_a_vector()
     put(vector, Iovec.ADDRESS, memory.ctypes.data)
     put(vector, Iovec.LENGTH, n)
-    if not same(fd, 0, size, written, changed):
+    before = _room_for_a_state()
+    put(before, SIZE, state[SIZE])
+    put(before, WRITTEN, state[WRITTEN])
+    put(before, CHANGED, state[CHANGED])
+    if not same(fd, 0, before, 0):
         return False
     if preadv2(np.int32(fd), vector, np.int32(1), base + start, np.int32(NO_WAIT)) != n:
         return False
-    if not same(fd, 0, size, written, changed):
+    if not same(fd, 0, before, 0):
         return False
     if step != 0:
         call(step, ranges.ctypes.data, ranges.shape[0], memory.ctypes.data, n, start, out.ctypes.data, out.shape[0])

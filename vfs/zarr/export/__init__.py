@@ -368,11 +368,12 @@ def _check_sources(face: ZarrFace) -> None:
     """
     for files in {id(array.dataset.files): array.dataset.files for array in face.arrays.values()}.values():
         for number, path in enumerate(files.paths):
-            if files.sizes[number] < 0 or files.times[number] == 0:  # nothing is known that it could differ from
+            if files.sizes[number] < 0 or files.written[number] == 0:  # nothing is known that it could differ from
                 continue
             try:
                 now = files.sources.state(path)
             except SourceError as error:
                 raise SourceChangedError(f"{path}: cannot be found any more: {error}; export it again") from None
-            if (now.size, now.written) != (files.sizes[number], files.times[number]):
-                raise SourceChangedError(f"{path}: was changed while it was exported; export it again")
+            if not files.same(number, now):
+                differs = files.state(number).difference(now)
+                raise SourceChangedError(f"{path}: was changed while it was exported ({differs}); export it again")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import vfs.kernels.native.at_hand as at_hand
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import file_byte, locate
+from vfs.kernels.native.at_hand import same
 from vfs.kernels.native.clib import pread, preadv
 from vfs.kernels.native.fuse.tables import GridRow, SourceWord
 from vfs.kernels.native.memory import address, atomic_get, put, room
@@ -28,21 +28,6 @@ RANGES = 32
 _GRID_WORDS, _IOVEC_WORDS = len(GridRow), len(Iovec)
 _room_for_vectors = room(2 * RANGES * _IOVEC_WORDS)
 _room_for_a_gap = room(GAP // WORD)
-
-
-@inner
-def same(fd, path, source, file):
-    """Return True if a source file still has a name, and the size and times with which it was last found.
-
-    If not, it may still be the file that was opened: the interpreter finds out
-    (`vfs.model.stored.Files.same`).
-
-    Args:
-        fd: descriptor of the file if `path` is 0, else of the folder from which `path` starts.
-        path: address of the path of the file; 0 if the file is open.
-    """
-    size, written = get(get(source, SourceWord.SIZES), file), get(get(source, SourceWord.WRITTEN), file)
-    return at_hand.same(fd, path, size, written, atomic_get(get(source, SourceWord.CHANGED), file))
 
 
 @inner
@@ -82,7 +67,7 @@ def _fetch(source, file, start, vectors, n):
 def _checked(source, file):
     """Return 0 if a file that was read is still the one that was opened, else `NOT_OPEN + file`."""
     fd = atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1
-    if fd >= 0 and same(fd, 0, source, file):
+    if fd >= 0 and same(fd, 0, get(source, SourceWord.STATES), file):
         return 0
     return NOT_OPEN + file
 

@@ -17,8 +17,9 @@ from vfs.kernels.columns import S_FILE, S_START, S_STOP
 from vfs.kernels.compiled import callback, inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import locate, stream_word
+from vfs.kernels.native.at_hand import same
 from vfs.kernels.native.clib import memcpy
-from vfs.kernels.native.fuse.files import frame_tables, position_at, same
+from vfs.kernels.native.fuse.files import frame_tables, position_at
 from vfs.kernels.native.fuse.lookup import enter, handle, leave, place, source_of
 from vfs.kernels.native.fuse.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.native.fuse.state import call, call_fill, call_word, state
@@ -188,7 +189,7 @@ def _unchanged(source, number):
         k += 1 if single else max(1, min(run, (stream_word(where, row, S_STOP) - begin) // stride))
         while row < rows and stream_word(where, row, S_START) < end:
             file = stream_word(where, row, S_FILE)
-            if file != seen and not same(_HERE, get(paths, file), source, file):
+            if file != seen and not same(_HERE, get(paths, file), get(source, SourceWord.STATES), file):
                 return 0
             seen = file
             row += 1

@@ -85,12 +85,10 @@ class SourceWord(Words):
     FRAMES = auto()  # frames that one of its files shows
     PARTS = auto()  # number of chunks that hold different parts of the same frames
     DESCRIPTORS = auto()  # address of a word for each source file: its descriptor + 1; 0: not open
-    SIZES = auto()  # address of a word for each source file: its bytes
-    WRITTEN = auto()  # address of a word for each source file: time of the last writing (mtime), ns
-    CHANGED = auto()  # address of a word for each source file: time of the last change (ctime), ns
+    STATES = auto()  # address of `vfs.model.files.Files.states`
     PATHS = auto()  # address of a word for each source file: address of its path; 0: kernels cannot
     # tell which files hold a chunk
-    MOVES = auto()  # address of `vfs.model.stored.Files.moves`
+    MOVES = auto()  # address of `vfs.model.files.Files.moves`
 
 
 class GridRow(Words):

@@ -50,15 +50,10 @@ BLOCK, BLOCK_BYTES = 0, 1
 def _unchanged(connection, source):
     """Return True if the file of a body is in the state for which the source was made.
 
-    Another read that finds it touched changes the table of ctimes, and `MOVES` before: so that is looked at last.
+    Another read that finds it touched changes the table of states, and `MOVES` before: so that is looked at last.
     """
-    file = get(connection, Connection.FILE)
     return same(
-        get(connection, Connection.DESCRIPTOR),
-        0,
-        get(get(source, ChunkSource.SIZES), file),
-        get(get(source, ChunkSource.WRITTEN), file),
-        get(get(source, ChunkSource.CHANGED), file),
+        get(connection, Connection.DESCRIPTOR), 0, get(source, ChunkSource.STATES), get(connection, Connection.FILE)
     ) and atomic_get(get(source, ChunkSource.MOVES), 0) == get(source, ChunkSource.MOVED)
 
 

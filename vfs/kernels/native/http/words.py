@@ -85,7 +85,7 @@ class ChunkSource(Words):
     ACTIVE = auto()  # 1: it is answered for
     USERS = auto()  # threads that look at it, and bodies under way
     UNTIL = auto()  # ns of the monotonic clock up to which it is answered for
-    MOVES = auto()  # address of `vfs.model.stored.Files.moves`
+    MOVES = auto()  # address of `vfs.model.files.Files.moves`
     MOVED = auto()  # its value when the source was made
     PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
     PATH_BYTES = auto()
@@ -112,6 +112,4 @@ class ChunkSource(Words):
     TELLS = (
         auto()
     )  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory: it is ours
-    SIZES = auto()  # addresses of a word for each file: bytes, mtime, ctime
-    WRITTEN = auto()
-    CHANGED = auto()
+    STATES = auto()  # address of `vfs.model.files.Files.states`
