@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from vfs.folder_tree import plans, trust
+from vfs.folder_tree import plans
 from vfs.folder_tree.look_ahead import LookAhead
+from vfs.folder_tree.records import LOOKS
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file was opened as a set, by name. Whatever was looked at is looked at again at once."""
-    monkeypatch.setattr(trust, "CHECK", 0.0)
-    monkeypatch.setattr(trust, "SHARE", 0.0)
+    monkeypatch.setattr(LOOKS, "least", 0.0)
+    monkeypatch.setattr(LOOKS, "share", 0.0)
     count: Counter[str] = Counter()
     real = plans.open_set
 

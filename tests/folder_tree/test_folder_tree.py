@@ -23,9 +23,10 @@ import vfs
 from tests.conftest import SHARED
 from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
-from vfs.folder_tree import FolderTree, plans, trust
+from vfs.folder_tree import FolderTree, plans
 from vfs.folder_tree import folder_tree as forests
 from vfs.folder_tree.listing import Listing
+from vfs.folder_tree.records import LOOKS
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import Node
 from vfs.model.open_options import OpenOptions, split
@@ -205,7 +206,7 @@ def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) 
 def test_many_readers_open_a_set_once(tmp_path: Path, opened: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for k in range(20):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
-    monkeypatch.setattr(trust, "CHECK", 3600.0)
+    monkeypatch.setattr(LOOKS, "least", 3600.0)
     folder_tree = plans.folder_tree(tmp_path)
     wrong: list[str] = []
 
@@ -475,7 +476,7 @@ def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(
 ) -> None:
     path = save(tmp_path / "a.npy", np.zeros(1000, "<u2"))
     folder_tree = plans.folder_tree(tmp_path)
-    monkeypatch.setattr(trust, "CHECK", 3600.0)
+    monkeypatch.setattr(LOOKS, "least", 3600.0)
     assert content(folder_tree, "a.npy").size == 1000
     assert content(folder_tree, "a.npy").size == 1000
     os.truncate(path, 1128)
@@ -603,7 +604,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(
     save(outside / "secret.npy")
     folder_tree = plans.folder_tree(root)
     with monkeypatch.context() as patch:
-        patch.setattr(trust, "CHECK", 1000.0)  # what was looked at before is believed for a while
+        patch.setattr(LOOKS, "least", 1000.0)  # what was looked at before is believed for a while
         assert names(folder_tree) == ["sub"]
     assert names(folder_tree, "sub") == []
     os.rmdir(root / "sub")

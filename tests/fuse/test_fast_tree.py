@@ -18,8 +18,9 @@ import pytest
 
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import FAULTS, Scan, damage, eventually
-from vfs.folder_tree import FolderTree, plans, trust
+from vfs.folder_tree import FolderTree, plans
 from vfs.folder_tree import folder_tree as forest_module
+from vfs.folder_tree.records import LOOKS
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
 from vfs.kernels.native.fuse import lookup, state
@@ -33,8 +34,8 @@ from vfs.testing.writers import write_mib
 def trees(direct: Callable[[FolderTree], Direct], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Direct]:
     def start(root: Path, trusted: float = 1000.0, **options: Any) -> Direct:
         """A tree whose files are looked at again after so many seconds, however long the last look took."""
-        monkeypatch.setattr(trust, "CHECK", trusted)
-        monkeypatch.setattr(trust, "SHARE", 0.0)
+        monkeypatch.setattr(LOOKS, "least", trusted)
+        monkeypatch.setattr(LOOKS, "share", 0.0)
         return direct(plans.folder_tree(root, OpenOptions(**options)))
 
     return start

@@ -38,7 +38,7 @@ CHUNK = "scan.zarr/data/c/1/0/0/0"
 def _looked_at_for_long() -> Iterator[None]:
     """Files are not looked at again during a test, however slow the machine is: that would take a thread."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(face_folder, "LOOK", 600.0)
+        patch.setattr(face_folder.LOOKS, "least", 600.0)
         yield
 
 

@@ -440,7 +440,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
 
 
 def test_what_is_in_memory_needs_no_thread(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(face_folder, "LOOK", 600.0)
+    monkeypatch.setattr(face_folder.LOOKS, "least", 600.0)
     shown = contents(scan)
     application = application_of(shown)
 

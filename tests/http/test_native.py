@@ -39,7 +39,7 @@ Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
 def _looked_at_for_long() -> Iterator[None]:
     """Files are not looked at again during a test, however slow the machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(face_folder, "LOOK", 600.0)
+        patch.setattr(face_folder.LOOKS, "least", 600.0)
         yield
 
 
@@ -262,7 +262,7 @@ def test_a_file_that_changes(tmp_path: Path, change: str, mapped: bool) -> None:
 
 
 def test_files_are_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(face_folder, "LOOK", 0.3)
+    monkeypatch.setattr(face_folder.LOOKS, "least", 0.3)
     (tmp_path / "in").mkdir()
     path, how = raw(tmp_path / "in", chunks=(2, -1, -1))
     application = application_of(contents_of(path, **how))

@@ -125,8 +125,8 @@ ASKED = (
 def test_a_set_that_has_changed_is_an_error_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    for name in ("LOOK", "SHARE"):  # files are looked at with every request
-        monkeypatch.setattr(face_folder, name, 0)
+    for name in ("least", "share"):  # files are looked at with every request
+        monkeypatch.setattr(face_folder.LOOKS, name, 0)
     file = tmp_path / "a.npy"
     np.save(file, VALUES)
     shown = of(file)

@@ -7,7 +7,7 @@ import logging
 import time
 
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
-from vfs.folder_tree.records import Flights, MemberSet, Record, describe, refuse_less, state_of
+from vfs.folder_tree.records import Flights, MemberSet, Record, describe, refuse_less, replaced, state_of
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder
 
@@ -119,11 +119,9 @@ class FolderRecords:
             return True
         if state_of(self._folder.join(name)) != record.state:
             return True
-        for path, size, then in record.watched:
-            state = state_of(path)
-            if (state[:2] if state else (-1, 0)) != (size, then):
-                return True
-        record.trust.checked = now
+        if any(replaced(path, then) for path, then in record.watched):
+            return True
+        record.trust.extend(now)
         return False
 
     def _remember(self, name: str, record: Record) -> None:

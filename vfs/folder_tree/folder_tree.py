@@ -21,7 +21,6 @@ from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of, unchanged
 from vfs.folder_tree.seen import Seen
-from vfs.folder_tree.trust import Trust
 from vfs.formats import Format, formats
 from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
@@ -62,7 +61,8 @@ class _Live:
         self.faces = tree.faces()
         self.moves = [files.moves for files in tree.file_sets]
         self.weight = LIGHT + tree.weight
-        self.trust = Trust(time.monotonic(), record.trust.pause)
+        self.trust = replace(record.trust)
+        self.trust.extend(time.monotonic())
         self.paths: set[str] = set()
         self.dropped = False
         self.told: list[Callable[[], None]] = []
@@ -188,7 +188,7 @@ class FolderTree:
             return GROUP
         if place.ending is None:
             state = state_of(place.listing.folder.join(place.name))
-            return Node(False, state[0]) if state else None
+            return Node(False, state[0].size) if state else None
         if not place.key:
             node = dict(place.listing.records.current(place.name).faces).get(place.ending)
             if node is None:  # it was there a moment ago
@@ -223,7 +223,7 @@ class FolderTree:
                 yield ShownEntry(base, below, "set", *about)
         for name, record in listing.refused():
             below = f"{path}/{name}" if path else name
-            size, time = record.state[:2] if record.state else (0, 0)
+            size, time = record.state[0][:2] if record.state else (0, 0)
             reason = record.error or _UNKNOWN
             yield ShownEntry(name, below, "file", "", size, time, reason.removeprefix(f"{listing.folder.join(name)}: "))
 
@@ -337,7 +337,7 @@ class FolderTree:
         return (
             own,
             *(place.listing.folder.join(name) for name in record.members),
-            *(name for name, _, _ in record.watched),
+            *(name for name, _ in record.watched),
         )
 
     # Finding the place of a path

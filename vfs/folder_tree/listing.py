@@ -15,10 +15,10 @@ from itertools import count
 from vfs.errors import SourceError
 from vfs.folder_tree.folder_records import FolderRecords
 from vfs.folder_tree.naming import Naming
-from vfs.folder_tree.records import Record, Rules
+from vfs.folder_tree.records import LOOKS, Record, Rules
 from vfs.folder_tree.set_names import SetNames
-from vfs.folder_tree.trust import Trust
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder
+from vfs.hierarchy.trust import Trust
 
 FORGET = 60.0  # seconds after which nobody goes on with a listing
 # Seconds between looks at what a thread found that opens files ahead: two that open them side by
@@ -46,7 +46,7 @@ class Listing:
         self.names = SetNames(self.folder)
         self.records = FolderRecords(self.folder, self.names)
         self.naming = Naming(self.folder, self.records, self.names)
-        self._verified = Trust()
+        self._verified = Trust(LOOKS)
         self._listed = -1e9
         self._busy = False  # a candidate is being opened by `step`
         self._ahead = False  # a thread opens them one after the other; whoever lists the folder waits for it
@@ -153,7 +153,8 @@ class Listing:
         self.check()
         if self._verified.holds():
             return
-        began = self._verified.checked = time.monotonic()  # so that no other thread does it, too
+        began = time.monotonic()
+        self._verified.extend(began)  # so that no other thread does it, too
         changed = self.records.changed()
         with self.folder.lock:
             self.names.pending.extend(changed)

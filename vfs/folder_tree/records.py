@@ -7,27 +7,30 @@ import stat
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import NamedTuple
 
 from vfs.errors import SourceError
-from vfs.folder_tree.trust import Trust
 from vfs.formats import Format
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import Node
+from vfs.hierarchy.trust import Pace, Trust
 from vfs.model.file_state import FileState
 from vfs.model.sources import Sources
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.local import LocalSources
 
 LONGEST = 255  # most bytes of a name
+LOOKS = Pace(least=0.5, share=10)
+"""How often files and folders of a tree are looked at."""
+
 WATCHED = 16  # most files of a set that are checked while the set is not open
 
 DESCRIPTION = "description"  # the format whose files may name files of all other formats
 
-State = tuple[int, int, int, int]
-"""Size, modification time in ns, time of change in ns, inode number."""
+State = tuple[FileState, int]
+"""State of a file, and its inode number, which tells another file from one that looks the same."""
 
 
 class MemberSet(NamedTuple):
@@ -56,7 +59,7 @@ class Record:
         format: name of its format.
         faces: pairs of ending and root node of each face, the main one first; empty if it is no data set, or broken.
         members: names of other files in the folder that belong to the set.
-        watched: paths, sizes and times of other files of the set, if there are not many.
+        watched: paths and states of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than the time of an earlier state.
         stamp: digest of the files of the set with their sizes and times (mtime and ctime). Never 0.
         nbytes: bytes of all files of the set; while the set is lost, the bytes when it was shown.
@@ -68,12 +71,12 @@ class Record:
 
     state: State | None
     seen: int
-    trust: Trust = field(default_factory=Trust)
+    trust: Trust = field(default_factory=partial(Trust, LOOKS))
     label: str = ""
     format: str = ""
     faces: tuple[tuple[str, Node], ...] = ()
     members: tuple[str, ...] = ()
-    watched: tuple[tuple[str, int, int], ...] = ()
+    watched: tuple[tuple[str, FileState], ...] = ()
     time: int = 0
     stamp: int = 0
     nbytes: int = 0
@@ -174,16 +177,22 @@ def _found(path: str) -> os.stat_result | None:
 def state_of(path: str) -> State | None:
     """Return the state of a file, with links followed; None if there is no such file."""
     found = _found(path)
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) if found else None
+    return (FileState.of(found), found.st_ino) if found else None
+
+
+def replaced(path: str, then: FileState) -> bool:
+    """Return True if a file came, went or is another one than when it had a state (of size -1: when it was missing)."""
+    found = _found(path)
+    if found is None or then.size < 0:
+        return (found is None) != (then.size < 0)
+    return not then.same(FileState.of(found))
 
 
 def unchanged(tree: Hierarchy) -> bool:
-    """Return True if all files of a set are as they were when it was opened, and none was touched."""
+    """Look at all files of a set. Return True if they are as they were when it was opened, and none was touched."""
     for files in tree.file_sets:
-        for file, path in enumerate(files.paths):
-            found, known = _found(path), files.sizes[file] >= 0
-            if bool(found) != known or (found and not files.same(file, FileState.of(found))):
-                return False
+        if not all(map(files.still, range(len(files)))):
+            return False
     return not any(files.moves.item() for files in tree.file_sets)
 
 
@@ -199,15 +208,15 @@ def describe(
     """
     tree, paths = opened.tree, {os.path.abspath(name) for name in opened.paths}
     sizes: dict[str, int] = {}
-    digest = blake2b(repr(record.state and record.state[:3]).encode(), digest_size=8)
-    watched: list[tuple[str, int, int]] = []
+    digest = blake2b(repr(record.state and record.state[0]).encode(), digest_size=8)
+    watched: list[tuple[str, FileState]] = []
     for files in tree.file_sets:
         paths.update(files.paths)
         sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
         digest.update("\0".join(files.paths).encode("utf-8", "surrogateescape"))
         digest.update(files.states.tobytes())
         few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
-        watched += [(files.paths[k], int(files.sizes[k]), int(files.written[k])) for k in few]
+        watched += [(files.paths[k], files.state(k)) for k in few]
     names = {os.path.basename(name) for name in paths if os.path.dirname(name) in folders} - {os.path.basename(path)}
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)

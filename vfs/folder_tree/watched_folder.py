@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from vfs.errors import SourceError
 from vfs.folder_tree.candidates import Candidates, contents
-from vfs.folder_tree.records import Rules
-from vfs.folder_tree.trust import Trust
+from vfs.folder_tree.records import LOOKS, Rules
+from vfs.hierarchy.trust import Trust
 
 # Ns: a folder changed so shortly before it was read may change again without another time of change
 FRESH = 100_000_000
@@ -58,7 +58,7 @@ class WatchedFolder:
         self.candidates = Candidates()
         self.changes = 0
         self.appeared: dict[str, int] = {}
-        self.trust = Trust()
+        self.trust = Trust(LOOKS)
         self._state: tuple[int, int, int] | None = None
 
     def join(self, name: str) -> str:

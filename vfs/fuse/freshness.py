@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 
-from vfs.fuse.sources import SECONDS, NativeSource
-from vfs.model.file_state import FileState
+from vfs.fuse.sources import NativeSource
 
 FEW = 64  # up to so many source files are looked at with every opening
 REMEMBERED = 1 << 16  # at most so many files have their findings remembered
@@ -31,11 +29,12 @@ class Freshness:
             fh: its handle.
             number: its number in the source.
         """
-        now = time.monotonic()
         if len(source.array.files) > FEW and source.npy:
-            if now - source.looked[0] >= SECONDS:
-                source.looked = now, _unchanged(source, range(len(source.array.files)))
-            return source.looked[1] and self._forgotten(path, source)
+            if not source.trust.holds():
+                began = time.monotonic()
+                source.unchanged = _unchanged(source, range(len(source.array.files)))
+                source.trust.renew(began)
+            return source.unchanged and self._forgotten(path, source)
         holders = self._holders.get(fh)
         if holders is None:
             holders = source.holders(number)
@@ -61,8 +60,5 @@ class Freshness:
 def _unchanged(source: NativeSource, holders: Iterable[int]) -> bool:
     files, unchanged = source.sources, True
     for file in holders:  # looks at all of them, since each one may make cached data stale
-        try:
-            unchanged &= files.same(file, FileState.of(os.stat(files.paths[file]))) and files.sizes.item(file) >= 0
-        except OSError:
-            unchanged = False
+        unchanged &= files.still(file) and files.sizes.item(file) >= 0
     return unchanged

@@ -14,13 +14,15 @@ from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.contents import Lifetime
+from vfs.hierarchy.trust import Pace, Trust
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse.tables import SourceWord
 from vfs.model.files import Files
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
 DIRECT = 1 << 11  # bytes: shorter frames that do not touch are decoded, not read one by one
-SECONDS = 1.0  # time after which the files of an array that lies in many are looked at again
+LOOKS = Pace(least=1.0, share=0)
+"""How often the files of an array that lies in many are looked at."""
 
 
 class NativeSource:
@@ -48,7 +50,7 @@ class NativeSource:
         self.descriptors: dict[int, Descriptor] = {}
         self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
-        self.looked = (-SECONDS, False)  # (time when all files were looked at, True if they were unchanged)
+        self.trust, self.unchanged = Trust(LOOKS), False  # all files together: when looked at, and as they were opened
         body = array.nbytes if self.npy else array.chunk_bytes
         head = np.frombuffer(header or b"\0", np.uint8)
         self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 
+import numpy as np
+
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.hierarchy.absence import check_no_chunk
@@ -15,12 +17,14 @@ from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, S
 from vfs.hierarchy.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
 from vfs.hierarchy.opening import Opening
+from vfs.hierarchy.trust import Pace, Trust
 from vfs.model.file_state import FileState
+from vfs.model.files import Files
 from vfs.model.naming import first_free
 from vfs.model.pickles import digest
 
-LOOK = 1.0  # seconds for which the files of a set are not looked at again
-SHARE = 20  # looking at them takes at most one part in so many of the time
+LOOKS = Pace(least=1.0, share=20)
+"""How often the files of a set are looked at."""
 
 
 class _Watched:
@@ -33,7 +37,7 @@ class _Watched:
 
     def __init__(self, tree: Hierarchy, opened: bytes) -> None:
         self.opened = opened
-        self.until = 0.0
+        self.trust = Trust(LOOKS)
         self._files = tree.file_sets
         self._moves = [files.moves for files in self._files]
         self._wrong, self._version = "", b""
@@ -45,7 +49,7 @@ class _Watched:
         """
         if not self.opened:
             return b""
-        if time.monotonic() >= self.until:
+        if time.monotonic() >= self.trust.until:
             self._look()
         if self._wrong:
             raise SourceChangedError(self._wrong)
@@ -55,23 +59,23 @@ class _Watched:
         began = time.monotonic()
         wrong = ""
         for files in self._files:
-            for file, path in enumerate(files.paths):
-                if files.sizes[file] < 0:
-                    continue
-                try:
-                    now = FileState.of(os.stat(path))
-                except OSError as error:
-                    wrong = f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
-                else:
-                    if not files.same(file, now):
-                        wrong = (
-                            f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
-                        )
+            for file in np.flatnonzero(files.sizes >= 0).tolist():  # all of them, since each one may be touched
+                if not files.still(file):
+                    wrong = _changed(files, file)
         if not self._version:  # states tell if a file was touched before this process began, `moves` if it was since
             self._version = digest((self.opened, [files.states.tobytes() for files in self._files]))
         self._wrong = wrong
-        done = time.monotonic()
-        self.until = done + max(LOOK, SHARE * (done - began))
+        self.trust.renew(began)
+
+
+def _changed(files: Files, file: int) -> str:
+    """Say what is wrong with a file that is not the one that was opened."""
+    path = files.paths[file]
+    try:
+        now = FileState.of(os.stat(path))
+    except OSError as error:
+        return f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
+    return f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
 
 
 class FaceFolder:
@@ -200,9 +204,9 @@ class FaceFolder:
     def at_hand(self, path: str) -> PathAtHand | None:
         name, _, key = path.partition("/")
         watched, face = self._watched.get(name), self.faces.made.get(name)
-        if watched is None or face is None or (watched.opened and time.monotonic() >= watched.until):
+        if watched is None or face is None or (watched.opened and time.monotonic() >= watched.trust.until):
             return None
-        return PathAtHand(face, key, watched.version(), watched.until, None)
+        return PathAtHand(face, key, watched.version(), watched.trust.until, None)
 
 
 def _cut(name: str, most: int) -> str:

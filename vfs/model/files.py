@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -108,6 +110,15 @@ class Files:
                 self.moves[0] = next(_moves)
             self.states[file, CHANGED] = now.changed
         return True
+
+    def still(self, file: int) -> bool:
+        """Look where the path of a file leads now. Return `same`; of a file that was missing, True while it is."""
+        known = self.sizes[file] >= 0
+        try:
+            found = os.stat(self.paths[file])
+        except OSError:
+            return not known
+        return self.same(file, FileState.of(found)) if known else not stat.S_ISREG(found.st_mode)
 
     def restless(self) -> SourceChangedError:
         """Return the error for files that are touched again and again while they are read."""
