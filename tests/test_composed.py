@@ -27,7 +27,8 @@ from numcodecs import get_codec
 import vfs
 import vfs.engine.reader
 from tests.engine.support import corrected
-from tests.fuse.support import eventually, free, python
+from tests.fuse.support import free, python
+from tests.waiting import eventually
 from vfs.fuse.points import mounted
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.inside import reader_of

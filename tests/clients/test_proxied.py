@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.http.support import Client, Reply, eventually
+from tests.http.support import Client, Reply
 from tests.page.support import Browsed, patterns, scan_in
+from tests.waiting import eventually
 
 from .clients import CHUNKS, HOME, Scan
 from .compare import regions

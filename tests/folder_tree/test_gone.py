@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.waiting import eventually
 from vfs.errors import SourceError
 from vfs.folder_tree import FolderTree, seen
 from vfs.folder_tree.plans import folder_tree
@@ -41,13 +41,6 @@ def fails(shown: FolderTree, path: str) -> bool:
     except SourceError:
         return True
     return False
-
-
-def eventually(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 60
-    while not true() and time.monotonic() < end:
-        time.sleep(0.02)
-    return true()
 
 
 def read(shown: FolderTree, run: str) -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from ctypes.util import find_library
 from pathlib import Path
@@ -62,15 +61,6 @@ def python(code: str, *args: object, timeout: float = 60) -> str:
     done = run(sys.executable, "-c", textwrap.dedent(code), *map(str, args), timeout=timeout)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def overwrite(path: Path, content: bytes) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import SHAPE, Scan, eventually, python, server_of
+from tests.fuse.support import SHAPE, Scan, python, server_of
+from tests.waiting import eventually
 
 DERIVE = {"bf": vfs.Disk(30, 20, 5), "mean": vfs.Mean()}
 

@@ -28,7 +28,8 @@ import pytest
 
 import vfs
 from tests.fuse.direct import Direct, every_path, files_of, same_as_the_tree
-from tests.fuse.support import FAULTS, HEADERS, Scan, damage, eventually, overwrite
+from tests.fuse.support import FAULTS, HEADERS, Scan, damage, overwrite
+from tests.waiting import eventually
 from vfs.api import open_group
 from vfs.engine.abandon import asked
 from vfs.fuse import registry

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
-from tests.fuse.support import FAULTS, Scan, damage, eventually
+from tests.fuse.support import FAULTS, Scan, damage
+from tests.waiting import eventually
 from vfs.folder_tree import FolderTree, plans
 from vfs.folder_tree import folder_tree as forest_module
 from vfs.folder_tree.records import LOOKS

@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import MOUNTING, Foreground, Scan, eventually, free, python, run, server_of
+from tests.fuse.support import MOUNTING, Foreground, Scan, free, python, run, server_of
+from tests.waiting import eventually
 from vfs.errors import MountError, OptionError
 from vfs.fuse import Mount, mounts, unmount
 from vfs.fuse.points import KIND, mounted

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuse.load import SIZE, load, values, write
-from tests.fuse.support import eventually
+from tests.waiting import eventually
 
 SECONDS = float(os.environ.get("VFS_LOAD", "2"))
 
@@ -70,7 +70,7 @@ HOLES = """
 import os
 from threading import Thread
 import numpy as np
-from tests.fuse.support import eventually
+from tests.waiting import eventually
 from tests.fuse.load import Seen
 from vfs.fuse.heap import give_back, share_heap
 

@@ -30,7 +30,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import Failing, Scan, eventually, free, python, run
+from tests.fuse.support import Failing, Scan, free, python, run
+from tests.waiting import eventually
 from vfs.cli.app import main
 from vfs.cli.console import mounts_json
 from vfs.errors import MountError, OptionError, ServeError

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from tests.fuse.load import Seen
-from tests.fuse.support import eventually, python
+from tests.fuse.support import python
+from tests.waiting import eventually
 from vfs.fuse import remembered
 from vfs.fuse.points import mounted
 

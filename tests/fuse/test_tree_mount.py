@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import eventually, overwrite, python, run
+from tests.fuse.support import overwrite, python, run
+from tests.waiting import eventually
 from vfs.cli.app import main
 from vfs.errors import MountError
 from vfs.testing.writers import write_mib

@@ -25,7 +25,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import HEADERS, Foreground, Scan, eventually, free, run, server_of
+from tests.fuse.support import HEADERS, Foreground, Scan, free, run, server_of
+from tests.waiting import eventually
 from vfs.errors import VfsError
 from vfs.fuse import Mount
 from vfs.fuse.points import mounted

@@ -22,7 +22,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import one_line
-from tests.fuse.support import eventually
+from tests.waiting import eventually
 from vfs.h5 import helper
 from vfs.sources.local import LocalSources
 

@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import os
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,15 +76,6 @@ def everything(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(parts)
-
-
-def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def memory_of(pid: int) -> int:

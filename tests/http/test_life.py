@@ -26,7 +26,8 @@ import pytest
 
 import vfs
 import vfs.fuse
-from tests.http.support import Asgi, Client, application_of, connected, eventually
+from tests.http.support import Asgi, Client, application_of, connected
+from tests.waiting import eventually
 from vfs.cli.app import main
 from vfs.cli.browser import open_page
 from vfs.engine.cache import ChunkCache

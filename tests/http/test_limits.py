@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.http.support import Asgi, application_of, eventually
+from tests.http.support import Asgi, application_of
+from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.http import leaving, pictures, views

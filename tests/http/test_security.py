@@ -24,7 +24,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.http.support import CORS, Client, connected, eventually, everything, memory_of
+from tests.http.support import CORS, Client, connected, everything, memory_of
+from tests.waiting import eventually
 from vfs.errors import OptionError
 from vfs.http import servers
 from vfs.http.guard import Guard, RefusedError, choose_token
