@@ -7,17 +7,20 @@ from typing import Any
 
 import pytest
 
-from vfs.h5 import helper
+from vfs.h5 import survey
+from vfs.helper import process
+from vfs.helper.process import Helper
 
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Nobody started yet; nobody left afterwards."""
-    helper._shared.close()
-    made = helper._SharedHelper()
-    monkeypatch.setattr(helper, "IDLE", 1000.0)  # whatever the machine is busy with
-    monkeypatch.setattr(helper, "_shared", made)
+    usual = survey.LIBHDF5
+    usual.close()
+    made = Helper(usual.what, usual.entry, usual.env)
+    monkeypatch.setattr(process, "IDLE", 1000.0)  # whatever the machine is busy with
+    monkeypatch.setattr(survey, "LIBHDF5", made)
     yield made
     made.close()
-    assert made.helper is None
+    assert made.running is None
     assert made.waiting == 0

@@ -23,7 +23,8 @@ import pytest
 import vfs
 from tests.formats.frame_checks import one_line
 from tests.waiting import eventually
-from vfs.h5 import helper
+from vfs.h5 import survey
+from vfs.helper import process
 from vfs.sources.local import LocalSources
 
 h5py = pytest.importorskip("h5py")
@@ -36,19 +37,19 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "set.h5")
 
 
-def behaving(monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+def behaving(desk: Any, body: str) -> None:
     """The other process does this instead of reading a file: `write` is what it answers with."""
     lines = "".join(f"\n    {line}" for line in body.splitlines())
     program = f"""
-import ctypes, os, time, vfs.h5.budget as budget, vfs.h5.reading as r
-from vfs.h5.facts import packed
+import ctypes, os, time, vfs.helper.budget as budget, vfs.h5.reading as r
+from vfs.helper.messages import packed
 budget.SECONDS = 1.0
 def read(path, fd, boundary, write):
     r.Budget().file(os.fstat(fd).st_size)
     write(packed({{"at": "entry/data"}})){lines}
 r.read = read
-{helper._ENTRY}"""
-    monkeypatch.setattr(helper, "_ENTRY", program)
+{desk.entry}"""
+    desk.entry = program
 
 
 @pytest.mark.parametrize(
@@ -69,13 +70,13 @@ r.read = read
 def test_whatever_goes_wrong_there_is_an_error_here(
     desk: Any, monkeypatch: pytest.MonkeyPatch, path: str, body: str, words: str
 ) -> None:
-    behaving(monkeypatch, body)
+    behaving(desk, body)
     for _ in range(2):
         with pytest.raises(vfs.FormatError) as caught:
             vfs.open(path)
         assert words in one_line(caught.value)
         assert path in str(caught.value)
-    assert desk.helper.process.poll() is None  # the next file does not notice
+    assert desk.running.process.poll() is None  # the next file does not notice
 
 
 CRASHES = """
@@ -93,25 +94,25 @@ def test_a_file_on_which_libhdf5_crashes(desk: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.h5").write_bytes(zlib.decompress(base64.b64decode(CRASHES)))
     with suppress(vfs.FormatError):  # newer ones may get over it
         vfs.open_group(tmp_path / "bad.h5", format="hdf5")
-    assert desk.helper.process.poll() is None
+    assert desk.running.process.poll() is None
 
 
 def test_memory_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    behaving(monkeypatch, "try: bytes(1 << 30)\nexcept MemoryError: write(packed({'error': 'no more memory'}))")
+    behaving(desk, "try: bytes(1 << 30)\nexcept MemoryError: write(packed({'error': 'no more memory'}))")
     with pytest.raises(vfs.FormatError, match="no more memory"):
         vfs.open(path)
 
 
 def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    behaving(monkeypatch, "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(1000)")
-    monkeypatch.setattr(helper, "SILENCE", 1.0)
+    behaving(desk, "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN); time.sleep(1000)")
+    monkeypatch.setattr(process, "SILENCE", 1.0)
     with pytest.raises(vfs.FormatError, match="gives no answer for 1 seconds"):
         vfs.open(path)
-    assert desk.helper is None
+    assert desk.running is None
 
 
 def test_who_asks_first_may_have_blocked_all_signals(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(helper, "SILENCE", 20.0)
+    monkeypatch.setattr(process, "SILENCE", 20.0)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         assert vfs.open(path).shape == (3, 4)
@@ -123,9 +124,9 @@ def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         arrays = list(pool.map(lambda _: vfs.open(path), range(40)))
     assert all((array[...] == np.arange(12).reshape(3, 4)).all() for array in arrays)
-    number = desk.helper.process.pid
+    number = desk.running.process.pid
     vfs.open(path)
-    assert desk.helper.process.pid == number
+    assert desk.running.process.pid == number
     assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # no zombies of ours
     for _ in range(1000):
         if not children(number):
@@ -144,14 +145,14 @@ def test_nobody_waits_for_a_file_that_somebody_else_asked_for(
     desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The fork that was asked for later must not keep the pipe of the first one open."""
-    behaving(monkeypatch, "while not os.path.exists(path + '.go'): time.sleep(0.01)\nwrite(packed({'end': True}))")
+    behaving(desk, "while not os.path.exists(path + '.go'): time.sleep(0.01)\nwrite(packed({'end': True}))")
     names = [str(tmp_path / name) for name in ("first", "second")]
     for name in names:
         Path(name).touch()
     with ThreadPoolExecutor(2) as pool:
         waiting = []
         for n, name in enumerate(names):
-            waiting.append(pool.submit(helper.survey, LocalSources(), name))
+            waiting.append(pool.submit(survey.survey, LocalSources(), name))
             assert eventually(lambda n=n: desk.waiting == n + 1)
         try:
             for name, answer in zip(names, waiting, strict=True):
@@ -163,10 +164,10 @@ def test_nobody_waits_for_a_file_that_somebody_else_asked_for(
 
 
 def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(helper, "IDLE", 0.05)
+    monkeypatch.setattr(process, "IDLE", 0.05)
     for _ in range(3):
         vfs.open(path)
-        number = desk.helper.process.pid
+        number = desk.running.process.pid
         for _ in range(1000):
             if not alive(number):
                 break
@@ -175,9 +176,9 @@ def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.Monk
 
 
 def test_it_does_not_leave_while_a_file_is_read(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(helper, "IDLE", 0.05)
+    monkeypatch.setattr(process, "IDLE", 0.05)
     behaving(
-        monkeypatch,
+        desk,
         "time.sleep(0.5)\nassert ') Z' not in open(f'/proc/{os.getpgrp()}/stat').read()\nwrite(packed({'error': 'all"
         " the time'}))",
     )
@@ -193,9 +194,9 @@ def test_no_thread_stays_in_a_process_that_may_be_forked(desk: Any, path: str) -
 
 def test_a_killed_one_is_replaced(desk: Any, path: str) -> None:
     vfs.open(path)
-    os.kill(desk.helper.process.pid, signal.SIGKILL)
+    os.kill(desk.running.process.pid, signal.SIGKILL)
     for _ in range(1000):
-        if "Z" in Path(f"/proc/{desk.helper.process.pid}/stat").read_text().rpartition(")")[2]:
+        if "Z" in Path(f"/proc/{desk.running.process.pid}/stat").read_text().rpartition(")")[2]:
             break
         time.sleep(0.01)
     vfs.open(path)
@@ -204,19 +205,19 @@ def test_a_killed_one_is_replaced(desk: Any, path: str) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # from Python 3.12 on, of a process with threads
 def test_a_forked_process_starts_its_own(desk: Any, path: str) -> None:
     vfs.open(path)
-    number = desk.helper.process.pid
+    number = desk.running.process.pid
     gone = os.fork()
     if gone == 0:
-        ok = helper._shared.helper is None
+        ok = desk.running is None
         vfs.open(path)
         gc.collect()
-        ok = ok and helper._shared.helper.process.pid != number
-        helper._shared.close()
+        ok = ok and desk.running.process.pid != number
+        desk.close()
         os._exit(0 if ok else 1)
     assert os.waitpid(gone, 0)[1] == 0
-    assert desk.helper.process.poll() is None
+    assert desk.running.process.poll() is None
     vfs.open(path)
-    assert desk.helper.process.pid == number
+    assert desk.running.process.pid == number
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -234,7 +235,7 @@ def test_a_fork_while_a_file_is_asked_for_does_not_hold_up_the_answer(
         return enter(*args)
 
     monkeypatch.setattr(desk, "enter", slow)
-    monkeypatch.setattr(helper, "SILENCE", 3.0)
+    monkeypatch.setattr(process, "SILENCE", 3.0)
     with ThreadPoolExecutor(1) as pool:
         opened = pool.submit(vfs.open, path)
         asking.wait()
@@ -262,7 +263,7 @@ def test_no_process_can_be_started(desk: Any, monkeypatch: pytest.MonkeyPatch, p
 
 
 def test_h5py_is_missing(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(helper, "_ENTRY", "import sys; sys.modules['h5py'] = None\n" + helper._ENTRY)
+    desk.entry = "import sys; sys.modules['h5py'] = None\n" + desk.entry
     with pytest.raises(vfs.DependencyError, match=r"needs h5py: pip install 'vfs\[hdf5\]'"):
         vfs.open(path)
 
@@ -270,9 +271,9 @@ def test_h5py_is_missing(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) 
 def test_it_ends_with_the_process_that_started_it(path: str) -> None:
     program = f"""
 import vfs
-from vfs.h5 import helper
+from vfs.h5.survey import LIBHDF5
 vfs.open({path!r})
-print(helper._shared.helper.process.pid, flush=True)
+print(LIBHDF5.running.process.pid, flush=True)
 """
     for how in ("", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"):
         top = str(Path(__file__).parents[2])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.h5 import helper
+from vfs.h5 import survey
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of
@@ -121,29 +121,29 @@ def two_files(folder: Path) -> None:
 def test_the_file_that_was_checked_is_the_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link put in its place after the boundary has looked: the attributes behind it were shown."""
     two_files(tmp_path)
-    asked = helper._asked
+    asked = survey.LIBHDF5.ask
 
     def swapped(path: str, *args: Any) -> Any:
         (tmp_path / "set.h5").rename(tmp_path / "moved.h5")
         (tmp_path / "set.h5").symlink_to("other.h5")
         return asked(path, *args)
 
-    monkeypatch.setattr(helper, "_asked", swapped)
+    monkeypatch.setattr(survey.LIBHDF5, "ask", swapped)
     assert (
-        helper.survey(LocalSources(Boundary((str(tmp_path),))), str(tmp_path / "set.h5")).groups[""]["note"]
+        survey.survey(LocalSources(Boundary((str(tmp_path),))), str(tmp_path / "set.h5")).groups[""]["note"]
         == "harmless"
     )
 
 
 def test_a_file_that_is_removed_while_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_files(tmp_path)
-    asked = helper._asked
+    asked = survey.LIBHDF5.ask
 
     def swapped(path: str, *args: Any) -> Any:
         os.replace(tmp_path / "other.h5", tmp_path / "set.h5")
         return asked(path, *args)
 
-    monkeypatch.setattr(helper, "_asked", swapped)
+    monkeypatch.setattr(survey.LIBHDF5, "ask", swapped)
     with pytest.raises(
         vfs.SourceChangedError, match=r"set\.h5: replaced or removed while it was being opened; open it again"
     ):
@@ -158,14 +158,14 @@ def test_a_file_that_is_replaced_while_it_is_opened(tmp_path: Path, monkeypatch:
             if name == "set.h5":
                 file["linked"] = h5py.ExternalLink("part.h5", "data")
     os.utime(tmp_path / "other.h5", (1, 1))
-    asked = helper._asked
+    asked = survey.LIBHDF5.ask
 
     def swapped(*args: Any) -> Any:
         answer = asked(*args)
         os.replace(tmp_path / "other.h5", tmp_path / "part.h5")
         return answer
 
-    monkeypatch.setattr(helper, "_asked", swapped)
+    monkeypatch.setattr(survey.LIBHDF5, "ask", swapped)
     with pytest.raises(
         vfs.SourceChangedError, match=r"part\.h5: changed while the set was being opened; open it again"
     ):
@@ -202,9 +202,7 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
 
 def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A group that holds the next one twice, and so on, has 2^40 paths; 20,000 arrays of them took 20 s."""
-    monkeypatch.setattr(
-        helper, "_ENTRY", f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{helper._ENTRY}"
-    )
+    desk.entry = f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{desk.entry}"
     with h5py.File(tmp_path / "set.h5", "w") as file:
         groups = [file.create_group(f"g{k:02d}") for k in range(40)]
         for one, following in pairwise(groups):

@@ -1,16 +1,8 @@
-"""Defines the facts about an HDF5 file, and how they pass through a pipe.
-
-A message is `HEAD` (bytes of JSON, bytes of tables), the JSON, and the tables one after the other
-as int64 in native order; the JSON says their shapes. If a stream ends within a message, that
-message is ignored.
-"""
+"""Defines the facts about an HDF5 file, as they come in messages (`vfs.helper.messages`)."""
 
 from __future__ import annotations
 
-import json
-import math
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,8 +11,6 @@ import numpy as np
 
 from vfs.model.sources import Sources
 from vfs.sources.boundary import reads_outside
-
-HEAD = struct.Struct("=QQ")
 
 Runs = tuple[tuple[int, int, int], ...]
 """Along an axis: (first in the source, first in the virtual data set, length)."""
@@ -169,37 +159,6 @@ class Survey:
                 if address >= 0:
                     found[data.file, address] = max(length, found.get((data.file, address), 0))
         return found
-
-
-def packed(said: Mapping[str, Any], *tables: np.ndarray) -> bytes:
-    """Return a message."""
-    text = json.dumps({**said, "tables": [table.shape for table in tables]}).encode()
-    raw = b"".join(np.ascontiguousarray(table, np.int64).tobytes() for table in tables)
-    return HEAD.pack(len(text), len(raw)) + text + raw
-
-
-def unpacked(stream: memoryview) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
-    """Yield the messages of a stream.
-
-    Raises:
-        ValueError: the bytes are not messages.
-    """
-    at = 0
-    while at + HEAD.size <= len(stream):
-        text, raw = HEAD.unpack_from(stream, at)
-        at += HEAD.size
-        if at + text + raw > len(stream):
-            return
-        said = json.loads(bytes(stream[at : at + text]))
-        at += text
-        tables = []
-        for shape in said.pop("tables"):
-            size = 8 * math.prod(shape)
-            tables.append(np.frombuffer(bytes(stream[at : at + size]), np.int64).reshape(shape))  # bytes: aligned
-            at += size
-            raw -= size
-        at += raw
-        yield said, tables
 
 
 def _advised(why: str, outside: bool) -> str:

@@ -19,8 +19,9 @@ import h5py
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.h5 import writers
 from vfs.h5.asking import AskedFile, AskedFiles
-from vfs.h5.budget import Budget
-from vfs.h5.facts import AbsentError, LeftOutError, packed
+from vfs.h5.facts import AbsentError, LeftOutError
+from vfs.helper.budget import Budget
+from vfs.helper.messages import packed
 from vfs.sources.boundary import Boundary, open_found
 
 KEPT = 8  # linked files that are open at once

@@ -18,13 +18,15 @@ import numpy as np
 
 from vfs.h5 import chunks, values, virtual
 from vfs.h5.asking import AskedFiles
-from vfs.h5.budget import OBJECT_SECONDS, Budget
-from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError, packed
+from vfs.h5.facts import AbsentError, LeftOutError, NoNumbersError
 from vfs.h5.links import AskedLinks, Links, Opened, first_line
 from vfs.h5.writers import BusyError
+from vfs.helper.budget import Budget
+from vfs.helper.messages import packed
 from vfs.model.naming import unusable
 from vfs.sources.boundary import Boundary
 
+OBJECT_SECONDS = 0.02  # of processor time more for every object; a usual one takes 0.0003
 MOST_ARRAYS = 20_000
 MOST_OBJECTS = 100_000
 MOST_AGAIN = 5000  # further names of shown objects: a link to a group gives everything in it another name

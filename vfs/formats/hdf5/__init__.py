@@ -45,7 +45,7 @@ from vfs.formats.hdf5.ranks import marks
 from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
-from vfs.h5.helper import survey
+from vfs.h5.survey import survey
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources

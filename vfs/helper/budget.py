@@ -8,16 +8,13 @@ import resource
 import signal
 
 SECONDS = 5.0  # of processor time, for an empty file
-OBJECT_SECONDS = 0.02  # of processor time more for every object; a usual one takes 0.0003
-ROWS_SECONDS = 0.05  # of processor time more for every ROWS rows of a table of chunks; they take 0.005
-ROWS = 4096
-STEP_SECONDS = 10.0  # by the clock, for each object and for ROWS rows, whatever the process waits for
+STEP_SECONDS = 10.0  # by the clock, for each step, whatever the process waits for
 MEMORY = 256 << 20  # bytes more than the process has before it opens the file
 MEMORY_FACTOR = 8  # bytes more for each byte of the files
 
 
 class Budget:
-    """Sets limits that grow with the objects, table rows and bytes that were really found."""
+    """Sets limits that grow with the steps that are begun and the bytes that were really found."""
 
     def __init__(self) -> None:
         self.seconds = SECONDS

@@ -1,0 +1,96 @@
+"""Asks for the facts of an HDF5 file, and understands the answer."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import Any
+
+from vfs.errors import DependencyError, FormatError, SourceChangedError
+from vfs.h5.asking import Answering
+from vfs.h5.facts import Data, Survey, data_of
+from vfs.helper.messages import unpacked
+from vfs.helper.process import Helper, Outcome
+from vfs.model.sources import Sources
+from vfs.sources.local import LocalSources
+
+_NO_PLUGINS = {"HDF5_PLUGIN_PRELOAD": "::"}  # libhdf5 loads none
+LIBHDF5 = Helper("HDF5 files", "from vfs.h5.server import main; main()", _NO_PLUGINS)
+
+
+def survey(sources: Sources, path: str) -> Survey:
+    """Return the facts of an HDF5 file.
+
+    Args:
+        sources: where the file is, and the files to which its links lead.
+        path: absolute. The file is opened here, once, and passed on as a descriptor.
+
+    Raises:
+        FormatError: it is damaged: libhdf5 refuses it, crashes, or does not come to an end; or a
+            program is writing it.
+        DependencyError: h5py is not installed.
+        SourceError: the file cannot be opened, or no other process can be started.
+        SourceChangedError: the file was removed meanwhile.
+    """
+    if not isinstance(sources, LocalSources):
+        return _asking(sources, path)
+    boundary = sources.boundary
+    file, _ = sources.open(path)
+    try:
+        request = {"path": path, "folders": boundary.folders, "files": boundary.files}
+        return _understood(sources, path, LIBHDF5.ask(path, request, file))
+    except FormatError:
+        if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files that were removed
+            raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
+        raise
+    finally:
+        os.close(file)
+
+
+def _asking(sources: Sources, path: str) -> Survey:
+    """Return the facts of a file that is not on this machine: the other process asks for its bytes."""
+    sources.state(path)
+    with closing(Answering(sources, path)) as answering:
+        return _understood(sources, path, LIBHDF5.ask(path, {"path": path}, answering.theirs.fileno(), answering))
+
+
+def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
+    data: dict[str, Data] = {}
+    sources: dict[int, Data] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    files: dict[str, tuple[int, int]] = {}
+    writers: dict[str, str] = {}
+    at, ended = "", False
+    try:
+        for said, tables in unpacked(answer.stream):
+            if "missing" in said:
+                raise DependencyError(f"{path}: reading HDF5 needs h5py: pip install 'vfs[hdf5]' ({said['missing']})")
+            if "busy" in said:
+                raise FormatError(f"{path}: {said['busy']}")
+            if "error" in said:
+                raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
+            if "at" in said:
+                at = said["at"]
+            elif "end" in said:
+                ended = True
+            elif "file" in said and "name" not in said:
+                files[said["file"]] = int(said["size"]), int(said["time"])
+                writers |= {said["file"]: said["writer"]} if "writer" in said else {}
+            elif "same" in said:
+                data[said["name"]] = data[said["same"]]
+            elif "group" in said:
+                groups[said["group"]] = said["attrs"]
+            elif "number" in said:
+                sources[said["number"]] = data_of(said, tables)
+            else:
+                data[said["name"]] = data_of(said, tables)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"{path}: the HDF5 file cannot be understood: its facts are not valid ({str(error)[:200]})"
+        ) from None
+    if not ended:
+        where = f" at {at[:200]}" if at else ""
+        raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {answer.ended}{where}")
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers, origin)
