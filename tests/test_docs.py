@@ -127,7 +127,7 @@ def test_readme_is_short_and_begins_with_commands_and_sessions() -> None:
         assert os.access(ROOT / script, os.X_OK)
     assert [kind for kind, _ in SESSION.findall(first)] == ["console", "python"]
     assert len(first.splitlines()) < 70
-    assert len(text.splitlines()) <= 150
+    assert len(TABLE.sub("", text).splitlines()) <= 134  # without the table, which grows with the formats
 
 
 def anchors(text: str) -> set[str]:
