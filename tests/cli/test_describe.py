@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import vfs
 from tests.conftest import SHARED
 from tests.formats.description_sets import block_sets, link, same, values, write
-from vfs.cli import describe as module
 from vfs.errors import OptionError
+from vfs.hierarchy import describing as module
 from vfs.hierarchy.describing import describe
 from vfs.hierarchy.documents import plain_json
 from vfs.testing.inside import reader_of, set_of
