@@ -404,5 +404,5 @@ def test_options_name_the_format_of_a_file_that_none_recognises(
         vfs.open(tmp_path / "x.npy", stored_dtype="u2")
     raw = by_name("raw")
     monkeypatch.setattr("vfs.formats.formats", lambda: {"raw": raw, "other": replace(raw, name="other")})
-    with pytest.raises(vfs.UnknownFormatError, match="sig_shape may be of raw or other; choose one with --format"):
+    with pytest.raises(vfs.UnknownFormatError, match="sig_shape may be of raw or other; choose one with format="):
         vfs.open(tmp_path / "x.raw", sig_shape=(8, 8))

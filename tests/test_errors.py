@@ -28,6 +28,7 @@ BUILT_IN = {
     errors.SourceChangedError: OSError,
     errors.NoChunkError: OSError,
     errors.DecodeError: OSError,
+    errors.VerifyError: ValueError,
     errors.ExecutorError: RuntimeError,
     errors.ServeError: OSError,
     errors.MountError: OSError,

@@ -232,7 +232,7 @@ def test_a_files_own_images_by_their_names_also_through_the_command_line(
     )
     capsys.readouterr()
     assert app.main(["info", str(path), "--dark", "darkness"]) == 2
-    assert capsys.readouterr().err.startswith("vfs: darkness: no such file")
+    assert capsys.readouterr().err.startswith(f"vfs: {path.parent / 'darkness'}: no such file")
 
 
 def test_told_dtype_is_kept(tmp_path: Path, frames: np.ndarray) -> None:

@@ -179,7 +179,7 @@ def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.
     assert all(x is None for x in array.unroi(np.full(len(sums), 1, object))[~mask])
     with pytest.raises(vfs.OptionError, match="expected \\["):
         array.unroi(sums[1:])
-    with pytest.raises(vfs.OptionError, match="roi="):
+    with pytest.raises(vfs.OptionError, match="opened with roi"):
         opened(tmp_path, frames).unroi(sums)
 
 

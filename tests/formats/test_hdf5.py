@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -353,7 +354,13 @@ def test_real_files(oracle: dict[str, Any]) -> None:
                 groups[file] = vfs.open_group(SHARED / found[0])
             group = groups[file]
             path = path.strip("/")
-            values = group[path][...]
+            one = re.fullmatch(r"(.+)/(\d+)/Data", path)
+            if one and path not in group:  # TopSpin: a frame of the array that all of them are
+                stack = group[f"{one[1]}/Data"]
+                sig = stack.shape[stack.ndim - len(array["shape"]) :]
+                values = stack[...].reshape(-1, *sig)[int(one[2])]
+            else:
+                values = group[path][...]
             if values.dtype.kind == "c" and array["shape"] == [*values.shape, 2]:  # listed as pairs of floats
                 values = values.view(values.real.dtype).reshape(array["shape"])
             assert same_values(values, array), (name, key)

@@ -119,7 +119,7 @@ def test_raw_with_headers_of_every_kind_over_files(tmp_path: Path) -> None:
         ({"dtype": "u2", "sig_shape": "400,400"}, "at least one record"),
         ({"dtype": "u2", "sig_shape": "4,4", "frame_heder": 4}, "did you mean frame_header"),
         ({"dtype": "u2", "sig_shape": "4,4", "nav_shape": (0, 3)}, "nav_shape"),
-        ({"dtype": "u2", "sig_shape": "4611686018427387904,4"}, "more than any file"),
+        ({"dtype": "u2", "sig_shape": "4611686018427387904,4"}, "more bytes than any file"),
     ],
 )
 def test_raw_options_that_do_not_fit(tmp_path: Path, options: dict[str, Any], words: str) -> None:

@@ -260,7 +260,9 @@ def test_many_threads_while_pieces_and_files_come_and_go(
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
-    direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
+    direct = opened(
+        write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12, quad=True), nav_shape=(60,), chunks=(4, 64, 48)
+    )
     native_server = direct.native_server
     path = "scan.zarr/data/c/0/0/0"
     expected = FRAMES[:4].astype("<u2").tobytes()

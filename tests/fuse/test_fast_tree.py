@@ -78,7 +78,7 @@ def test_names_and_bytes_of_a_set_come_without_the_interpreter(tmp_path: Path, t
     same_as_the_tree(direct)
     paths = list(every_path(direct.folder))
     chunks = [path for path in paths if path.endswith("/0/0") and not direct.folder.node(path).folder]  # type: ignore[union-attr]
-    assert len(chunks) == 4 * 40
+    assert len(chunks) == 8 * 40
     for attempt in range(2):
         direct.behind = dict.fromkeys(direct.behind, 0)
         for path in chunks:

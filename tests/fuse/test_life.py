@@ -395,7 +395,7 @@ def test_a_forked_child_neither_ends_a_mount_nor_delays_closing(small: Path, poi
         print(server.returncode, os.listdir(sys.argv[2]))  # one that does not end is killed after a while
         os.kill(child, 9)
     """
-    assert python(textwrap.dedent(MOUNTING) + textwrap.dedent(code), small, point) == "mounted True\n3\n0 []\n"
+    assert python(textwrap.dedent(MOUNTING) + textwrap.dedent(code), small, point) == "mounted True\n5\n0 []\n"
 
 
 def test_a_mount_that_nobody_closes_ends_with_its_process(small: Path, point: Path) -> None:

@@ -366,7 +366,7 @@ def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point:
     assert said.count("bad.npy") == 1
     refused = run(*command[:-2], "--nav-shape", "2,2")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert "nav_shape is for one data set" in refused.stderr
+    assert "--nav-shape is for one data set" in refused.stderr
 
 
 @pytest.mark.parametrize("where", ["", "inside", "inside/deeper", "linked"])

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
+from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, headers_of, refused, told
 from tests.http.support import Asgi, application_of
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
@@ -29,9 +30,6 @@ from vfs.http import api, computing, requests, views
 from vfs.http.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
-
-SCAN, FRAME = (6, 9), (12, 20)
-VALUES = np.random.default_rng(3).integers(0, 1 << 12, (*SCAN, *FRAME)).astype("u2")
 
 
 @pytest.fixture
@@ -45,37 +43,11 @@ def shown(scan: Path) -> Application:
     return application_of(contents_of(scan))
 
 
-def contents_of(path: Path, **options: Any) -> Contents:
-    return folder([set_of(vfs.open_group(path, backend="buffered", **options))], ChunkCache())
-
-
 def hdf5(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
             file[name] = values
     return path
-
-
-def ask(application: Application, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Asgi:
-    return asyncio.run(Asgi(application, path, method, body, **headers).run())
-
-
-def headers_of(done: Asgi) -> dict[str, str]:
-    return {name.decode(): value.decode() for name, value in done.sent[0]["headers"]}
-
-
-def told(application: Application, path: str) -> Any:
-    done = ask(application, path)
-    assert done.status == 200, done.body
-    return json.loads(done.body)
-
-
-def refused(application: Application, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, str]:
-    done = ask(application, path, method, body)
-    text = done.body.decode()
-    assert text.count("\n") == 1
-    assert "access-control-allow-origin" not in headers_of(done)
-    return done.status, text
 
 
 def frame(application: Application, path: str) -> tuple[np.ndarray, int]:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused, told
 from tests.http.support import application_of
-from tests.http.test_api import FRAME, SCAN, VALUES, ask, contents_of, refused, told
 from vfs.folder_tree.plans import folder_tree
 from vfs.http import reopened
 from vfs.http.application import Application

@@ -451,6 +451,8 @@ def test_what_is_in_memory_needs_no_thread(scan: Path, monkeypatch: pytest.Monke
     key = "/scan.zarr/data/c/0/0/0/0"
     first = asyncio.run(ask(key, range="bytes=0-9"))  # a part: the chunk is kept
     assert first.status == 206
+    documents = ("/scan.zarr/zarr.json", "/scan.v2.zarr/.zmetadata")
+    assert [asyncio.run(ask(path)).status for path in (*documents, "/scan.npy")] == [200] * 3  # faces are made
 
     def never(*_: Any) -> Any:
         raise AssertionError("a thread")
@@ -459,7 +461,7 @@ def test_what_is_in_memory_needs_no_thread(scan: Path, monkeypatch: pytest.Monke
     etag = {name.decode(): value.decode() for name, value in first.sent[0]["headers"]}["etag"]
     assert asyncio.run(ask(key)).body == VALUES.tobytes()
     assert asyncio.run(ask(key, if_none_match=etag)).status == 304
-    for path in ("/scan.zarr/zarr.json", "/scan.v2.zarr/.zmetadata"):
+    for path in documents:
         assert asyncio.run(ask(path)).status == 200
     assert asyncio.run(ask("/scan.npy", "HEAD")).status == 200
 

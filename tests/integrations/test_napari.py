@@ -20,6 +20,7 @@ LEFT_OUT = {
     **dict.fromkeys((".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".npy"), "napari opens them itself"),
     **dict.fromkeys((".raw", ".bin", ".dat", ".img"), "nothing recognises them"),
     ".ome": "the ending of a companion is .companion.ome",
+    **dict.fromkeys(("setting.txt", "pattern.dat"), "names, no endings, and others have the same"),
 }
 
 

@@ -231,8 +231,8 @@ def _rank(path: str, group: OpenedSet) -> dict[str, bool]:
     dataset = group.arrays[path].dataset
     if dataset.companion and path != group.tree.main:
         return {"companion": True}
-    asked = group.opening.options.array is not None
-    return {} if asked or dataset.main is None else {"main": dataset.main}
+    asked, alone = group.opening.options.array is not None, len(group.arrays) == 1
+    return {} if asked or alone or dataset.main is None else {"main": dataset.main}
 
 
 def _fill(dataset: StoredArray, stored: np.dtype) -> Any:

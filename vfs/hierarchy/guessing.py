@@ -60,7 +60,8 @@ def guesses(
     if not dataset.nav_ndim:
         raise OptionError(f"{dataset.path}: has no axis of frames, of which a scan shape could be guessed")
     if dataset.chosen is not None:
-        raise OptionError(f"{dataset.path}: frames that {option_names('roi')} selected have no scan shape")
+        roi = option_names("roi")
+        raise OptionError(f"{dataset.path}: frames that {roi} selected have no scan shape; open it without {roi}")
     count = _recorded(main)
     found = _of_stamps(_beside(main, arrays, count), main, _sampled(count, most), count)
     if alike and not any(one.sure for one in found):

@@ -18,7 +18,7 @@ from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.options import fitting, from_text, kinds, named
-from vfs.wording import shown
+from vfs.wording import option, shown
 
 SETTABLE = ("array", "nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype", "allow_incomplete")
 """Options for every format that may be asked for. Others name files, or only say how files are read."""
@@ -73,9 +73,9 @@ def _format(opening: Opening, changes: Mapping[str, Any]) -> Format | None:
             return detect(sources, opening.paths[0])
         return None
     if not isinstance(name, str) or len(name) > LONGEST:
-        raise OptionError(f"format={shown(name)}: expected the name of a format")
+        raise OptionError(f"{option(format=name)}: expected the name of a format")
     if name == "description":
-        raise OptionError("format='description': a description cannot be opened as something else")
+        raise OptionError(f"{option(format=name)}: a description cannot be opened as something else")
     return by_name(name)
 
 

@@ -69,7 +69,7 @@ class OwnPages(NamedTuple):
     opened: Callable[[], None]
 
 
-class _Asked(NamedTuple):
+class _PathAsked(NamedTuple):
     """A request for a path of the contents.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Looked(NamedTuple):
 class _Body(NamedTuple):
     """A body that is to be read in one state of the sources: bytes `start` to `stop` of a file, `step` at a time."""
 
-    asked: _Asked
+    asked: _PathAsked
     version: bytes
     status: int
     about: Headers
@@ -159,7 +159,7 @@ class Decisions:
             own = method not in _READS or key.startswith(_OWN)
             decision: Decision | None = self._of_server(method, key, slash, headers) if own else None
             if decision is None:
-                decision = self._path(_Asked(method, key, slash, headers))
+                decision = self._path(_PathAsked(method, key, slash, headers))
         except Exception as error:
             decision = self.sorry(method, key, error, headers)
         self._tally.requests += 1
@@ -199,7 +199,7 @@ class Decisions:
             return _asset(method, key, slash, headers)
         return None
 
-    def _path(self, asked: _Asked) -> Reply | Work:
+    def _path(self, asked: _PathAsked) -> Reply | Work:
         """Decide how a request for a path of the contents is answered."""
         key = asked.key
         found = self.contents.at_hand(key)
@@ -218,7 +218,7 @@ class Decisions:
         version = self.contents.version(key)
         return _Looked(node, version, conditions.etag_of(version, key))
 
-    def _looked(self, asked: _Asked, found: PathAtHand | None, looked: _Looked | None) -> Reply | Work:
+    def _looked(self, asked: _PathAsked, found: PathAtHand | None, looked: _Looked | None) -> Reply | Work:
         """Go on with a request for a path that was looked at.
 
         Args:
@@ -259,7 +259,7 @@ class Decisions:
                 entries.append((name, node.folder))
         return index(key, entries) if key else page(links(entries), self._own.first())
 
-    def _listed(self, asked: _Asked, listed: bytes) -> Reply:
+    def _listed(self, asked: _PathAsked, listed: bytes) -> Reply:
         """Answer with the page that lists a folder."""
         etag = etag_of(listed)
         if not asked.key:

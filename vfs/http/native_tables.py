@@ -31,7 +31,7 @@ from vfs.kernels.native.http.words import (
     TAIL,
     AnswerWord,
     ChunkSource,
-    Connection,
+    LentConnection,
 )
 from vfs.kernels.native.words import LINE, WORD
 
@@ -73,7 +73,7 @@ class Loan:
         self.words = words
         at = self.memory.ctypes.data
         words[:] = 0
-        words[: Connection.SINCE] = (
+        words[: LentConnection.SINCE] = (
             fd,
             _address(lines),
             len(lines),
@@ -88,17 +88,17 @@ class Loan:
     @property
     def since(self) -> float:
         """When its last request came, monotonic seconds; 0 if none has come."""
-        return float(self.words[Connection.SINCE]) / 1e9
+        return float(self.words[LentConnection.SINCE]) / 1e9
 
     @property
     def busy(self) -> bool:
         """True while a body is under way."""
-        return bool(self.words[Connection.SOURCE])
+        return bool(self.words[LentConnection.SOURCE])
 
     @property
     def left(self) -> tuple[bytes, bool]:
         """What came and was not answered, and True if the last answer was cut off."""
-        word = Connection
+        word = LentConnection
         return self.memory[: int(self.words[word.GOT])].tobytes(), bool(self.words[word.BROKEN])
 
 
@@ -257,7 +257,7 @@ class AnswerTables:
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
         self._said = b""
         self.free = [(number, self._places[number]) for number in reversed(range(SOURCES))]
-        self._loans = np.zeros((LENT, -(-len(Connection) // LINE) * LINE), np.int64)
+        self._loans = np.zeros((LENT, -(-len(LentConnection) // LINE) * LINE), np.int64)
         self.free_loans = list(self._loans)
         self._poll = select.epoll()
         self.back, self._back_in = os.pipe2(os.O_CLOEXEC)

@@ -34,7 +34,7 @@ _BY_PATH = (
 """What is said of a path."""
 
 
-class _Kept(NamedTuple):
+class _KeptSet(NamedTuple):
     """A set that is open: what it shows, how it was opened, bytes of memory that it takes, about."""
 
     contents: Contents
@@ -51,7 +51,7 @@ class Reopened:
 
     def __init__(self, served: Contents) -> None:
         self._served = served
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptSet] = OrderedDict()
         self._lock = threading.Lock()
         for name in _BY_PATH:  # until a set is opened anew, whatever is asked goes there at once
             setattr(self, name, getattr(served, name))
@@ -77,7 +77,7 @@ class Reopened:
         with self._lock:
             kept = self._kept.get(name)
             if kept is None:
-                kept = self._kept[name] = _Kept(
+                kept = self._kept[name] = _KeptSet(
                     folder([found], self.cache, None, True), found, LIGHT + found.tree.weight
                 )
             self._kept.move_to_end(name)

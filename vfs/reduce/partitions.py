@@ -56,7 +56,7 @@ class Reopens(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class PartitionWork:
     """Describes what all partitions of a pass have in common.
 
     Attributes:
@@ -88,7 +88,7 @@ class Partition:
         stop: path of its `StopFile`.
     """
 
-    work: Work | None
+    work: PartitionWork | None
     path: str
     first: int
     last: int
@@ -116,7 +116,7 @@ class Part:
     own: Mapping[str, Buffers]
 
 
-def reduce_partition(task: Partition, held: Work | None = None) -> Part:
+def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part:
     """Make the pass over a partition, in one thread of a worker.
 
     Args:
@@ -135,7 +135,7 @@ def reduce_partition(task: Partition, held: Work | None = None) -> Part:
         raise type(error)(here, error.errno or errno.EIO) from error
 
 
-def _reduced(task: Partition, work: Work) -> Part:
+def _reduced(task: Partition, work: PartitionWork) -> Part:
     array = OPEN.array(work.opening, task.path)
     files = array.dataset.files
     roi = None if work.roi is None else _unpacked(work.roi)
@@ -180,7 +180,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.work = Work(opening.packed(), lasting(reductions), chosen)
+        self.work = PartitionWork(opening.packed(), lasting(reductions), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.

@@ -32,7 +32,7 @@ from vfs.kernels.native.clib import (
 from vfs.kernels.native.http.filling import BLOCK, BLOCK_BYTES, end_body, fill, make_ahead
 from vfs.kernels.native.http.finding import find_source, locate_chunk
 from vfs.kernels.native.http.sending import send
-from vfs.kernels.native.http.words import INPUT, AnswerWord, ChunkSource, Connection
+from vfs.kernels.native.http.words import INPUT, AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek, peek8, peek32, poke8, poke32, put, room
 from vfs.kernels.native.words import SECOND, WORD, Timespec
 
@@ -94,25 +94,25 @@ def answer(state):
 @inner
 def _advance(state, connection, thread_block):
     """Go on with a connection. Returns the event it waits for then; 0: it goes back."""
-    socket = np.int32(get(connection, Connection.SOCKET))
-    if get(connection, Connection.SOURCE) == 0:
-        if get(connection, Connection.GOT) == 0:
-            got = recv(socket, get(connection, Connection.INPUT), INPUT, np.int32(_DONT_WAIT))
+    socket = np.int32(get(connection, LentConnection.SOCKET))
+    if get(connection, LentConnection.SOURCE) == 0:
+        if get(connection, LentConnection.GOT) == 0:
+            got = recv(socket, get(connection, LentConnection.INPUT), INPUT, np.int32(_DONT_WAIT))
             if got <= 0:
                 return _WAIT_IN if got < 0 and peek32(errno_location()) == _AGAIN else 0
-            put(connection, Connection.GOT, got)
+            put(connection, LentConnection.GOT, got)
         if not _begin(state, connection, thread_block):
             return 0
     sent = send(state, connection, thread_block)
     if sent == 0:
         return _WAIT_OUT
-    source = get(connection, Connection.SOURCE)
+    source = get(connection, LentConnection.SOURCE)
     if sent > 0:
         atomic_add(state, AnswerWord.REQUESTS, 1)
         atomic_add(state, AnswerWord.BYTES, get(source, ChunkSource.FRAMES) * get(source, ChunkSource.FRAME_BYTES))
-    put(connection, Connection.GOT, 0)
+    put(connection, LentConnection.GOT, 0)
     end_body(connection, thread_block)
-    put(connection, Connection.BROKEN, sent < 0)
+    put(connection, LentConnection.BROKEN, sent < 0)
     return _WAIT_IN if sent > 0 else 0
 
 
@@ -122,20 +122,20 @@ def _begin(state, connection, thread_block):
     time = _room_for_time()
     clock_gettime(np.int32(_MONOTONIC), time)
     now = get(time, Timespec.SECONDS) * SECOND + get(time, Timespec.NANOSECONDS)
-    put(connection, Connection.SINCE, now)
-    given, lines = get(connection, Connection.INPUT), get(connection, Connection.LINES_BYTES)
-    path, length = given + len(_REQUEST), get(connection, Connection.GOT) - len(_REQUEST) - len(_VERSION) - lines
+    put(connection, LentConnection.SINCE, now)
+    given, lines = get(connection, LentConnection.INPUT), get(connection, LentConnection.LINES_BYTES)
+    path, length = given + len(_REQUEST), get(connection, LentConnection.GOT) - len(_REQUEST) - len(_VERSION) - lines
     if (
         length <= 0
         or not _is_text(given, _REQUEST)
         or not _is_text(path + length, _VERSION)
-        or memcmp(path + length + len(_VERSION), get(connection, Connection.LINES), lines) != 0
+        or memcmp(path + length + len(_VERSION), get(connection, LentConnection.LINES), lines) != 0
     ):
         return False
     source = find_source(state, path, length)
     if source == 0:
         return False
-    put(connection, Connection.SOURCE, source)
+    put(connection, LentConnection.SOURCE, source)
     below = path + get(source, ChunkSource.PATH_BYTES)
     if not (
         locate_chunk(connection, source, below, path + length, now) and fill(connection, source, thread_block, True) > 0
@@ -143,9 +143,9 @@ def _begin(state, connection, thread_block):
         end_body(connection, thread_block)
         return False
     head = _join(
-        get(connection, Connection.HEAD),
-        get(connection, Connection.USUAL),
-        get(connection, Connection.USUAL_BYTES),
+        get(connection, LentConnection.HEAD),
+        get(connection, LentConnection.USUAL),
+        get(connection, LentConnection.USUAL_BYTES),
     )
     common = atomic_get(state, AnswerWord.COMMON)
     head = _join(head, common + WORD, peek(common))
@@ -157,8 +157,8 @@ def _begin(state, connection, thread_block):
     for letter in _END:
         poke8(head, letter)
         head += 1
-    put(connection, Connection.HEAD_AT, get(connection, Connection.HEAD))
-    put(connection, Connection.HEAD_LEFT, head - get(connection, Connection.HEAD))
+    put(connection, LentConnection.HEAD_AT, get(connection, LentConnection.HEAD))
+    put(connection, LentConnection.HEAD_LEFT, head - get(connection, LentConnection.HEAD))
     return True
 
 

@@ -28,7 +28,7 @@ from vfs.kernels.native.http.words import (
     WANTED,
     AnswerWord,
     ChunkSource,
-    Connection,
+    LentConnection,
 )
 from vfs.kernels.native.memory import atomic_add, atomic_get, atomic_put, atomic_replace, peek8, put, room
 from vfs.kernels.native.words import WORD, Iovec
@@ -53,7 +53,10 @@ def _unchanged(connection, source):
     Another read that finds it touched changes the table of states, and `MOVES` before: so that is looked at last.
     """
     return same(
-        get(connection, Connection.DESCRIPTOR), 0, get(source, ChunkSource.STATES), get(connection, Connection.FILE)
+        get(connection, LentConnection.DESCRIPTOR),
+        0,
+        get(source, ChunkSource.STATES),
+        get(connection, LentConnection.FILE),
     ) and atomic_get(get(source, ChunkSource.MOVES), 0) == get(source, ChunkSource.MOVED)
 
 
@@ -68,30 +71,30 @@ def fill(connection, source, thread_block, first):
     """
     if get(source, ChunkSource.MAPPED):
         return _fill_mapped(connection, source, first)
-    if get(connection, Connection.DONE) == get(source, ChunkSource.FRAMES):
+    if get(connection, LentConnection.DONE) == get(source, ChunkSource.FRAMES):
         return 0
     if first:
         size = get(source, ChunkSource.SPAN) + (get(source, ChunkSource.FRAMES) - 1) * get(
             get(source, ChunkSource.HOW), STRIDE
         )
-        begin = get(connection, Connection.BASE) + get(source, ChunkSource.FIRST)
+        begin = get(connection, LentConnection.BASE) + get(source, ChunkSource.FIRST)
         if not (_unchanged(connection, source) and _in_memory(connection, source, begin, size)):
             return -1
         _take_block(connection, source, thread_block)
-        if get(connection, Connection.BLOCK) == 0:
+        if get(connection, LentConnection.BLOCK) == 0:
             return -1
     if _await_ahead(connection) == NOTHING:
-        count = _make_part(connection, source, get(connection, Connection.BLOCK))
+        count = _make_part(connection, source, get(connection, LentConnection.BLOCK))
     else:
-        count = get(connection, Connection.NEXT_FRAMES)
-        block = get(connection, Connection.BLOCK)
-        put(connection, Connection.BLOCK, get(connection, Connection.NEXT))
-        put(connection, Connection.NEXT, block)
+        count = get(connection, LentConnection.NEXT_FRAMES)
+        block = get(connection, LentConnection.BLOCK)
+        put(connection, LentConnection.BLOCK, get(connection, LentConnection.NEXT))
+        put(connection, LentConnection.NEXT, block)
     if count == 0:
         return -1
-    put(connection, Connection.DONE, get(connection, Connection.DONE) + count)
-    put(connection, Connection.BODY_AT, get(connection, Connection.BLOCK))
-    put(connection, Connection.BODY_LEFT, count * get(source, ChunkSource.FRAME_BYTES))
+    put(connection, LentConnection.DONE, get(connection, LentConnection.DONE) + count)
+    put(connection, LentConnection.BODY_AT, get(connection, LentConnection.BLOCK))
+    put(connection, LentConnection.BODY_LEFT, count * get(source, ChunkSource.FRAME_BYTES))
     return 1
 
 
@@ -105,7 +108,7 @@ def _make_part(connection, source, out):
     Returns: its number of frames; 0 if it cannot be had.
     """
     done, start, step = (
-        get(connection, Connection.DONE),
+        get(connection, LentConnection.DONE),
         get(source, ChunkSource.FIRST),
         get(source, ChunkSource.STEP),
     )
@@ -113,8 +116,8 @@ def _make_part(connection, source, out):
     stride = get(get(source, ChunkSource.HOW), STRIDE)
     size, made = get(source, ChunkSource.SPAN) + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
     memory = out + made if step else out
-    begin = get(connection, Connection.BASE) + start + done * stride
-    if not (_read(get(connection, Connection.DESCRIPTOR), memory, size, begin) and _unchanged(connection, source)):
+    begin = get(connection, LentConnection.BASE) + start + done * stride
+    if not (_read(get(connection, LentConnection.DESCRIPTOR), memory, size, begin) and _unchanged(connection, source)):
         return 0
     if step:
         call(
@@ -128,38 +131,38 @@ def ask_ahead(state, connection, source):
     """Have the next piece of a body made by a thread that has nothing to do, if there are both."""
     if (
         get(source, ChunkSource.MAPPED)
-        or get(connection, Connection.DONE) == get(source, ChunkSource.FRAMES)
-        or atomic_get(connection, Connection.AHEAD) != NOTHING
+        or get(connection, LentConnection.DONE) == get(source, ChunkSource.FRAMES)
+        or atomic_get(connection, LentConnection.AHEAD) != NOTHING
         or atomic_get(state, AnswerWord.IDLE) <= 0
     ):
         return
-    if get(connection, Connection.NEXT) == 0:
-        put(connection, Connection.NEXT, malloc(get(connection, Connection.BLOCK_BYTES)))
-    if get(connection, Connection.NEXT):
+    if get(connection, LentConnection.NEXT) == 0:
+        put(connection, LentConnection.NEXT, malloc(get(connection, LentConnection.BLOCK_BYTES)))
+    if get(connection, LentConnection.NEXT):
         job = _room_for_word()
         put(job, 0, connection)
-        atomic_put(connection, Connection.AHEAD, WANTED)
+        atomic_put(connection, LentConnection.AHEAD, WANTED)
         write(np.int32(get(state, AnswerWord.JOBS_IN)), job, WORD)  # if there is no room, nobody takes it
 
 
 @inner
 def make_ahead(connection):
     """Make the next piece of a body that another thread is sending, unless that made it meanwhile."""
-    if atomic_replace(connection, Connection.AHEAD, WANTED, UNDER_WAY):
-        count = _make_part(connection, get(connection, Connection.SOURCE), get(connection, Connection.NEXT))
-        put(connection, Connection.NEXT_FRAMES, count)
-        atomic_put(connection, Connection.AHEAD, MADE)
+    if atomic_replace(connection, LentConnection.AHEAD, WANTED, UNDER_WAY):
+        count = _make_part(connection, get(connection, LentConnection.SOURCE), get(connection, LentConnection.NEXT))
+        put(connection, LentConnection.NEXT_FRAMES, count)
+        atomic_put(connection, LentConnection.AHEAD, MADE)
 
 
 @inner
 def _await_ahead(connection):
     """Return `MADE` if the next piece was made ahead, else `NOTHING`. It is waited for if it is under way."""
-    if atomic_replace(connection, Connection.AHEAD, WANTED, NOTHING):
+    if atomic_replace(connection, LentConnection.AHEAD, WANTED, NOTHING):
         return NOTHING
-    while atomic_get(connection, Connection.AHEAD) == UNDER_WAY:
+    while atomic_get(connection, LentConnection.AHEAD) == UNDER_WAY:
         sched_yield()
-    found = atomic_get(connection, Connection.AHEAD)
-    put(connection, Connection.AHEAD, NOTHING)
+    found = atomic_get(connection, LentConnection.AHEAD)
+    put(connection, LentConnection.AHEAD, NOTHING)
     return found
 
 
@@ -167,29 +170,29 @@ def _await_ahead(connection):
 def _fill_mapped(connection, source, first):
     """Do what `_fill` does for a chunk in a map: all but its tail, then the tail, for which the file is looked at."""
     done, size = (
-        get(connection, Connection.DONE),
+        get(connection, LentConnection.DONE),
         get(source, ChunkSource.FRAMES) * get(source, ChunkSource.FRAME_BYTES),
     )
-    begin = get(connection, Connection.BASE) + get(source, ChunkSource.FIRST)
+    begin = get(connection, LentConnection.BASE) + get(source, ChunkSource.FIRST)
     if first and not (_unchanged(connection, source) and _in_memory(connection, source, begin, size)):
         return -1
-    put(connection, Connection.DONE, done + 1)
+    put(connection, LentConnection.DONE, done + 1)
     if done == 0:
         put(
             connection,
-            Connection.BODY_AT,
-            get(get(source, ChunkSource.MAPS), get(connection, Connection.FILE)) + begin,
+            LentConnection.BODY_AT,
+            get(get(source, ChunkSource.MAPS), get(connection, LentConnection.FILE)) + begin,
         )
-        put(connection, Connection.BODY_LEFT, size - TAIL)
+        put(connection, LentConnection.BODY_LEFT, size - TAIL)
         return 1
     if done == 1:
-        tail = get(connection, Connection.TAIL)
-        if not _read(get(connection, Connection.DESCRIPTOR), tail, TAIL, begin + size - TAIL) or not _unchanged(
+        tail = get(connection, LentConnection.TAIL)
+        if not _read(get(connection, LentConnection.DESCRIPTOR), tail, TAIL, begin + size - TAIL) or not _unchanged(
             connection, source
         ):
             return -1
-        put(connection, Connection.BODY_AT, tail)
-        put(connection, Connection.BODY_LEFT, TAIL)
+        put(connection, LentConnection.BODY_AT, tail)
+        put(connection, LentConnection.BODY_LEFT, TAIL)
         return 1
     return 0
 
@@ -200,9 +203,9 @@ def _in_memory(connection, source, begin, size):
 
     mincore(2) may say so of all pages if the file is another user's. Then some bytes are read.
     """
-    file = get(connection, Connection.FILE)
+    file = get(connection, LentConnection.FILE)
     if not get(get(source, ChunkSource.TELLS), file):
-        return _samples_at_hand(get(connection, Connection.DESCRIPTOR), begin, size)
+        return _samples_at_hand(get(connection, LentConnection.DESCRIPTOR), begin, size)
     found = _room_for_pages()
     address = get(get(source, ChunkSource.MAPS), file) + begin
     stop = address + size
@@ -253,8 +256,8 @@ def _take_block(connection, source, thread_block):
         free(get(thread_block, BLOCK))
         put(thread_block, BLOCK, malloc(wanted))
         put(thread_block, BLOCK_BYTES, wanted if get(thread_block, BLOCK) else 0)
-    put(connection, Connection.BLOCK, get(thread_block, BLOCK))
-    put(connection, Connection.BLOCK_BYTES, get(thread_block, BLOCK_BYTES))
+    put(connection, LentConnection.BLOCK, get(thread_block, BLOCK))
+    put(connection, LentConnection.BLOCK_BYTES, get(thread_block, BLOCK_BYTES))
     put(thread_block, BLOCK, 0)
     put(thread_block, BLOCK_BYTES, 0)
 
@@ -263,13 +266,13 @@ def _take_block(connection, source, thread_block):
 def end_body(connection, thread_block):
     """End a body. Its memory goes to the thread, which will use it next: the processor's cache has it."""
     _await_ahead(connection)
-    free(get(connection, Connection.NEXT))
-    put(connection, Connection.NEXT, 0)
-    if get(connection, Connection.BLOCK):
+    free(get(connection, LentConnection.NEXT))
+    put(connection, LentConnection.NEXT, 0)
+    if get(connection, LentConnection.BLOCK):
         free(get(thread_block, BLOCK))
-        put(thread_block, BLOCK, get(connection, Connection.BLOCK))
-        put(thread_block, BLOCK_BYTES, get(connection, Connection.BLOCK_BYTES))
-        put(connection, Connection.BLOCK, 0)
-    source = get(connection, Connection.SOURCE)
-    put(connection, Connection.SOURCE, 0)
+        put(thread_block, BLOCK, get(connection, LentConnection.BLOCK))
+        put(thread_block, BLOCK_BYTES, get(connection, LentConnection.BLOCK_BYTES))
+        put(connection, LentConnection.BLOCK, 0)
+    source = get(connection, LentConnection.SOURCE)
+    put(connection, LentConnection.SOURCE, 0)
     atomic_add(source, ChunkSource.USERS, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, OFFSET, STORED, file_byte, locate
-from vfs.kernels.native.http.words import AnswerWord, ChunkSource, Connection
+from vfs.kernels.native.http.words import AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, put
 from vfs.kernels.native.words import WORD
 
@@ -76,9 +76,9 @@ def locate_chunk(connection, source, at, end, now):
     descriptor = atomic_get(get(source, ChunkSource.FILES), file) - 1
     if descriptor < 0:
         return False
-    put(connection, Connection.DESCRIPTOR, descriptor)
-    put(connection, Connection.FILE, file)
-    put(connection, Connection.BASE, byte - get(how, HEADER))
-    put(connection, Connection.DONE, 0)
-    put(connection, Connection.BODY_LEFT, 0)
+    put(connection, LentConnection.DESCRIPTOR, descriptor)
+    put(connection, LentConnection.FILE, file)
+    put(connection, LentConnection.BASE, byte - get(how, HEADER))
+    put(connection, LentConnection.DONE, 0)
+    put(connection, LentConnection.BODY_LEFT, 0)
     return True

@@ -20,7 +20,7 @@ HEAD = 4096
 LENT = 1024
 """Most connections that are lent at a time. Their words are never freed: a job may come too late."""
 NOTHING, WANTED, UNDER_WAY, MADE = range(4)
-"""Values of `Connection.AHEAD`: nobody is to make the next part; a thread that is idle may; one does; it has, or it
+"""Values of `LentConnection.AHEAD`: nobody is to make the next part; a thread that is idle may; one does; it has, or it
 could not.
 """
 TAIL = 64
@@ -35,11 +35,11 @@ class AnswerWord(Words):
     BACK = auto()  # descriptor of the pipe to which descriptors of connections go that are not lent any more
     CONNECTIONS = (
         auto()
-    )  # address of int64[DESCRIPTORS]: the address of `Connection` of the connection with a descriptor
+    )  # address of int64[DESCRIPTORS]: the address of `LentConnection` of the connection with a descriptor
     SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
     USED = auto()  # places there that were ever used
     JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
-    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `Connection`
+    JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `LentConnection`
     COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
     REQUESTS = 2 * LINE  # requests answered
     BYTES = 2 * LINE + 1  # bytes of their bodies
@@ -49,7 +49,7 @@ class AnswerWord(Words):
 ANSWER_WORDS = 4 * LINE
 
 
-class Connection(Words):
+class LentConnection(Words):
     """Words of a lent connection. The first ones are filled before it is lent."""
 
     SOCKET = auto()  # its descriptor, which does not block

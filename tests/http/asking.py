@@ -1,0 +1,47 @@
+"""What tests of the page's API share: a scan, and requests that an application answers without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import vfs
+from tests.http.support import Asgi
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder
+from vfs.hierarchy.contents import Contents
+from vfs.http.application import Application
+from vfs.testing.inside import set_of
+
+SCAN, FRAME = (6, 9), (12, 20)
+VALUES = np.random.default_rng(3).integers(0, 1 << 12, (*SCAN, *FRAME)).astype("u2")
+
+
+def contents_of(path: Path, **options: Any) -> Contents:
+    return folder([set_of(vfs.open_group(path, backend="buffered", **options))], ChunkCache())
+
+
+def ask(application: Application, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> Asgi:
+    return asyncio.run(Asgi(application, path, method, body, **headers).run())
+
+
+def headers_of(done: Asgi) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in done.sent[0]["headers"]}
+
+
+def told(application: Application, path: str) -> Any:
+    done = ask(application, path)
+    assert done.status == 200, done.body
+    return json.loads(done.body)
+
+
+def refused(application: Application, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, str]:
+    done = ask(application, path, method, body)
+    text = done.body.decode()
+    assert text.count("\n") == 1
+    assert "access-control-allow-origin" not in headers_of(done)
+    return done.status, text
