@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vfs.kernels.compiled import sources_digest
+
 _NOWHERE = """
     from numba.core import caching
     # as for a user who may write to no such place
@@ -78,6 +80,19 @@ def test_a_kept_kernel_is_loaded_without_the_compiler(tmp_path: Path) -> None:
     code = _PLAN.replace('os.environ.get("NUMBA_CACHE_DIR")', '"numba.np.arraymath" in sys.modules')
     code = code.replace("import os\n", f"import os, sys\n    os.environ['NUMBA_CACHE_DIR'] = {str(tmp_path)!r}\n", 1)
     assert [ran(code, tmp_path).stdout for _ in range(2)] == ["True\n", "False\n"]
+
+
+def test_a_kernel_is_compiled_anew_if_another_file_of_kernels_changed(tmp_path: Path) -> None:
+    """What it calls and takes from there is part of it, though numba looks at its own file only."""
+    code = _PLAN.replace('os.environ.get("NUMBA_CACHE_DIR")', '"numba.np.arraymath" in sys.modules')
+    code = code.replace("import os\n", f"import os, sys\n    os.environ['NUMBA_CACHE_DIR'] = {str(tmp_path)!r}\n", 1)
+    changed = "\n    from vfs.kernels import compiled\n    compiled.sources_digest = lambda folder: 'other'" + code
+    assert [ran(each, tmp_path).stdout for each in (code, code, changed, changed)] == ["True\n", "False\n"] * 2
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/a.py").write_text("A = 1\n")
+    before = sources_digest.__wrapped__(tmp_path)
+    (tmp_path / "below/a.py").write_text("A = 22\n")
+    assert sources_digest.__wrapped__(tmp_path) != before
 
 
 def test_a_callback_is_kept_too(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import tempfile
 import time
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
-from functools import partial
+from functools import cache, partial
+from hashlib import blake2b
 
 from numba import config, njit
 from numba.core.caching import FunctionCache
@@ -38,6 +39,18 @@ No code is compiled to call them from elsewhere, and they lie in the disk cache 
 """
 
 
+@cache
+def sources_digest(folder):
+    """Return a digest of names, sizes and times of all Python files in a folder and below it."""
+    made = blake2b(digest_size=16)
+    for above, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(name for name in names if name.endswith(".py")):
+            found = os.stat(os.path.join(above, name))
+            made.update(f"{os.path.relpath(above, folder)}/{name} {found.st_mtime_ns} {found.st_size}\n".encode())
+    return made.hexdigest()
+
+
 class _Kept(FunctionCache):
     """Numba's disk cache, but it loads what was compiled without making the compiler ready before.
 
@@ -48,9 +61,17 @@ class _Kept(FunctionCache):
     One process at a time compiles a kernel, and those that wait for it load what it has made. Else
     all workers of a cluster would compile the same, and processes that write to one index at once
     would lose entries of each other.
+
+    A kernel is compiled anew if any file of `vfs.kernels` changed. Numba looks at the file of the kernel
+    itself only, but what it calls or takes from other files is compiled into it: after an update of a
+    checkout, old code would go on at addresses that lie elsewhere now.
     """
 
     _turn = -1  # descriptor of the locked file
+
+    def __init__(self, py_func):
+        super().__init__(py_func)
+        self._cache_file._source_stamp = self._cache_file._source_stamp, sources_digest(os.path.dirname(__file__))
 
     def load_overload(self, sig, target_context):
         rtsys.initialize(target_context)
