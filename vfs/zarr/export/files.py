@@ -10,12 +10,13 @@ Files are written under a temporary name, flushed to the disk, and renamed.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
+import google_crc32c
 import numpy as np
-from numcodecs.checksum32 import CRC32C
 
 from vfs.outputs import flush
 from vfs.zarr.export.plan import ExportPlan
@@ -63,7 +64,7 @@ class UnitFiles:
         """Write the indexes of shards, and close the files."""
         for file, index in self._shards.values():
             with file:
-                file.write(CRC32C(location="end").encode(index))
+                file.write(index.tobytes() + struct.pack("<I", google_crc32c.value(index.tobytes())))
         self._shards.clear()
 
     def abandon(self) -> None:
