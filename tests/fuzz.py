@@ -53,11 +53,21 @@ WRITERS: dict[str, Callable[[Path], Opened]] = {
     "edax": sets.edax_map,
     "nordif": sets.nordif_with_bitmaps,
     "ripple": sets.ripple_of_spectra,
+    "edf": sets.edf_series,
+    "eer": sets.eer_of_sums,
+    "sls": sets.sls_with_gaps,
+    "cbf": sets.cbf_series,
+    "nd2": sets.nd2_of_channels,
+    "lif": sets.lif_of_two,
+    "czi": sets.czi_of_tiles,
+    "fits": sets.fits_of_two,
+    "ndtiff": sets.ndtiff_of_channels,
     "spd": sets.spd_map,
     "ser of a scan": sets.ser_of_a_scan,
     "ser by emi": sets.ser_by_emi,
     "tvips of a rotator": sets.tvips_of_a_rotator,
     "hdf5 zipped": hdf5_sets.zipped,
+    "hdf5 events": hdf5_sets.events_of_velox,
     "hdf5 filtered": hdf5_sets.filtered,
     "hdf5 text": hdf5_sets.text,
     "hdf5 newer": hdf5_sets.newer,
@@ -66,7 +76,18 @@ WRITERS: dict[str, Callable[[Path], Opened]] = {
     "seq halves": seq_sets.halves,
 }
 LARGEST = 300_000  # bytes of a real set: every mutation writes a file anew
-HEADS = {"dm": 2500, "tiff": 2500, "ome_tiff": 2500, "hdf5": 1 << 16, "frms6": 1100, "mib": 800, "description": 600}
+HEADS = {
+    "dm": 2500,
+    "tiff": 2500,
+    "ome_tiff": 2500,
+    "hdf5": 1 << 16,
+    "frms6": 1100,
+    "mib": 800,
+    "description": 600,
+    "lif": 3000,
+    "czi": 3000,
+    "nd2": 6000,
+}
 """First bytes of the files of a format that are changed rather than those behind them; of others 640."""
 PATIENCE = 60  # seconds for one file
 REQUESTS = "requests"

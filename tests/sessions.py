@@ -38,7 +38,7 @@ for line in sys.stdin:
     print(json.dumps(shown), flush=True)
 """
 WITH_SESSIONS = [name for name, page in PAGES.items() if SESSION.search(page.read_text())]
-IN_DOORS = ("hyperspy", "napari")  # pages whose sessions need a tool that only tests/doors has
+IN_DOORS = ("hyperspy", "napari", "virtualizarr")  # pages whose sessions need a tool that only tests/doors has
 
 
 def parse(kind: str, text: str) -> Iterator[tuple[str, str]]:
@@ -81,9 +81,12 @@ class Shell:
         self.folder.mkdir()
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
+        temporary = folder / "tmp"  # servers of others may be known in the usual one: `vfs mounts` would list them
+        temporary.mkdir()
         environment = {
             **{name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"},
             "XDG_RUNTIME_DIR": str(runtime),
+            "TMPDIR": str(temporary),
             "PATH": f"{bin_}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
             "COLUMNS": "80",

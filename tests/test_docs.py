@@ -8,6 +8,9 @@ instead of comparing.
 
 from __future__ import annotations
 
+import ast
+import errno
+import importlib
 import json
 import os
 import re
@@ -15,20 +18,25 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import vfs
 from tests.sessions import IN_DOORS, PAGES, README, ROOT, SESSION, WITH_SESSIONS, check_sessions, compare
 from vfs.cli import app
+from vfs.errors import DependencyError
 from vfs.formats import Format, formats
 from vfs.model.options import named
 from vfs.serving.status import MountStatus
 from vfs.testing.writers import write_mib
 
 TABLE = re.compile(r"(<!-- formats: .*? -->\n).*?(<!-- /formats -->)", re.DOTALL)
+NO_NAMES = ("vfs.desktop", "vfs.json", "vfs.hdf5", "vfs.live")  # files, a codec, an attribute
 SECTION = re.compile(r"(?<=<!-- format )(\w+)( -->\n)(.*?)(?=<!-- /format -->)", re.DOTALL)
 
 
@@ -151,10 +159,91 @@ def test_links_lead_somewhere(name: str) -> None:
         assert {Path(path).stem for path, _ in links} >= {*PAGES} - {"README"}, "a page that the README does not name"
 
 
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Where it is and what it says, of each docstring in vfs."""
+    for path in sorted((ROOT / "vfs").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", ast.get_docstring(node) or ""
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module or what one has, or needs a package that is not here."""
+    parts = name.split(".")
+    found: Any = None
+    try:
+        for n in range(len(parts), 0, -1):
+            try:
+                found = importlib.import_module(".".join(parts[:n]))
+                break
+            except ModuleNotFoundError:
+                continue
+        for part in parts[n:]:
+            if part in getattr(found, "__annotations__", {}):
+                return True
+            found = getattr(found, part)
+    except DependencyError:
+        return True
+    except AttributeError:
+        return False
+    return found is not None
+
+
+def test_names_and_paths_that_are_mentioned_exist() -> None:
+    texts = [(name, page.read_text()) for name, page in PAGES.items() if name != "changes"]  # what was stays there
+    texts += [
+        *docstrings(),
+        *((name, (ROOT / ".github" / name).read_text()) for name in ("CONTRIBUTING.md", "SECURITY.md")),
+    ]
+    wrong = []
+    for where, text in texts:
+        for name in re.findall(r"`(vfs(?:\.\w+)+)[`(\[]", text):
+            if name.count(".") and name not in NO_NAMES and not exists(name):
+                wrong.append(f"{where}: {name}")
+        for path in re.findall(r"`((?:vfs|tests|scripts|\.ci|\.docs)/[\w./*-]+)[` ]", text):
+            if not any(ROOT.glob(path.rstrip("/"))):
+                wrong.append(f"{where}: {path}")
+    assert wrong == []
+
+
+def test_messages_that_are_explained_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = PAGES["troubleshooting"].read_text().partition("| it says |")[2].partition("\n\n")[0]
+    frames = np.zeros((6, 8, 8), np.uint16)
+    (tmp_path / "plain.bin").write_bytes(b"\x93" * 4096)
+    (tmp_path / "empty.mib").touch()
+    (tmp_path / "full").mkdir()
+    scan = write_mib(tmp_path, frames, frames_per_file=2, scan=(2, 3), missing=[1])
+    away = tmp_path / "away"
+    away.mkdir()
+    for path in write_mib(tmp_path / "full", frames, frames_per_file=2, scan=(2, 3)).parent.iterdir():
+        (away / path.name).symlink_to(path)
+    for call in (
+        ["info", f"{tmp_path}/plain.bin"],
+        ["info", str(scan)],
+        ["info", f"{tmp_path}/empty.mib"],
+        ["info", f"{away}/scan001.mib"],
+        ["mount", f"{tmp_path}/full/scan.hdr", str(tmp_path / "full")],
+    ):
+        assert app.main(call) == 2
+    said = capsys.readouterr().err
+    changed = vfs.open(tmp_path / "full/scan.hdr")
+    with (tmp_path / "full/scan001.mib").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(vfs.SourceChangedError) as error:
+        changed.read()
+    said += str(error.value) + os.strerror(errno.ENOTCONN) + os.strerror(errno.EIO)
+    explained = [row.split("|")[1].strip(" `") for row in table.splitlines()[2:]]
+    elsewhere = {"is not written yet", "pip install 'vfs["}  # tests/live, tests/test_start.py
+    for message in {*explained} - elsewhere:
+        assert all(piece.strip() in said for piece in message.split("…")), message
+
+
 def test_docs_lists_the_pages_and_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["docs"]) == 0
     *listed, last = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == [name for name in PAGES if name != "README"], "a line for each"
+    order = re.findall(r"\]\(vfs/docs/([\w-]+)\.md\)", PAGES["README"].read_text().partition("| page |")[2])
+    assert [line.split()[0] for line in listed] == order, "a line for each, in the order of the README"
+    assert {*order} == {*PAGES} - {"README"}
     assert last == "`vfs docs TOPIC` prints one"
     for name, page in PAGES.items():
         if name != "README":
@@ -171,8 +260,36 @@ def test_docs_on_a_terminal_are_laid_out(monkeypatch: pytest.MonkeyPatch, capsys
     assert "|---|" not in out
 
 
+def test_docs_are_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["docs", "--search", "UNMOUNT --lazy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line for line in lines if not line.startswith("  ")]
+    assert "commands: Commands" in headings
+    assert len(headings) == len({*headings}), "a heading stands once above its paragraphs"
+    found = " ".join(line.strip() for line in lines)
+    assert "| `vfs unmount MOUNTPOINT` | ends a mount" in found
+    assert "| `vfs mounts` |" not in found, "a row by itself"
+    assert app.main(["docs", "mount", "--search", "unmount"]) == 0
+    assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "} == {"mount"}
+
+
 @pytest.mark.parametrize(
-    ("topic", "said"), [("mont", "did you mean mount?"), ("zzz", "there are adding-a-format, changes, ")]
+    ("call", "said"),
+    [
+        (["--search", "qzqzqz"], "no page has a paragraph with 'qzqzqz'"),
+        (["mount", "--search", "qzqzqz"], "nothing in the page mount has a paragraph with 'qzqzqz'"),
+        (["--search", " "], "expected a word"),
+    ],
+)
+def test_what_no_page_has_is_one_line(call: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert app.main(["docs", *call]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"), [("moun", "did you mean mount?"), ("zzz", "there are install, tutorial-scan, ")]
 )
 def test_docs_of_a_wrong_topic_is_one_line(topic: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["docs", topic]) == 2

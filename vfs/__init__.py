@@ -16,6 +16,8 @@ from vfs.errors import (
     MissingSourceError,
     MountError,
     NoChunkError,
+    NotReferenceableError,
+    NotYetError,
     OptionError,
     OutsideError,
     RegionError,
@@ -32,15 +34,21 @@ from vfs.errors import (
 if TYPE_CHECKING:
     from vfs.api import VirtualArray, VirtualGroup, export, guess_nav_shape, mount, open, open_group, serve, show
     from vfs.integrations import rsciio
+    from vfs.integrations import virtualizarr as virtualizarr
     from vfs.model.region import Region
-    from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Histogram, Masks, Point, RadialSum, Rectangle, Ring
+    from vfs.reduce.histogram import Histogram
+    from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Masks, Point, RadialSum, Rectangle, Ring
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
+    from vfs.reduce.usual import AnnularBrightField, AnnularDarkField, BrightField, HighAngleDarkField
 
     __version__: str
 
 __all__ = [
+    "AnnularBrightField",
+    "AnnularDarkField",
+    "BrightField",
     "CenterOfMass",
     "DecodeError",
     "DependencyError",
@@ -48,6 +56,7 @@ __all__ = [
     "ExecutorError",
     "FormatError",
     "FrameSum",
+    "HighAngleDarkField",
     "Histogram",
     "IncompleteWarning",
     "Masks",
@@ -57,6 +66,8 @@ __all__ = [
     "MissingSourceError",
     "MountError",
     "NoChunkError",
+    "NotReferenceableError",
+    "NotYetError",
     "OptionError",
     "OutsideError",
     "Point",
@@ -91,18 +102,25 @@ __all__ = [
 ]
 
 _HOMES = (
-    {"Region": "vfs.model.region", "Reduction": "vfs.reduce.reduction", "Result": "vfs.reduce.result"}
+    {
+        "Region": "vfs.model.region",
+        "Reduction": "vfs.reduce.reduction",
+        "Result": "vfs.reduce.result",
+        "Histogram": "vfs.reduce.histogram",
+    }
     | dict.fromkeys(
         ("VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"),
         "vfs.api",
     )
     | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
     | dict.fromkeys(
-        ("CenterOfMass", "Disk", "FrameSum", "Histogram", "Masks", "Point", "RadialSum", "Rectangle", "Ring"),
+        ("CenterOfMass", "Disk", "FrameSum", "Masks", "Point", "RadialSum", "Rectangle", "Ring"),
         "vfs.reduce.in_frames",
     )
+    | dict.fromkeys(("AnnularBrightField", "AnnularDarkField", "BrightField", "HighAngleDarkField"), "vfs.reduce.usual")
 )
-_MODULES = {"rsciio": "vfs.integrations.rsciio"}
+# virtualizarr is in no __all__, since `from vfs import *` would need it
+_MODULES = {name: f"vfs.integrations.{name}" for name in ("rsciio", "virtualizarr")}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,9 +14,11 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of its set
     │   ├── TruncatedSourceError                the file ends before the bytes that are needed
     │   ├── SourceChangedError                  the file was changed after it was opened
+    │   ├── NotYetError                         frames of a set that is still being written, and are not there yet
     │   ├── NoChunkError                        a key that looks like a chunk, and no array has this chunk
     │   └── DecodeError                         the bytes of a block cannot be decoded (a garbled compressed strip)
     ├── VerifyError        (ValueError)         an exported store does not read as what was written
+    ├── NotReferenceableError (ValueError)      the chunks of an array are not single runs of bytes that zarr decodes
     ├── ExecutorError      (RuntimeError)       whoever was to do the work cannot: a pool of processes that broke
     └── ServeError         (OSError)            serving cannot work; the message says why and what to do
         └── MountError                          mounting or unmounting cannot work
@@ -25,6 +27,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 
 def printable(text: object) -> str:
@@ -88,7 +91,7 @@ class SourceError(VfsError, OSError):
     def __init__(self, message: str, code: int = errno.EIO) -> None:
         super().__init__(code, message)
 
-    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         return type(self), (str(self), int(self.args[0]))
 
 
@@ -114,6 +117,21 @@ class SourceChangedError(SourceError):
     """A source file was changed or replaced after it was opened."""
 
 
+class NotYetError(SourceError):
+    """Frames of a set that is still being written (`follow`) are not there yet: ask again later.
+
+    Args:
+        head: number of frames that are there.
+    """
+
+    def __init__(self, message: str, code: int = errno.EIO, head: int = 0) -> None:
+        super().__init__(message, code)
+        self.head = head
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (str(self), int(self.args[0]), self.head)
+
+
 class NoChunkError(SourceError):
     """A key looks like a chunk, and no array that is shown has this chunk.
 
@@ -137,6 +155,10 @@ class DecodeError(SourceError):
 
 class VerifyError(VfsError, ValueError):
     """An exported store does not read as what was written."""
+
+
+class NotReferenceableError(VfsError, ValueError):
+    """The bytes of a file are not what a chunk of zarr is, so that nobody can refer to them as one."""
 
 
 class ExecutorError(VfsError, RuntimeError):

@@ -16,6 +16,11 @@ from shlex import quote
 
 from vfs.errors import OptionError, VfsError
 
+PAGE_ENDING = ".html"
+"""How names of a scan that is written as one page end."""
+OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
+"""Options of an export that have no effect on such a page; nor on references, apart from chunks."""
+
 
 @contextmanager
 def whole(target: str | os.PathLike[str], replace: bool = False) -> Iterator[str]:

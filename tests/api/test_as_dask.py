@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.api import arrays
+from vfs.api import again as again_module
 from vfs.engine import open_sets
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.opening import Opening
@@ -216,7 +216,7 @@ def test_who_passes_a_graph_on_opens_nothing(path: Path, frames: np.ndarray, mon
 
 
 def test_in_a_worker_pickled_arrays_open_their_set_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "in_dask_worker", lambda: True)
+    monkeypatch.setattr(again_module, "in_dask_worker", lambda: True)
     array = vfs.open(path)
     packed = [pickle.dumps(thing) for thing in (array, array.group, array.store())]
     expected = array[3, 4]

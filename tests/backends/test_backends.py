@@ -438,6 +438,27 @@ def test_sixty_seven_files_of_15_tib(tmp_path: Path, backend: str) -> None:
     assert addresses() - before < 80 << 40
 
 
+def test_a_pass_lets_go_of_the_pages_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "HELD", 16 << 20)
+    monkeypatch.setattr(mapped, "_held", 0)
+    for name in ("one.npy", "two.npy"):
+        np.save(tmp_path / name, np.arange(48 << 18, dtype=np.uint32).reshape(48, 512, 512))
+    arrays = [vfs.open(tmp_path / name) for name in ("one.npy", "two.npy")]
+    view = arrays[0][3]
+
+    def resident() -> int:
+        maps = Path("/proc/self/smaps").read_text().split(f"{tmp_path}/")[1:]
+        return sum(int(one.partition("Rss:")[2].split()[0]) for one in maps) << 10
+
+    most = 0
+    for array in arrays:
+        for _, tile in array.tiles("1MiB", workers=0):
+            tile.sum()
+            most = max(most, resident())
+    assert 8 << 20 < most < 24 << 20
+    assert int(view[0, 0]) == 3 << 18, "a view has its pages again when it is looked at"
+
+
 def test_few_addresses(tmp_path: Path) -> None:
     """Batch systems bound the addresses of a process: what cannot be mapped whole is mapped as far as it is read."""
     path = tmp_path / "a.raw"

@@ -30,8 +30,10 @@ from tests.benchmarks import (
     formats_bench,
     hdf5_bench,
     images_bench,
+    live_bench,
     page_bench,
     reduce_bench,
+    references_bench,
     serve_bench,
     start_bench,
     zarr_bench,
@@ -47,17 +49,6 @@ def write_mib(folder: Path, frames: np.ndarray, **options: Any) -> Path:
     """A MIB set in a folder of its own."""
     folder.mkdir()
     return writers.write_mib(folder, frames, **options)
-
-
-def drop_cache(*paths: Path) -> None:
-    """Ask the kernel to forget the pages of these files."""
-    for path in paths:
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
 
 
 def decoding(folder: Path, size: Size) -> Iterator[Row]:
@@ -251,6 +242,8 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "reduce": reduce_bench.rows,
     "distributed": distributed_bench.rows,
     "export": export_bench.rows,
+    "live": live_bench.rows,
+    "references": references_bench.rows,
     "doors": doors_bench.rows,
 }
 

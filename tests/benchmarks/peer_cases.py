@@ -446,24 +446,25 @@ def _into(file: str, array: vfs.VirtualArray, path: Path, data: Any, anew: bool)
     )
 
 
-def _kerchunk_hdf5(path: Path) -> Any:
+def _kerchunk_hdf5(path: Path, at: str = "data") -> Any:
     import zarr
     from kerchunk.hdf import SingleHdf5ToZarr
     from kerchunk.utils import refs_as_store
 
     return zarr.open_array(
         refs_as_store(SingleHdf5ToZarr(str(path)).translate(), remote_protocol="file"),
-        path="data",
+        path=at,
         mode="r",
         zarr_format=2,
     )
 
 
-def _virtual_hdf5(path: Path) -> Any:
+def _virtual_hdf5(path: Path, group: str | None = None) -> Any:
     import zarr
     from virtualizarr.parsers import HDFParser
 
-    return zarr.open_array(HDFParser()(f"file://{path}", _registry()), path="data", mode="r", zarr_format=3)
+    store = HDFParser(group=group)(f"file://{path}", _registry())
+    return zarr.open_array(store, path="data", mode="r", zarr_format=3)
 
 
 # ------------------------------------------------------------------------------------------------------------------

@@ -48,8 +48,11 @@ PEERS = {
     "h5py": "h5py",
 }
 PEERS |= {"mrcfile": "mrcfile", "RosettaSciIO": "rosettasciio"}
+PEERS |= {"HyperSpy": "hyperspy", "py4DSTEM": "py4DSTEM", "tiled": "tiled"}
 """Name -> package on PyPI."""
 MODULES = {"rosettasciio": "rsciio"}
+EXTRAS = {"tiled": "tiled[server,client]"}
+"""What pip is asked for, where that is not the package alone."""
 
 
 class Times(NamedTuple):
@@ -163,11 +166,12 @@ def install() -> None:
     """Install what is missing: together, or singly where that fails; the reasons are kept for the table."""
     from tests.clients.install import pip
 
-    wanted = [package for name, package in PEERS.items() if name in missing()]
+    absent = missing()
+    wanted = [EXTRAS.get(package, package) for name, package in PEERS.items() if name in absent]
     reasons: dict[str, str] = {}
     if wanted and pip(sys.executable, *wanted, "obstore"):
         reasons = {
-            package: reason
+            package.partition("[")[0]: reason
             for package in wanted
             if (reason := pip(sys.executable, package, *["obstore"] * (package == "virtualizarr")))
         }

@@ -148,3 +148,14 @@ def spent(name: str, call: Callable[[], object], size: Size, aim: str = "") -> R
 def frames_of(count: int, shape: tuple[int, int] = (256, 256), dtype: str = "u2", most: int = 4095) -> np.ndarray:
     """Frames of noise."""
     return np.random.default_rng(1).integers(0, most + 1, (count, *shape)).astype(dtype)
+
+
+def drop_cache(*paths: Path) -> None:
+    """Ask the kernel to forget the pages of these files."""
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(fd)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import figure_page, figures
 from tests.benchmarks.bench import PARTS
+from tests.benchmarks.figure_samples import SMALL_SHAPES, samples
+from tests.benchmarks.figure_tools import exported, measured
 from tests.benchmarks.rows import TINY
 
 
@@ -15,3 +18,25 @@ def test_runs(part: str, tmp_path: Path) -> None:
     rows = list(PARTS[part](tmp_path, TINY))
     assert rows
     assert all(row.value > 0 for row in rows)
+
+
+def test_figures_are_compared_with_numpy_and_make_a_page(tmp_path: Path) -> None:
+    found = {}
+    for kind in ("mrc", "mib", "arina", "tiff"):
+        sample = samples(tmp_path / kind, kind, SMALL_SHAPES)
+        steps = measured(sample, "vfs", 3, False)
+        assert max(step["off"] for step in steps) < 1e-12
+        took = {
+            step["step"]: figures.Figure((step["ended"] - step["began"],) * 3, (1 << 20,) * 3, step["off"])
+            for step in steps
+        }
+        found[kind] = figures.Table(
+            sample, [figures.Row("vfs", took), figures.Row("tool", {}, "ValueError: cannot")], 0.0
+        )
+    made = exported(samples(tmp_path / "export", "export", SMALL_SHAPES), "vfs", 1, 16, 8)
+    assert [(step["step"], step["off"]) for step in made] == [("none", 0), ("zstd", 0), ("sharded", 0)]
+    text = figure_page.write(tmp_path / "docs", found, SMALL_SHAPES, 60.0).read_text()
+    assert text.count("| vfs |") == len(found)
+    assert text.count("tool did not read it: `ValueError: cannot`.") == len(found)
+    assert len(text.splitlines()) <= 200
+    assert (tmp_path / "docs/pictures/figures-mib.svg").read_text().startswith("<?xml")

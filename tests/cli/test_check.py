@@ -12,6 +12,10 @@ import pytest
 
 import vfs
 from tests.cli.support import run
+from vfs.cli.check import How, check
+from vfs.cli.common import converted
+from vfs.hierarchy.opening import open_set
+from vfs.model.open_options import OpenOptions
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy
 
@@ -76,6 +80,44 @@ def test_files_that_are_named(archive: Path, tmp_path: Path, capsys: pytest.Capt
     status, lines = checked(capsys, archive / "notes.txt", tmp_path / "none.npy")
     assert (status, len(lines)) == (2, 2)
     assert all(": unreadable: " in line for line in lines)
+
+
+def test_a_set_that_is_named_and_in_a_folder_is_checked_once(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (archive / "bad.npy").write_bytes(b"\x93NUMPY\x01\x00garbled")
+    every = checked(capsys, archive)[1]
+    assert len(every) == 4
+    for first in (archive / "one.npy", archive / "a", archive / "a" / "scan002.mib", archive / "bad.npy", archive):
+        lines = checked(capsys, first, archive, archive / "a" / ".." / "a")[1]
+        assert sorted(line.partition(": ")[2] for line in lines) == sorted(line.partition(": ")[2] for line in every)
+
+
+def test_the_bar_knows_how_much_there_is(archive: Path) -> None:
+    """Bytes of sets that are found twice count once; all are read in the end."""
+    told: list[tuple[int, int]] = []
+    how = How(
+        lambda path, sources: open_set(path, OpenOptions(allow_incomplete=True), {}, None, sources, convert=converted),
+        OpenOptions(allow_incomplete=True),
+        True,
+        lambda nbytes, more: told.append((nbytes, more)),
+    )
+    found = list(check([str(archive / "one.npy"), str(archive), str(archive / "a")], how))
+    assert [Path(one.path).name for one in found] == ["one.npy", "scan.hdr", "two.npy"]
+    read, more = (sum(column) for column in zip(*told, strict=True))
+    assert read == more == sum(one.read for one in found) > 0
+
+
+def test_a_stop_while_sets_are_read_ends_the_command(archive: Path) -> None:
+    """It is raised in the thread that reads."""
+
+    def tell(nbytes: int, more: int) -> None:
+        if nbytes:
+            raise SystemExit(130)
+
+    options = OpenOptions(allow_incomplete=True)
+    how = How(lambda path, sources: open_set(path, options, {}, None, sources, convert=converted), options, True, tell)
+    with pytest.raises(SystemExit) as ended:
+        list(check([str(archive)], how))
+    assert ended.value.code == 130
 
 
 def test_a_block_that_cannot_be_decoded_is_found_by_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,9 @@ COMMANDS = (
     "check",
     "look",
     "demo",
+    "doctor",
     "docs",
+    "completion",
 )
 FUSE = os.path.exists("/dev/fuse")
 
@@ -73,6 +75,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     assert f"Usage: vfs {command}" in out
     assert not err
+    assert out.find("For example:") < out.find("Options:"), "examples come first"
     options = [line for line in out.splitlines() if line.startswith("  -")]
     assert all(len(line.split("  ")) > 2 or line == options[-1] for line in options), "an option without a word"
 
@@ -113,14 +116,15 @@ def test_help_loads_nothing_heavy() -> None:
     code = """
         import sys
         from vfs.cli.app import main
-        for words in [], ["--help"], ["--version"], ["info", "--help"], ["mount", "--help"], ["mounts", "--help"]:
+        calls = "", "--help", "--version", "info --help", "mount --help", "mounts --help", "doctor"
+        for words in map(str.split, calls):
             main(words)
             print("heavy", words, [m for m in ("numpy", "numba", "zarr", "rich.progress") if m in sys.modules])
     """
     command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     said = [line for line in done.stdout.splitlines() if line.startswith("heavy")]
-    assert len(said) == 6
+    assert len(said) == 7
     assert all(line.endswith("] []") for line in said), said
 
 
@@ -228,9 +232,13 @@ def test_info_says_why_chunks_are_what_they_are_and_what_they_cost(
     chunking = reader_of(vfs.open(scan, chunks=spec)).chunking
     assert run("info", scan, "--chunks", spec) == 0
     line = " ".join(capsys.readouterr().out.partition("    chunks: ")[2].split())
+    costs = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
     assert chunking.reason in line
-    assert f"; {chunking.one:.1f} bytes read for each one asked for" in line
-    assert (f"{chunking.full:.1f} in all" in line) is (f"{chunking.full:.1f}" != f"{chunking.one:.1f}")
+    assert ("bytes read for each one asked for" in line) is (costs != ("1.0", "1.0"))
+    assert run("info", "-v", scan, "--chunks", spec) == 0
+    line = " ".join(capsys.readouterr().out.partition("    chunks: ")[2].split())
+    assert f"; {costs[0]} bytes read for each one asked for" in line
+    assert (f"{costs[1]} in all" in line) is (costs[1] != costs[0])
 
 
 def test_info_warns_of_costly_chunks(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +263,7 @@ def test_mount_warns_of_costly_chunks(
     served = []
     done = mount_status()
     monkeypatch.setattr(
-        importlib.import_module("vfs.fuse"), "serve", lambda folder, point, **how: served.append(folder) or done
+        importlib.import_module("vfs.fuse"), "serve", lambda folder, point, how, **more: served.append(folder) or done
     )
     assert run("mount", scan, tmp_path, "--chunks", "1,1,1,1") == 0
     assert "vfs: warning: scan data: chunks (1, 1, 1, 1) read " in capsys.readouterr().err

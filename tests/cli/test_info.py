@@ -243,6 +243,22 @@ def test_a_folder_is_a_list_of_its_sets(folder: Path, capsys: pytest.CaptureFixt
     assert err.startswith(f"vfs: {folder / 'cut.npy'} cannot be opened: ")
 
 
+def test_folders_below_are_listed_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "later" / "night").mkdir(parents=True)
+    write_npy(folder / "later" / "night", np.zeros((3, 4)), name="last.npy")
+    lines = shown(capsys, "-r", tmp_path)
+    assert [line for line in lines if not line.startswith("  ")] == [
+        f"{folder}: 2 data sets",
+        f"{folder / 'later'}: 1 data set",
+        f"{folder / 'later' / 'night'}: 1 data set",
+    ]
+    assert sum(" cannot be opened: " in line for line in lines) == 1
+    assert run("info", "--json", "--recursive", tmp_path) == 0
+    assert [entry["name"] for entry in json.loads(capsys.readouterr().out)][::3] == ["image", "last"]
+    assert "no data set there or below" in refused(capsys, "info", "-r", folder / "raw")
+    assert "--recursive has no effect without a folder" in refused(capsys, "info", "-r", folder / "image.npy")
+
+
 def test_a_folder_of_many_sets_fits_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for k in range(40):
         write_npy(tmp_path, np.zeros((3, 4)), name=f"part{k}.npy")
@@ -301,6 +317,8 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
         f"{folder}: is a folder; `vfs info '{folder}'` lists the data sets in it, `vfs mount --tree '{folder}'"
         " MOUNTPOINT` shows them all" in said
     )
+    said = refused(capsys, "serve", folder)
+    assert f"lists the data sets in it, `vfs serve --tree '{folder}'` shows them all" in said
 
 
 # options without effect

@@ -80,7 +80,7 @@ def test_one_result_is_a_tiff_of_short_numbers(scan: Path, tmp_path: Path) -> No
         assert run("reduce", scan, target, f"{name}={text}") == 0
         with tifffile.TiffFile(target) as file:
             found = file.asarray()
-            said = json.loads(file.pages[0].description)["vfs"]  # type: ignore[union-attr]
+            said = json.loads((file.imagej_metadata or {})["Info"])["vfs"]
         expected = {"bf": vfs.Disk(4, 8, 3), "com": vfs.CenterOfMass(), "mean": vfs.Mean()}[name]
         data = a.reduce(made=expected)["made"].data
         assert found.dtype == dtype
@@ -137,14 +137,17 @@ def test_wrong_calls_are_one_line_and_write_nothing(
 
     assert "frames have pixels from 0, 0 to 7, 15" in said(scan, out, "bf=disk(4, 80, 3)")
     assert "expected numbers or bool of shape [8, 16]" in said(scan, out, f"m=masks({tmp_path / 'small.npy'})")
-    assert "there are sum, mean" in said(scan, out, "bf=disc(4, 8, 3)")
+    assert "no kind 'disc' (did you mean disk?); there are sum, mean" in said(scan, out, "bf=disc(4, 8, 3)")
     assert "the name a is taken" in said(scan, tmp_path / "o.zarr", "a=sum", "a=mean")
-    assert "holds one result, found 2 (a, b); OUT.zarr" in said(scan, out, "a=sum", "b=mean")
-    assert "expected OUT.zarr" in said(scan, tmp_path / "o.png", "a=sum")
+    assert "holds one result, found 2 (a, b); for any: OUT.png" in said(scan, out, "a=sum", "b=mean")
+    assert "OUT.zarr for any results, OUT.npy, OUT.tif" in said(scan, tmp_path / "o.jpg", "a=sum")
+    assert "a: OUT.csv holds numbers along one axis, found 8 x 16; OUT.npy" in said(scan, tmp_path / "o.csv", "a=sum")
     assert "no folder" in said(scan, tmp_path / "x" / "o.npy", "a=sum")
     assert "exists already" in said(scan, tmp_path / "small.npy", "a=sum")
     assert "--chunks has no effect" in said(scan, out, "a=sum", "--chunks", "frames")
     assert "NAME=KIND(...) is missing" in said(scan, out)
+    assert "OUT NAME=KIND(...)…, OUT is missing" in said(scan, "bf=disk(4, 8, 3)")
+    assert ", OUT is missing" in said(scan, "m=mean")
     assert sorted(os.listdir(tmp_path)) == ["in", "small.npy"]
 
 
@@ -292,6 +295,8 @@ def test_a_dask_cluster_may_do_the_work(scan: Path, tmp_path: Path, capsys: pyte
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=":0"
     ) as cluster:
         assert run("reduce", scan, target, "bf=disk(4, 8, 3)", "--scheduler", cluster.scheduler_address) == 0
+        assert run("export", scan, tmp_path / "o.zarr", "--scheduler", cluster.scheduler_address) == 0
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], vfs.open(scan)[...])
     expected = vfs.open(scan).reduce(bf=vfs.Disk(4, 8, 3))["bf"].data
     np.testing.assert_array_equal(np.load(target), expected, strict=True)
     assert capsys.readouterr().err == ""

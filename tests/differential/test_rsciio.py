@@ -206,3 +206,18 @@ def test_signals_are_those_of_rosettasciio(files: str, reader: str, reasons: dic
             assert found <= set(reasons), (path.name, mine["axes"], other["axes"])
             seen |= found
     assert seen >= set(reasons) - AXES, "does not differ any more"
+
+
+def test_spectra_of_velox() -> None:
+    """The streams of all detectors of a real file, counted, are the spectrum image that RosettaSciIO makes of them."""
+    paths = sorted(SHARED.glob("hdf5/velox_Test SI 16x16 215 kx.emd/*.emd"))
+    if not paths or importlib.util.find_spec("sparse") is None:
+        pytest.skip("no such file here, or no sparse")
+    reader = importlib.import_module("rsciio.emd")
+    (signal,) = reader.file_reader(str(paths[0]), select_type="spectrum_image")
+    group = vfs.open_group(paths[0])
+    streams = [array for name, array in group.items() if name.endswith("/Spectra")]
+    assert len(streams) == 4
+    total = sum(array[...].astype("u8") for array in streams)
+    assert total.sum() == 42_097
+    np.testing.assert_array_equal(signal["data"], total)

@@ -41,6 +41,8 @@ from vfs.model.region import Region  # noqa: E402
 from vfs.testing.inside import reader_of, set_of  # noqa: E402
 from vfs.testing.rows import Row, WrittenSet  # noqa: E402
 
+BY_ITSELF = ("hdf5, events of Velox",)
+"""Rows whose decoder reads with `Sources.read`, below which there are no faults here."""
 WINDOW = 1 << 13
 """Bytes read at once: two frames of most rows, so that a set has several windows."""
 
@@ -200,7 +202,7 @@ def mounted(found: WrittenSet) -> Generator[Case]:
                 known,
             )
     finally:
-        direct.native_server.close()
+        direct.native_tables.close()
         state.STATE[:] = 0
 
 
@@ -304,8 +306,9 @@ def checked(way: str, row: Row, folder: Path) -> Iterator[str]:
 
 def main(way: str, folder: str) -> None:
     warnings.filterwarnings("ignore", message=".*direct I/O is refused")
+    rows = [row for row in ROWS if row.name not in BY_ITSELF]
     wrong = [
-        f"{row.name}: {problem}" for k, row in enumerate(ROWS) for problem in checked(way, row, Path(folder, str(k)))
+        f"{row.name}: {problem}" for k, row in enumerate(rows) for problem in checked(way, row, Path(folder, str(k)))
     ]
     json.dump({"wrong": wrong, "met": calls.met()}, sys.stdout)
 

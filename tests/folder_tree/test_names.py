@@ -10,7 +10,7 @@ from vfs.folder_tree.entries import MANY, Entries
 def test_names_that_only_name_sets_are_taken_first() -> None:
     found = Candidates.among({"s10.npy", "s9.npy", "a.hdr", "z.vfs.json", "notes.md"}, RULES)
     assert list(found.order) == ["z.vfs.json", "a.hdr", "s9.npy", "s10.npy"]
-    assert found.leads == ["z.vfs.json", "a.hdr"]
+    assert found.index_files == ["z.vfs.json", "a.hdr"]
 
 
 def test_a_face_is_looked_for_behind_its_label() -> None:

@@ -45,8 +45,8 @@ def test_a_set_that_loses_its_name_and_its_files_are_opened_again(names: SetName
     assert names.give("a.hdr", "a", found)
     assert names.owner == {"a1.mib": "a.hdr", "a2.mib": "a.hdr", "notes.txt": "a.hdr"}
     assert [names.settled(name) for name in ("a.hdr", "a1.mib", "b.npy")] == [True, True, False]
-    names.unname("a.hdr")
-    assert (names.base, names.taken, names.owner, names.unnamed) == ({}, {}, {}, 4)
+    names.take_back("a.hdr")
+    assert (names.base, names.taken, names.owner, names.taken_back) == ({}, {}, {}, 4)
     assert listed(names) == ["/", "/"]
     assert list(names.pending) == ["a.hdr", "a1.mib", "a2.mib"]  # what is no candidate is not opened
 

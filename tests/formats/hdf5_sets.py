@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,49 @@ def linked(folder: Path) -> Opened:
         file["link"] = h5py.SoftLink("/entry")
         file["same"] = file["entry/data"]
     return path, {"format": "hdf5"}
+
+
+def write_events(
+    path: Path, counts: np.ndarray, *, table: bool = True, about: bool = True, tail: int = 0, **how: Any
+) -> Path:
+    """Write counts uint[frames, y, x, channels] as the stream of X-ray events of a Velox file.
+
+    Args:
+        table: write where frames begin.
+        about: write metadata; without them nothing says which array Velox shows first.
+        tail: events at the end that are cut off.
+        how: how the stream is stored; by default in chunks of 64 events.
+    """
+    frames, height, width, channels = counts.shape
+    pieces, begins = [], []
+    for frame in counts:
+        begins.append(sum(map(len, pieces)))
+        for spectrum in frame.reshape(-1, channels):
+            events = np.repeat(np.arange(channels, dtype="u2"), spectrum)
+            pieces.append(np.append(np.random.default_rng(len(pieces)).permutation(events), np.uint16(65535)))
+    stream = np.concatenate(pieces).astype("u2")[:, None]
+    detector = {"DetectorName": "SuperX1", "Dispersion": "10", "OffsetEnergy": "-250"}
+    result = {
+        "Detector": "SuperX1",
+        "PixelSize": {"width": "2e-9", "height": "3e-9"},
+        "Offset": {"x": "1e-8", "y": "0"},
+    }
+    said = {"BinaryResult": {**result, "PixelUnitX": "m", "PixelUnitY": "m"}, "Detectors": {"Detector-0": detector}}
+    settings = {"bincount": str(channels), "StreamEncoding": "uint16", "RasterScanDefinition": {"Width": "9"}}
+    with h5py.File(path, "w") as file:
+        group = file.create_group("Data/SpectrumStream/a1")
+        group.create_dataset("Data", data=stream[: len(stream) - tail], **(how or {"chunks": (64, 1)}))
+        if table:
+            group["FrameLocationTable"] = np.array(begins, "u8")[:, None]
+        text = np.frombuffer(json.dumps(said).encode().ljust(1000, b"\0"), "u1")
+        if about:
+            group["Metadata"] = np.repeat(text[:, None], frames, 1)
+        group.create_dataset("AcquisitionSettings", data=[json.dumps(settings)], dtype=h5py.string_dtype())
+        file["Data/Image/b1/Data"] = np.zeros((height, width, 1), "u2")
+        file["Data/Image/b2/Data"] = np.zeros((height + 1, width, 1), "u2")
+    return path
+
+
+def events_of_velox(folder: Path) -> Opened:
+    counts = np.random.default_rng(1).poisson(0.05, (2, 4, 5, 32))
+    return write_events(folder / "a.emd", counts), {"format": "hdf5"}

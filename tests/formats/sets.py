@@ -14,8 +14,12 @@ import numpy as np
 
 from tests.formats.frame_checks import frames_of
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
+from vfs.testing.detector_writers import write_cbf, write_sls
+from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
+from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2
+from vfs.testing.plane_writers import fits_unit, write_edf, write_ndtiff
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.suites import Written
 from vfs.testing.writers import write_ripple
@@ -58,6 +62,52 @@ def ebsp_with_holes(folder: Path) -> Opened:
 
 def edax_map(folder: Path) -> Opened:
     return write_up(folder, frames_of((3, 4, 5, 6), "u2")), {"format": "edax"}
+
+
+def edf_series(folder: Path) -> Opened:
+    return write_edf(folder / "a.edf", frames_of((3, 5, 6), "u2")), {"format": "edf"}
+
+
+def eer_of_sums(folder: Path) -> Opened:
+    frames = frames_of((7, 9, 21), "u1") > 200
+    return write_eer(folder / "a.eer", list(frames)), {"format": "eer", "frames_per_sum": 3}
+
+
+def nd2_of_channels(folder: Path) -> Opened:
+    twin = frames_of((2, 3, 2, 5, 6), "u2")
+    return write_nd2(folder / "a.nd2", twin, ("t", "z"), channels=2), {"format": "nd2"}
+
+
+def lif_of_two(folder: Path) -> Opened:
+    images: Any = {"a": ("ztcyx", frames_of((2, 3, 2, 5, 6), "u2")), "b": ("yxs", frames_of((4, 5, 3), "u1"))}
+    return write_lif(folder / "a.lif", images), {"format": "lif"}
+
+
+def czi_of_tiles(folder: Path) -> Opened:
+    twin = frames_of((2, 5, 6), "u2")
+    tiles = [*czi_planes(twin, "C", {"M": 0}), *czi_planes(twin[..., :4], "C", {"M": 1, "X": 3})]
+    return write_czi(folder / "a.czi", tiles), {"format": "czi"}
+
+
+def sls_with_gaps(folder: Path) -> Opened:
+    frames = frames_of((7, 4, 6), "u2")
+    return write_sls(folder, frames, (2, 1), per_file=3, dropped={0: [2], 1: [3, 4]}), {"format": "sls"}
+
+
+def cbf_series(folder: Path) -> Opened:
+    frames = frames_of((3, 5, 6), "i4")
+    return [write_cbf(folder / f"a_{k}.cbf", frame) for k, frame in enumerate(frames)], {"format": "cbf"}
+
+
+def ndtiff_of_channels(folder: Path) -> Opened:
+    axes = {"time": (3, 4), "channel": ("a", "b")}
+    return write_ndtiff(folder, frames_of((2, 2, 5, 6), "u2"), axes, files=2), {"format": "ndtiff"}
+
+
+def fits_of_two(folder: Path) -> Opened:
+    units = (fits_unit(frames_of((2, 5, 6), "u2"), SIMPLE=True), fits_unit(frames_of((4, 5), "f4"), XTENSION="IMAGE"))
+    (folder / "a.fits").write_bytes(b"".join(units))
+    return folder / "a.fits", {"format": "fits"}
 
 
 def spd_map(folder: Path) -> Opened:

@@ -64,6 +64,16 @@ def test_listed_positions(tmp_path: Path, pattern: str, kind: str) -> None:
         opened(path, line_skip=1)
 
 
+def test_positions_beyond_the_scan_are_said(tmp_path: Path) -> None:
+    """Such as those that count from 1. A mark of UTF-8 is no number."""
+    twin = frames_of((12, *DETECTOR), "u2")
+    x, y = np.mgrid[:4, :3].reshape(2, -1)
+    lines = "\ufeff" + "".join(f"{a},{b}\r\n" for a, b in zip(x + 1, y + 1, strict=True))
+    path = movie(tmp_path, twin, SCAN | {"Scan - Type": "Random"}, lines)
+    shown = warned(path, "its positions reach 4 × 5, the _info.txt says a scan of 3 × 4")[...]
+    same(shown[1:, 1:], twin.reshape(4, 3, *DETECTOR).swapaxes(0, 1))
+
+
 def test_a_part_that_is_scanned_at_random(tmp_path: Path) -> None:
     """Positions count from the corner of the part."""
     twin = frames_of((6, *DETECTOR), "u2")

@@ -265,6 +265,12 @@ CL: dict[str, Any] = {"Meta Data": {"Signal": "CL"}}
         (("nm", "µm", "µm"), None, ("frame", "y", "x"), 0),
         (("s", "eV", "nm", "nm"), None, ("t", "energy", "scan_y", "scan_x"), 0),
         (("eV", "s", "nm", "nm"), None, ("t", "scan_y", "scan_x", "energy"), 1),
+        # energy and momentum
+        (("mrad", "eV", "nm", "nm"), None, ("scan_y", "scan_x", "q", "energy"), 2),
+        (("eV", "1/Å", "nm", "nm"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "energy", "q"), 2),
+        (("nm", "nm", "mrad", "eV"), None, ("scan_y", "scan_x", "q", "energy"), 0),
+        (("mrad", "eV", "nm"), None, ("scan_x", "q", "energy"), 2),
+        (("mrad", "eV"), None, ("frame", "energy"), 0),
         # 4D-STEM
         (("", "", "", ""), None, ("scan_y", "scan_x", "y", "x"), 2),
         (("1/nm", "1/nm", "nm", "nm"), None, ("scan_y", "scan_x", "y", "x"), 2),
@@ -285,6 +291,13 @@ def test_units_and_tags_name_the_axes(
     array = vfs.open(write_dm(tmp_path, stored, version=4, tags=tags, units=units[::-1]))
     assert array.dims == dims
     same(array[...], np.moveaxis(stored, range(maps), range(-maps, 0)))
+
+
+def test_frames_of_energy_and_momentum_stay_as_they_are_stored(tmp_path: Path) -> None:
+    stored = frames_of((2, 3, 4, 5), "u2")
+    array = vfs.open(write_dm(tmp_path, stored, units=("nm", "nm", "eV", "mrad")), signal_first=False)
+    assert array.dims == ("q", "energy", "scan_y", "scan_x")
+    same(array[...], stored)
 
 
 def test_tags_of_all_types(tmp_path: Path) -> None:

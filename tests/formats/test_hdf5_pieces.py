@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,64 @@ def test_pieces_that_do_not_fit_are_told(tmp_path: Path) -> None:
     same(warned(path, "numbered pieces of entry/data/data stay apart: its pieces differ in type")[...], frames)
     path = pieces(tmp_path, {"data_000001": frames[0], "data_999999": frames[1]})
     warned(path, "stay apart: its pieces are numbered from 1 to 999,999")
-    path = pieces(tmp_path, {"data_000003": frames[0], "data_000004": frames[1]})
-    same(warned(path, "data_000003 is the first of its numbered pieces")[...], frames[:2])
+    path = pieces(tmp_path, {"data_000043": frames[0], "data_000044": frames[1]})
+    same(warned(path, "data_000043 is the first of its numbered pieces")[...], frames[:2])
+    path = pieces(tmp_path, {"data_000003": frames[0]})
+    same(warned(path, "data_000003 is the first of its numbered pieces")[...], frames[0])
+
+
+def test_first_pieces_that_are_lost_are_missing_frames(tmp_path: Path) -> None:
+    """The numbers begin with 1: the frames that are there stand where they would with all."""
+    frames = frames_of((8, *SHAPE), "u2")
+    path = pieces(tmp_path, split(frames, [3, 3, 2]))
+    with h5py.File(path, "a") as file:
+        del file["entry/data/data_000001"]
+    said = ["data_000001 is not there, but data_000002 is", "frames are missing"]
+    counts = {"files_missing": 1, "frames_missing": 3}
+    shown = opens_incomplete(path, *said, counts=counts, kind=vfs.MissingSourceError).main[...]
+    same(shown[3:], frames[3:])
+    assert not shown[:3].any()
+    with h5py.File(path, "a") as file:
+        del file["entry/data/data_000002"]
+    same(warned(path, "data_000003 is the first")[...], frames[6:])
+
+
+@pytest.mark.parametrize("name", ["scale_factor", "add_offset", "_FillValue"])
+def test_pieces_of_other_scales_stay_apart(tmp_path: Path, name: str) -> None:
+    """One attribute holds for all frames of an array."""
+    frames = frames_of((4, *SHAPE), "u2")
+    path = pieces(tmp_path, split(frames, [2, 2]))
+    for second, joined in ((3.0, True), (0.5, False), (None, False)):
+        with h5py.File(path, "a") as file:
+            for k, value in ((1, 3.0), (2, second)):
+                attrs = file[f"entry/data/data_00000{k}"].attrs
+                attrs.pop(name, None)
+                if value is not None:
+                    attrs[name] = value
+        if joined:
+            array = vfs.open(path)
+            same(array[...], frames)
+            assert reader_of(array).dataset.conventions[name] == 3.0
+        else:
+            same(warned(path, f"stay apart: its pieces differ in {name}")[...], frames[:2])
+
+
+def test_pieces_come_before_longer_tables_without_nexus(tmp_path: Path) -> None:
+    frames = frames_of((4, *SHAPE), "u2")
+    for parts in (
+        split(frames, [2, 2]),
+        {"data_000001": frames},
+        {"data_000001": frames, "data_000002": frames[:1] * 1.0},
+    ):
+        path = pieces(tmp_path, parts)
+        with h5py.File(path, "a") as file:
+            for group in ("entry", "entry/data"):
+                file[group].attrs.clear()
+            file["entry/sample/goniometer/omega"] = np.arange(100_000.0)
+            file["entry/sample/data_000001"] = np.arange(200_000.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            same(vfs.open(path)[...], frames)
 
 
 def test_attributes_of_the_whole_are_those_of_all_pieces(tmp_path: Path) -> None:

@@ -30,8 +30,12 @@ from tests.formats.damage import attempt
 from tests.formats.frame_checks import BACKENDS, frames_of, same
 from vfs.formats import formats
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
+from vfs.testing.detector_writers import write_cbf, write_sls
+from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
+from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2
+from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
@@ -552,6 +556,130 @@ def spd(draw: Draw, folder: Path) -> Case:
     return Case(path, twin, attrs={"header": said, "calibration": {"energy": {"scale": 0.01}}}, head=48)
 
 
+def edf(draw: Draw, folder: Path) -> Case:
+    twin = pixels([draw(size()) for _ in range(3)], draw(dtype(["i1", "u1", "u2", "i4", "u8", "f4", "f8"])))
+    keys = {"Count_Time": draw(st.floats(0, 1e9)), "Title": draw(st.text("abc ={}äµ", max_size=2000).map(str.strip))}
+    path = write_edf(folder / "a.edf", twin, **({} if "}" in keys["Title"] else keys))
+    return Case(path, twin, attrs={"header": {"HeaderID": "EH:000001:000000:000000"}})
+
+
+def fits(draw: Draw, folder: Path) -> Case:
+    twin = pixels([draw(size()) for _ in range(draw(st.integers(2, 5)))], draw(st.sampled_from(FITS_TYPES)))
+    return Case(write_fits(folder / "a.fits", twin), twin, attrs={"header": {"NAXIS1": twin.shape[-1]}}, head=800)
+
+
+FITS_TYPES = ["i1", "u1", "<i2", "<u2", ">i4", "<u4", "<i8", "<u8", "<f4", ">f8"]
+
+
+def ndtiff(draw: Draw, folder: Path) -> Case:
+    labels = {
+        "time": st.lists(st.integers(-9, 1 << 40), min_size=1, max_size=3, unique=True).map(sorted),
+        "channel": st.lists(st.text(max_size=9), min_size=1, max_size=3, unique=True),
+        "z": st.integers(1, 4).map(lambda n: [*range(n)]),
+    }
+    axes = {name: draw(values) for name, values in labels.items() if draw(st.booleans())}
+    shape = [*map(len, axes.values()), draw(size()), draw(size()), *draw(st.sampled_from([(), (3,)]))]
+    colours = len(shape) > len(axes) + 2
+    twin = pixels(shape, "u1" if colours else draw(st.sampled_from(["u1", "<u2"])))
+    path = write_ndtiff(folder, twin, axes, files=draw(st.integers(1, 3)), version=draw(st.integers(2, 3)))
+    return Case(path, twin, attrs={"summary": {"z-step_um": 2.0}})
+
+
+def nd2(draw: Draw, folder: Path) -> Case:
+    loops = [name for name in ("t", "position", "z") if draw(st.booleans())]
+    channels, colours = draw(st.sampled_from([(1, 1), (2, 1), (5, 1), (1, 3)]))
+    sig = ((channels,) if channels > 1 else ()) + (draw(size()), draw(size())) + ((colours,) if colours > 1 else ())
+    twin = pixels([*(draw(size(4)) for _ in loops), *sig], draw(st.sampled_from(["u1", "<u2", "<f4"])))
+    path = write_nd2(
+        folder / "a.nd2",
+        twin,
+        loops,
+        channels=channels,
+        colours=colours,
+        version=draw(st.integers(2, 3)),
+        packed=draw(st.booleans()),
+        padding=8 * draw(st.integers(0, 2)),
+        mapped=True,
+    )
+    return Case(path, twin, attrs={"channels": [f"dye {c}" for c in range(channels)]}, head=15_000)
+
+
+def lif(draw: Draw, folder: Path) -> Case:
+    axes = draw(st.permutations(["t", "z", "c"]))[: draw(st.integers(0, 3))]
+    dims = (*axes, *draw(st.sampled_from([("y", "x"), ("z2", "x"), ("y", "x", "s")])))
+    dims = tuple("z" if dim == "z2" else dim for dim in dims if dim != "z" or "z2" not in dims)
+    dims = tuple(dim for dim in dims if dim != "c" or "s" not in dims)
+    shape = [3 if dim == "s" else draw(st.integers(2, 5)) for dim in dims]
+    twin = pixels(shape, draw(st.sampled_from(["u1", "<u2", "<u4", "<f4", "<f8"])))
+    path = write_lif(folder / "a.lif", {"a": (dims, twin)}, version=draw(st.integers(1, 2)))
+    return Case(path, twin, attrs={"name": "a"}, head=3000)
+
+
+def czi(draw: Draw, folder: Path) -> Case:
+    dims = draw(st.sampled_from(["", "T", "C", "Z", "TC", "TZ", "CZ", "TCZ", "VZ", "HC"]))
+    samples = draw(st.sampled_from([1, 1, 3]))
+    kind = (
+        draw(st.sampled_from(["u1", "<u2", "<f4", "<i4", "<f8"]))
+        if samples == 1
+        else draw(st.sampled_from(["u1", "<u2"]))
+    )
+    twin = pixels(
+        [*(draw(st.integers(2, 3)) for _ in dims), draw(size()), draw(size()), *((3,) if samples > 1 else ())], kind
+    )
+    start = {"S": 0, "X": draw(st.integers(-100, 100)), "Y": draw(st.integers(-100, 100))}
+    packed: dict[str, Any] = {"compression": 5, "encode": zstd} if draw(st.booleans()) else {}
+    path = write_czi(folder / "a.czi", czi_planes(twin, dims, start), **packed)
+    return Case(path, twin, attrs={"origin": [start["Y"], start["X"]]}, head=2000)
+
+
+def zstd(plane: np.ndarray) -> bytes:
+    from numcodecs import Zstd
+
+    return bytes(Zstd().encode(plane))
+
+
+def eer(draw: Draw, folder: Path) -> Case:
+    events = np.random.default_rng(draw(size())).random((draw(size()), draw(size()), draw(size(40)))) < draw(
+        st.floats(0, 1)
+    )
+    bits = draw(st.tuples(st.integers(5, 9), st.integers(2, 4), st.integers(2, 3)))
+    compression = draw(st.sampled_from([65000, 65001, 65002]))
+    path = write_eer(folder / "a.eer", list(events), compression=compression, bits=bits)
+    return Case(path, events.astype("u1"), attrs={"frames": len(events), "metadata": {"numberOfFrames": len(events)}})
+
+
+def cbf(draw: Draw, folder: Path) -> Case:
+    twin = pixels([draw(size(4)), draw(size()), draw(size())], "i4") >> draw(st.integers(0, 31))
+    header = draw(st.lists(st.text("abc 12.:", min_size=1, max_size=30).map(str.strip), max_size=5))
+    paths = [
+        write_cbf(folder / f"a_{k}.cbf", frame, "".join(f"# {line}\n" for line in header))
+        for k, frame in enumerate(twin)
+    ]
+    return Case(paths, twin, attrs={"header": header})
+
+
+def sls(draw: Draw, folder: Path) -> Case:
+    detector, modules, interfaces = draw(
+        st.sampled_from(
+            [("Jungfrau", (1, 1), None), ("Jungfrau", (4, 1), 2), ("Moench", (1, 2), 1), ("Eiger", (2, 2), None)]
+        )
+    )
+    shape = [draw(size()), *(n * draw(size(4)) for n in modules)]
+    twin = pixels(shape, draw(st.sampled_from(["u1", "<u2", "<u4"])))
+    first = draw(st.integers(1, 1 << 40))
+    path = write_sls(
+        folder,
+        twin,
+        modules,
+        detector=detector,
+        interfaces=interfaces,
+        per_file=draw(size(4)),
+        first=first,
+        version=draw(st.sampled_from([6.1, 7.2])),
+    )
+    return Case(path, twin, attrs={"first_frame": first})
+
+
 def description(draw: Draw, folder: Path) -> Case:
     case = raw(draw, folder)
     header, footer, first = (case.options[name] for name in ("frame_header", "frame_footer", "file_header"))
@@ -579,18 +707,27 @@ KINDS = {
         tiff,
         ome_tiff,
         blo,
+        cbf,
+        czi,
         dm,
         ebsp,
         edax,
+        edf,
+        eer,
         empad,
+        fits,
         frms6,
         hdf5,
         k2is,
+        lif,
         mrc,
+        nd2,
+        ndtiff,
         nordif,
         ripple,
         seq,
         ser,
+        sls,
         spd,
         tvips,
         description,

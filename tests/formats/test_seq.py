@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +278,10 @@ def test_real_files(oracle: dict[str, Any], name: str) -> None:
     arrays = entry["arrays"]
     for file in files:
         said = arrays[Path(file).name]
-        group = vfs.open_group(SHARED / file, plain=True)
+        # Its last five records hold nothing, not even a time
+        lacks = pytest.warns(vfs.IncompleteWarning, match="10 are written") if name == "de_single" else nullcontext()
+        with lacks:
+            group = vfs.open_group(SHARED / file, plain=True)
         assert same_values(group["data"][...], said)
         stamps = [group[f"timestamp_{unit}"][:3].tolist() for unit in ("seconds", "milliseconds", "microseconds")]
         assert [list(stamp) for stamp in zip(*stamps, strict=True)] == said["header"]["timestamps"]

@@ -367,10 +367,10 @@ def test_a_damaged_file_of_a_sequence_is_blank(tmp_path: Path, left: int, pages:
 
 @pytest.mark.parametrize("compression", [65000, 65001, 65002])
 def test_electron_events_are_named(tmp_path: Path, compression: int) -> None:
-    """EER: an error that names the file, the format and what to do; the sum of all events beside them can be seen."""
+    """EER as plain TIFF: an error that names the file and the format; the sum of all events beside them can be seen."""
     events = frames_of((3, 16, 16), "u1") > 99
     path = write_tiff(tmp_path / "a.eer", list(events), compression=compression)
-    refuses(path, "a.eer", "EER", str(compression), "relion", "MRC", kind=vfs.FormatError)
+    refuses(path, "a.eer", str(compression), "format='eer'", kind=vfs.FormatError, format="tiff")
     total = frames_of((16, 16), "u1")
     path = tmp_path / "b.eer"
     with tifffile.TiffWriter(path) as file:
@@ -380,7 +380,7 @@ def test_electron_events_are_named(tmp_path: Path, compression: int) -> None:
         for page in file.pages[1:]:
             page.tags[259].overwrite(compression)
             page.tags[258].overwrite(1)
-    refuses(path, "b.eer", "EER", kind=vfs.FormatError)
-    with pytest.warns(vfs.IncompleteWarning, match="EER"):
-        group = vfs.open_group(path)
+    refuses(path, "b.eer", "electron events", kind=vfs.FormatError, format="tiff")
+    with pytest.warns(vfs.IncompleteWarning, match="electron events"):
+        group = vfs.open_group(path, format="tiff")
     same(group["data"][...], total)

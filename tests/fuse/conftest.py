@@ -64,7 +64,7 @@ def direct() -> Iterator[Callable[[Contents], Direct]]:
 
     yield start
     for one in made:
-        one.native_server.close()
+        one.native_tables.close()
     state.STATE[:] = 0
 
 

@@ -23,11 +23,14 @@ class Direct:
         module = library()
         self.folder = folder
         self.view = FuseView(folder, module, False)
+        self.view._interrupted = lambda: (
+            0
+        )  # libfuse has no request: asked of one, as a read of a second does, it crashes
         self.module = module
-        assert self.view.native_server
-        self.native_server = self.view.native_server
+        assert self.view.native_tables
+        self.native_tables = self.view.native_tables
         self.behind = dict.fromkeys(("read", "open", "getattr", "readdir"), 0)
-        found = self.native_server.start(Structs.of(module))
+        found = self.native_tables.start(Structs.of(module))
         info, stat = ctypes.POINTER(module.fuse_file_info), ctypes.POINTER(module.c_stat)
         self.fill = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, stat, ctypes.c_int64, ctypes.c_int)
         kinds = {
@@ -47,7 +50,7 @@ class Direct:
                 return answer(path, *rest)
 
             self._kept.append(kind(counted))
-            self.native_server.behind(name, ctypes.cast(self._kept[-1], ctypes.c_void_p).value or 0)
+            self.native_tables.behind(name, ctypes.cast(self._kept[-1], ctypes.c_void_p).value or 0)
             self.call[name] = kind(found[name])
 
     @property

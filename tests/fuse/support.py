@@ -153,12 +153,12 @@ class Foreground:
 
     CODE = """
         import sys, vfs
-        from vfs.fuse import serve
+        from vfs.fuse import MountHow, serve
         from vfs.hierarchy.face_folder import FaceFolder
         from vfs.testing.inside import set_of
         folder = FaceFolder([set_of(vfs.open_group(name, backend="buffered")).tree for name in sys.argv[2:]])
         try:
-            serve(folder, sys.argv[1], ready=lambda: print("ready", flush=True))
+            serve(folder, sys.argv[1], MountHow(), ready=lambda: print("ready", flush=True))
         except vfs.MountError as error:
             print(error)
             sys.exit(2)

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +53,10 @@ def seconds_of(pid: int) -> float:
 
 def threads_that_reduce(pid: int) -> int:
     """Threads of a process that are not asleep."""
-    states = [
-        Path(task, "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()
-    ]
+    states = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended since
+            states.append(Path(task, "stat").read_text().rpartition(")")[2].split()[0])
     return sum(state == "R" for state in states)
 
 

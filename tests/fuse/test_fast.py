@@ -181,7 +181,7 @@ def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
     for at in range(0, size, 1 << 17):
         got += direct.read("scan.npy", info, 1 << 17, at)
         # On a busy machine the reader would be faster than who works ahead of it
-        assert eventually(lambda: not direct.native_server.ahead.making)
+        assert eventually(lambda: not direct.native_tables.ahead.making)
     assert got[128:] == frames.tobytes()
     assert [whole for _, whole in made] == [True] * 4
     # The first piece, perhaps the second, were asked for before
@@ -224,8 +224,8 @@ def test_many_threads_while_pieces_and_files_come_and_go(
     twin = bytes(direct.folder.get(name) or b"")
     chunks = [frames[4 * k : 4 * k + 4].tobytes() for k in range(60)]
     wrong: list[object] = []
-    native_server = direct.native_server
-    for source in (native_server.open(name), native_server.open(f"{zarr}/data/c/0/0/0")):
+    native_tables = direct.native_tables
+    for source in (native_tables.open(name), native_tables.open(f"{zarr}/data/c/0/0/0")):
         assert source
 
     def reader(seed: int) -> int:
@@ -249,21 +249,21 @@ def test_many_threads_while_pieces_and_files_come_and_go(
     assert not wrong
     assert cache.held <= cache.limit
     assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
-    assert eventually(lambda: not native_server.ahead.making)
-    native_server.retired.collect()
-    native_server.retired.collect()
-    assert len(native_server.retired) == 0  # all that was dropped is freed
+    assert eventually(lambda: not native_tables.ahead.making)
+    native_tables.retired.collect()
+    native_tables.retired.collect()
+    assert len(native_tables.retired) == 0  # all that was dropped is freed
     if kind == "R64":
-        assert np.count_nonzero(native_server.pieces.places) <= 60
+        assert np.count_nonzero(native_tables.pieces.places) <= 60
     else:
-        assert len(native_server.sources.open) <= 4
+        assert len(native_tables.sources.open) <= 4
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
     direct = opened(
         write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12, quad=True), nav_shape=(60,), chunks=(4, 64, 48)
     )
-    native_server = direct.native_server
+    native_tables = direct.native_tables
     path = "scan.zarr/data/c/0/0/0"
     expected = FRAMES[:4].astype("<u2").tobytes()
     info = direct.open(path)
@@ -271,15 +271,15 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     cache = direct.folder.split("scan.npy")[0].array.cache  # type: ignore[union-attr]
     for at in (StateWord.INSIDE, StateWord.INSIDE + LINE):
         state.STATE[at] = 1  # a reader who takes his time
-        assert len(native_server.retired) == 0
+        assert len(native_tables.retired) == 0
         cache.clear()
         for _ in range(4):
-            native_server.retired.collect()
-        assert len(native_server.retired) == 1
+            native_tables.retired.collect()
+        assert len(native_tables.retired) == 1
         state.STATE[at] = 0
-        native_server.retired.collect()
-        native_server.retired.collect()
-        assert len(native_server.retired) == 0
+        native_tables.retired.collect()
+        native_tables.retired.collect()
+        assert len(native_tables.retired) == 0
         assert direct.read(path, info, 1 << 17, 0) == expected  # and is made anew
 
 
@@ -448,9 +448,9 @@ def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: st
 def test_zarr_faces_share_their_pieces(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
     assert (
-        direct.native_server.open("scan.zarr/data/c/3/0/0") == direct.native_server.open("scan.v2.zarr/data/3/0/0") != 0
+        direct.native_tables.open("scan.zarr/data/c/3/0/0") == direct.native_tables.open("scan.v2.zarr/data/3/0/0") != 0
     )
-    assert direct.native_server.open("scan.zarr/zarr.json") == 0
+    assert direct.native_tables.open("scan.zarr/zarr.json") == 0
     assert isinstance(direct.folder.faces["scan.zarr"], ZarrFace)
 
 
@@ -461,7 +461,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
     scan: Scan, opened: Any, options: dict[str, Any]
 ) -> None:
     direct = opened(scan.files, **{**scan.options, **options})
-    if not direct.view.three:
+    if not direct.view.is_fuse3:
         pytest.skip("the pointers of this test are those of libfuse 3")
     paths = list(every_path(direct.folder))
     refused = f"{os.strerror(errno.EIO)}|{os.strerror(errno.EROFS)}"
@@ -513,7 +513,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
                     direct.open(path)
             else:
                 info = direct.open(path)
-                assert (info.fh, info.keep_cache, info.direct_io) == (direct.native_server.open(path), 1, 0)
+                assert (info.fh, info.keep_cache, info.direct_io) == (direct.native_tables.open(path), 1, 0)
                 with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
                     direct.open(path, os.O_RDWR)
         for path in wrong:
@@ -530,7 +530,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
 def test_a_folder_of_very_many_is_listed_from_any_place_on(tmp_path: Path, opened: Any) -> None:
     np.save(tmp_path / "a.npy", np.zeros(1_000_000, "u1"))
     direct = opened(tmp_path / "a.npy", chunks=(1,))
-    if not direct.view.three:
+    if not direct.view.is_fuse3:
         pytest.skip("the pointers of this test are those of libfuse 3")
     direct.stat("a.zarr/data/c/0")
     for at in (0, 2, 7, 10, 99_999, 999_997):
@@ -543,7 +543,7 @@ def test_a_folder_of_very_many_is_listed_from_any_place_on(tmp_path: Path, opene
 def test_who_takes_the_entries_of_a_folder_may_use_any_memory(tmp_path: Path, opened: Any) -> None:
     np.save(tmp_path / "a.npy", np.zeros(200, "u1"))
     direct = opened(tmp_path / "a.npy", chunks=(1,))
-    if not direct.view.three:
+    if not direct.view.is_fuse3:
         pytest.skip("the pointers of this test are those of libfuse 3")
     path = "a.zarr/data/c"
     direct.stat(f"{path}/0")
@@ -576,11 +576,11 @@ def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(
 ) -> None:
     code = """
         import sys, vfs
-        from vfs.fuse import serve
+        from vfs.fuse import MountHow, serve
         from vfs.hierarchy.face_folder import FaceFolder
         from vfs.testing.inside import set_of
         shown = FaceFolder([set_of(vfs.open_group(sys.argv[2], backend="buffered")).tree])
-        serve(shown, sys.argv[1], ready=lambda: print("ready", flush=True), direct_io=True)
+        serve(shown, sys.argv[1], MountHow(direct_io=True), ready=lambda: print("ready", flush=True))
     """
     server = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), point, small], stdout=subprocess.PIPE, text=True

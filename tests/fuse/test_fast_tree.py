@@ -19,8 +19,7 @@ import pytest
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import FAULTS, Scan, damage
 from tests.waiting import eventually
-from vfs.folder_tree import FolderTree, plans
-from vfs.folder_tree import folder_tree as forest_module
+from vfs.folder_tree import FolderTree, live_sets, plans
 from vfs.folder_tree.records import LOOKS
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
@@ -73,7 +72,7 @@ def test_names_and_bytes_of_a_set_come_without_the_interpreter(tmp_path: Path, t
     write_mib(tmp_path / "may/2024", frames, kind="R64", depth=12, frames_per_file=15)
     put(tmp_path / "may/plain.npy", frames)
     direct = trees(tmp_path, chunks="frames")
-    if not direct.view.three:
+    if not direct.view.is_fuse3:
         pytest.skip("the pointers of this test are those of libfuse 3")
     same_as_the_tree(direct)
     paths = list(every_path(direct.folder))
@@ -132,11 +131,11 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
         assert error_of(lambda: direct.read("a.npy", before, 8, 128)) == errno.EIO
         assert direct.read("a.npy", found[-1], 1 << 20, 128) == (old + 7).tobytes()
         assert direct.read("other.npy", other, 1 << 20, 128) == (old + 1).tobytes()
-    direct.native_server.retired.collect()
-    direct.native_server.retired.collect()
-    assert len(direct.native_server.retired) == 0
-    assert len(direct.native_server.sources.sources) == 2
-    assert np.count_nonzero(direct.native_server.sources.places) == 2
+    direct.native_tables.retired.collect()
+    direct.native_tables.retired.collect()
+    assert len(direct.native_tables.retired) == 0
+    assert len(direct.native_tables.sources.sources) == 2
+    assert np.count_nonzero(direct.native_tables.sources.places) == 2
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -169,7 +168,7 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
 def test_a_set_that_was_only_closed_is_taken_up_again(
     tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forest_module, "OPEN", 2)
+    monkeypatch.setattr(live_sets, "OPEN", 2)
     values = [put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2")) for k in range(6)]
     direct = trees(tmp_path)
     opened = [direct.open(f"s{k}.npy") for k in range(6)]
@@ -182,22 +181,22 @@ def test_a_set_that_was_only_closed_is_taken_up_again(
             for _ in range(4):
                 assert direct.read(f"s{k}.npy", info, 1 << 20, 128) == values[k].tobytes()
             assert direct.slow <= 2  # to open the set; and the first time the file
-            assert len(direct.native_server.sources.sources) <= 2
+            assert len(direct.native_tables.sources.sources) <= 2
     put(tmp_path / "s3.npy", np.full((30, 700), 9, "<u2"))
-    direct.folder._live.clear()  # type: ignore[attr-defined]  # closed, and not trusted
-    direct.folder._hot.clear()  # type: ignore[attr-defined]
+    direct.folder._live._live.clear()  # type: ignore[attr-defined]  # closed, and not trusted
+    direct.folder._live._recently_used.clear()  # type: ignore[attr-defined]
     look_again(direct)
     assert error_of(lambda: direct.read("s3.npy", opened[3], 8, 128)) == errno.EIO
 
 
 def test_what_was_open_is_remembered_for_very_many(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "CLOSED", 8)
-    monkeypatch.setattr(forest_module, "OPEN", 1)
+    monkeypatch.setattr(live_sets, "OPEN", 1)
     for k in range(40):
         put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2"))
     direct = trees(tmp_path)
     opened = [direct.open(f"s{k}.npy") for k in range(40)]
-    assert len(direct.native_server.sources.stamps) <= 8
+    assert len(direct.native_tables.sources.stamps) <= 8
     assert direct.read("s39.npy", opened[39], 8, 128) == np.full(4, 39, "<u2").tobytes()
     assert error_of(lambda: direct.read("s0.npy", opened[0], 8, 128)) == errno.EIO  # says: open it again
     assert direct.read("s0.npy", direct.open("s0.npy"), 8, 128) == bytes(8)
@@ -209,7 +208,7 @@ def test_readers_while_sets_are_replaced_and_closed(
     """Whatever is read is one of the sets that were there, as a whole, or an error; and all that
     was dropped is freed.
     """
-    monkeypatch.setattr(forest_module, "OPEN", 3)
+    monkeypatch.setattr(live_sets, "OPEN", 3)
     for k in range(8):
         put(tmp_path / f"s{k}.npy", np.full((4, 50, 100), k, "<u2"))
     direct = trees(tmp_path, trusted=0.002, chunks="frames")
@@ -249,17 +248,17 @@ def test_readers_while_sets_are_replaced_and_closed(
         reader.join(60)
     assert wrong == []
     assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
-    assert eventually(lambda: not direct.native_server.ahead.making)
-    direct.native_server.retired.collect()
-    direct.native_server.retired.collect()
-    assert len(direct.native_server.retired) == 0
-    assert set(direct.native_server.sources.numbers.values()) <= set(direct.native_server.sources.sources)
+    assert eventually(lambda: not direct.native_tables.ahead.making)
+    direct.native_tables.retired.collect()
+    direct.native_tables.retired.collect()
+    assert len(direct.native_tables.retired) == 0
+    assert set(direct.native_tables.sources.numbers.values()) <= set(direct.native_tables.sources.sources)
     assert (
-        np.count_nonzero(direct.native_server.sources.places) == len(direct.native_server.sources.sources) <= 2 * 3 * 2
+        np.count_nonzero(direct.native_tables.sources.places) == len(direct.native_tables.sources.sources) <= 2 * 3 * 2
     )
     assert (
-        np.count_nonzero(direct.native_server.names.places)
-        == sum(entry is not None for entry in direct.native_server.names.known.values())
+        np.count_nonzero(direct.native_tables.names.places)
+        == sum(entry is not None for entry in direct.native_tables.names.known.values())
         <= 3 * 5
     )
 

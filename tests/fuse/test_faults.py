@@ -18,7 +18,7 @@ import vfs
 from tests.fuse.support import Failing, Scan, run
 from vfs.api import open_group
 from vfs.errors import printable
-from vfs.fuse import Mount
+from vfs.fuse import Mount, MountHow
 from vfs.fuse.view import FuseView, library
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.testing.inside import set_of
@@ -133,7 +133,7 @@ def test_a_source_that_is_gone_before_mounting_does_not_stop_the_mount(
         def __reduce__(self) -> tuple[Any, ...]:
             return _vanishing, (scan.files, scan.options, flag)
 
-    with Mount.start(Vanishing(), point):  # type: ignore[arg-type]
+    with Mount.start(Vanishing(), point, MountHow()):  # type: ignore[arg-type]
         assert flag.exists()
         assert read_error(point / "part0.npy", 128) == errno.EIO
         assert (point / "part0.zarr/data/c/2/3/0/0").stat().st_size

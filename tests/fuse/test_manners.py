@@ -36,6 +36,7 @@ from vfs.cli.app import main
 from vfs.cli.console import mounts_json
 from vfs.errors import MountError, OptionError, ServeError
 from vfs.fuse import mounts, points, unmount
+from vfs.fuse.how import MountHow
 from vfs.fuse.points import mounted, prepare
 from vfs.fuse.server import serve
 from vfs.fuse.view import FuseView, library
@@ -690,7 +691,7 @@ def test_workers_are_the_reads_answered_side_by_side(workers: int) -> None:
 @pytest.mark.parametrize("workers", [0, -1, True, "2", 1.5])
 def test_workers_that_are_no_number(point: Path, workers: Any) -> None:
     with pytest.raises(OptionError, match=r"workers=.*expected a number, at least 1"):
-        serve(Failing(None), point, workers=workers)  # type: ignore[arg-type]
+        serve(Failing(None), point, MountHow(workers=workers))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

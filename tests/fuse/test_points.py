@@ -20,6 +20,7 @@ from tests.fuse.support import Foreground, free, run
 from vfs.api import open_group
 from vfs.errors import MountError, OptionError, VfsError
 from vfs.fuse import points, unmount
+from vfs.fuse.how import MountHow
 from vfs.fuse.points import KIND, Mounted, detach, prepare, users
 from vfs.fuse.server import serve
 from vfs.fuse.view import library, version
@@ -73,7 +74,7 @@ def test_serve_needs_the_main_thread(small: Path, point: Path) -> None:
 
     def attempt() -> None:
         try:
-            serve(FaceFolder([set_of(open_group(small)).tree]), point)
+            serve(FaceFolder([set_of(open_group(small)).tree]), point, MountHow())
         except MountError as error:
             caught.append(error)
 

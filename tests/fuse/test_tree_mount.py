@@ -27,14 +27,14 @@ VALUES = np.arange(24, dtype="<u2").reshape(2, 3, 4)
 COUNTING = """
     import os, sys, pickle
     from vfs.folder_tree import plans
-    from vfs.fuse import serve
+    from vfs.fuse import MountHow, serve
     real, log = plans.open_set, sys.argv[3]
     def counting(path, *how):
         with open(log, "a") as file:
             file.write(os.path.basename(path) + "\\n")
         return real(path, *how)
     plans.open_set = counting
-    serve(plans.folder_tree(sys.argv[1]), sys.argv[2], ready=lambda: print("ready", flush=True))
+    serve(plans.folder_tree(sys.argv[1]), sys.argv[2], MountHow(), ready=lambda: print("ready", flush=True))
 """
 
 

@@ -28,7 +28,7 @@ import vfs
 from tests.fuse.support import HEADERS, Foreground, Scan, free, run, server_of
 from tests.waiting import eventually
 from vfs.errors import VfsError
-from vfs.fuse import Mount
+from vfs.fuse import Mount, MountHow
 from vfs.fuse.points import mounted
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_raw
@@ -325,7 +325,7 @@ class SlowDisk:
 
 def test_a_disk_error_in_the_middle_of_a_file(scan: Scan, point: Path, capfd: pytest.CaptureFixture[str]) -> None:
     options = {**scan.options, "chunks": (1, 1, 64, 48)}
-    with Mount.start(SlowDisk(scan.files, options, 1), point) as mount:  # type: ignore[arg-type]
+    with Mount.start(SlowDisk(scan.files, options, 1), point, MountHow()) as mount:  # type: ignore[arg-type]
         got = {
             divmod(frame, 10): content(point / "part0.zarr/data/c" / "{}/{}/0/0".format(*divmod(frame, 10)))
             for frame in range(60)
@@ -571,7 +571,9 @@ def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number:
         finally:
             process.kill()
         found = (k, delay, usual, process.returncode, said)
-        assert process.returncode in (0, 128 + number, -number), found
+        # Python itself, before any code of ours: the interpreter ends with 1 where Ctrl-C meets it in its own imports
+        unborn = number == signal.SIGINT and process.returncode == 1 and "Fatal Python error: init_" in said
+        assert unborn or process.returncode in (0, 128 + number, -number), found
         assert eventually(lambda: mounted(str(point)) is None), found
         # Of Python itself, which is starting
         assert "Traceback" not in said or (number == signal.SIGINT and "vfs/cli/" not in said), found

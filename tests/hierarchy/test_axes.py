@@ -11,6 +11,7 @@ import pytest
 
 import vfs
 from vfs.engine.computed import ComputedBlocks
+from vfs.engine.frames import FrameView
 from vfs.hierarchy.describing import describe
 from vfs.model import calibration
 from vfs.testing.inside import reader_of, set_of
@@ -75,6 +76,27 @@ def test_arrays_beside_a_scan_stay_where_it_is_no_scan_any_more(scan: Path) -> N
 def test_the_first_row_of_rows_that_are_turned_over(scan: Path) -> None:
     assert vfs.open(scan).attrs["rows"] == "bottom first"
     assert vfs.open(scan, axes="scan_y,scan_x,-y,x").attrs["rows"] == "top first"
+
+
+@pytest.mark.parametrize(
+    ("axes", "upward"),
+    [
+        ("scan_y, scan_x | y, x", True),
+        ("scan_y, scan_x | -y, x", False),
+        ("scan_y, scan_x | rows=y, columns=x", True),
+        ("scan_y, scan_x | rows=-y, x", False),
+        ("scan_y, scan_x | x, y", False),
+        ("scan_y, scan_x | x, rows=y", False),
+        ("y, x | scan_y, scan_x", False),
+    ],
+)
+def test_pictures_are_upright_whatever_axes_are_called(scan: Path, axes: str, upward: bool) -> None:
+    array = vfs.open(scan, axes=axes, derive={"mean": vfs.Mean(), "sums": vfs.FrameSum()})
+    views = {path: FrameView.of(reader_of(one)) for path, one in array.group.items()}
+    assert views["data"].upward == upward
+    assert views["derived/mean"].upward == upward  # an image of the detector, as its frames
+    assert not views["derived/sums"].upward
+    assert array.reduce(mean=vfs.Mean())["mean"].upward == upward
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,7 @@ def test_a_scan_shows_its_images(tmp_path: Path, zarr_format: int, monkeypatch: 
         check_valid(face, str(k))
     np.testing.assert_array_equal(face.arrays["0/0"][5], group["data"][1, 1])
     np.testing.assert_array_equal(face.arrays["1/0"][...], group["derived/bf"][...])
+    assert (face.arrays["1/0"].dtype, group["derived/bf"].dtype) == ("f8", "u8"), "viv draws no integers of 64 bits"
     np.testing.assert_array_equal(face.arrays["2/0"][1], group["derived/com"][..., 1])
     np.testing.assert_array_equal(face.arrays["3/0"][...], group["derived/mean"][...])
 

@@ -18,7 +18,8 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import ahead, computing
 from vfs.http.application import Application
-from vfs.http.centre import centre, find_disk
+from vfs.http.centre import centre
+from vfs.reduce.bright_field import find_disk
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
 

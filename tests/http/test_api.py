@@ -22,11 +22,12 @@ import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, headers_of, refused, told
 from tests.http.support import Asgi, application_of
 from tests.waiting import eventually
+from vfs.engine import small_frames
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import api, computing, requests, views
+from vfs.http import api, computing, requests
 from vfs.http.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
@@ -272,7 +273,7 @@ def binned(values: np.ndarray, factor: int) -> np.ndarray:
 @pytest.mark.parametrize("most", [1, 3, 5, 7, 19, 20, 1000])
 @pytest.mark.parametrize("band", [1, 1 << 20])
 def test_large_pictures_are_binned(shown: Application, monkeypatch: pytest.MonkeyPatch, most: int, band: int) -> None:
-    monkeypatch.setattr(views, "BAND", band)
+    monkeypatch.setattr(small_frames, "BAND", band)
     numbers, factor = frame(shown, f"/api/frame/scan.zarr/data?at=2,7&max={most}")
     assert factor == max(1, -(-20 // most))
     np.testing.assert_allclose(numbers, binned(VALUES[2, 7], factor), rtol=1e-6)
@@ -302,7 +303,7 @@ def test_pictures_in_colour(tmp_path: Path) -> None:
 
 
 def test_frames_larger_than_what_is_read_are_sampled(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("vfs.http.views", "vfs.engine.frames"):
+    for module in ("vfs.engine.small_frames", "vfs.engine.frames"):
         monkeypatch.setattr(f"{module}.MOST", 200)
     numbers, _ = frame(shown, "/api/frame/scan.zarr/data?at=0,0&max=8")
     assert max(numbers.shape) <= 8

@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 import vfs
 from vfs.engine.cache import ChunkCache
-from vfs.http.centre import centre, find_disk
+from vfs.http.centre import centre
+from vfs.reduce.bright_field import find_disk
 
 NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
     "normal": lambda rng, size: rng.normal(size=size),
@@ -24,6 +25,13 @@ NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] =
     "counts": lambda rng, size: rng.poisson(3, size).astype(float),
     "hot pixels": lambda rng, size: rng.poisson(5, size) + 1e3 * (rng.random(size) < 0.002),
     "wild": lambda rng, size: rng.standard_cauchy(size).clip(-1e300, 1e300),
+    "an offset a row": lambda rng, size: rng.normal(size=size) + rng.normal(size=(size[0], 1)),
+    "an offset a row and a column": lambda rng, size: (
+        rng.normal(size=size) + 2 * rng.normal(size=(size[0], 1)) + 2 * rng.normal(size=(1, size[1]))
+    ),
+    "a gain a row": lambda rng, size: rng.poisson(5 * rng.uniform(0.5, 1.5, (size[0], 1)), size).astype(float),
+    "a walk along the rows": lambda rng, size: rng.normal(size=size) + np.cumsum(rng.normal(size=(size[0], 1)), 0),
+    "a gentle slope": lambda rng, size: rng.normal(size=size) + np.add.outer(*(np.linspace(0, 3, n) for n in size)),
 }
 
 
@@ -34,6 +42,32 @@ def test_noise_has_no_disk(kind: str, size: tuple[int, int]) -> None:
     found = [find_disk(NOISE[kind](rng, size), 1) for _ in range(5)]
     assert not any(one.found for one in found)
     assert found[0][:2] == ((size[0] - 1) / 2, (size[1] - 1) / 2)
+
+
+def counted_more(part: str, size: int = 64) -> np.ndarray:
+    """Counts of a detector of which a part counts more, float64[size, size]; there is no disk."""
+    y, x = np.mgrid[:size, :size]
+    more = {
+        "rows": 20 * ((y > 20) & (y < 28)),
+        "columns at an edge": 20 * (x < 6),
+        "a corner": 20 * ((y < size // 2) & (x < size // 2)),
+        "a slope": 40 * (y + x) / size,
+    }
+    return np.random.default_rng(2).poisson(5 + more[part]).astype(float)
+
+
+@pytest.mark.parametrize("part", ["rows", "columns at an edge", "a corner", "a slope"])
+@pytest.mark.parametrize("turns", range(4))
+def test_parts_that_count_more_are_no_disks(part: str, turns: int) -> None:
+    assert not find_disk(np.rot90(counted_more(part), turns), 1).found
+
+
+@pytest.mark.parametrize(("cy", "cx"), [(0, 0), (-2, 30), (9, 4), (63, 63), (31, 60), (2, 62)])
+@pytest.mark.parametrize(("height", "width", "r"), [(64, 64, 16), (64, 64, 8), (128, 40, 50)])
+def test_disks_at_edges_are_found(cy: int, cx: int, height: int, width: int, r: int) -> None:
+    y, x = np.mgrid[:height, :width]
+    inside = np.hypot(y - cy * height / 64, x - cx * width / 64) < r
+    assert find_disk(np.random.default_rng(3).poisson(np.where(inside, 60, 5)).astype(float), 1).found
 
 
 @pytest.mark.parametrize(

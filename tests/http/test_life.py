@@ -34,6 +34,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
 from vfs.http import end, is_address, servers
+from vfs.http.how import ServeHow
 from vfs.http.server import serve as serve_here
 from vfs.serving.failures import FIRST
 from vfs.testing.inside import set_of
@@ -292,7 +293,7 @@ def test_a_thread_cannot_serve(scan: Path) -> None:
 
     def work() -> None:
         try:
-            serve_here(folder([set_of(vfs.open_group(scan))], ChunkCache()))
+            serve_here(folder([set_of(vfs.open_group(scan))], ChunkCache()), ServeHow())
         except vfs.ServeError as error:
             errors.append(str(error))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import deciding
 from vfs.http.conditions import Span, names, wanted
 from vfs.http.index import index
+from vfs.http.requests import KINDS
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -173,7 +175,45 @@ def test_groups_are_listed_and_nothing_else(served: tuple[Client, FaceFolder]) -
         listed = reply.body.decode().partition("<ul>")[2]
         links = [part.partition('"')[0] for part in listed.split('href="')[1:]]
         assert sorted(links) == sorted(expected + ["../"] * bool(key))
-        assert client.ask(key, if_none_match=reply.headers["etag"]).status == 304
+        assert _stays(client, key)
+
+
+def _stays(client: Client, key: str) -> bool:
+    """Say whether a listing ends with "304": it changes once more when the disk of the scan's frames is found."""
+
+    def same() -> bool:
+        etag = client.ask(key).headers["etag"]
+        return client.ask(key, if_none_match=etag).status == 304
+
+    return eventually(same)
+
+
+def test_folders_that_are_called_as_paths_of_the_server(tmp_path: Path) -> None:
+    """What is listed in them is there; the server's own files and requests come first."""
+    for name in ("api", "assets", "metrics", "api/other", "t"):
+        (tmp_path / name).mkdir(parents=True)
+        np.save(tmp_path / name / "in.npy", VALUES[0, 0] + len(name))
+    with vfs.serve(tmp_path, tree=True, port=0) as server:
+        client = Client(server.url)
+        for name in ("api", "assets", "metrics", "api/other", "t"):
+            assert b'href="in.npy"' in client.ask(f"{name}/").body
+            body = client.ask(f"{name}/in.npy").body
+            np.testing.assert_array_equal(np.load(io.BytesIO(body)), VALUES[0, 0] + len(name))
+            key = f"{name}/in.zarr/data/c/0/0"
+            assert client.ask(key).body == (VALUES[0, 0] + len(name)).tobytes()
+            assert client.ask(f"{key}/9").status == 422
+        assert client.ask("assets/style.css").headers["content-type"].startswith("text/css")
+        assert client.ask("api/list/api").status == 200
+        gone = client.ask("api/nothing")
+        assert (gone.status, b"api/ has array, centre" in gone.body) == (404, True)
+        assert client.ask("api/nothing", "POST").status == 405
+        assert client.ask("assets/nothing.css").status == 404
+        client.connection.close()
+
+
+def test_the_kinds_of_requests_are_all_known(scan: Path) -> None:
+    application = application_of(contents_of(scan))
+    assert application.api._kinds.keys() == KINDS
 
 
 def test_fsspec_lists_what_it_can_open(served: tuple[Client, FaceFolder]) -> None:

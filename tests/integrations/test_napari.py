@@ -20,7 +20,8 @@ LEFT_OUT = {
     **dict.fromkeys((".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".npy"), "napari opens them itself"),
     **dict.fromkeys((".raw", ".bin", ".dat", ".img"), "nothing recognises them"),
     ".ome": "the ending of a companion is .companion.ome",
-    **dict.fromkeys(("setting.txt", "pattern.dat"), "names, no endings, and others have the same"),
+    ".json": "that of a master file of SLS detectors, and of everything else",
+    **dict.fromkeys(("setting.txt", "pattern.dat", "ndtiff.index"), "names, no endings, and others have the same"),
 }
 
 

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE
-from vfs.kernels.native.fuse import tables
-from vfs.kernels.native.fuse.tables import STATE_WORDS, StateWord
-from vfs.kernels.native.http.words import ANSWER_WORDS, AnswerWord
-from vfs.kernels.native.words import LINE, SECOND, STATX, Words, offset
+from vfs.kernels.native.fuse.tables import STATE_WORDS, SourceWord, StateWord
+from vfs.kernels.native.http.words import ANSWER_WORDS, AnswerWord, ChunkSource
+from vfs.kernels.native.words import LINE, SECOND, STATX, FrameWord, Words, offset
 
 
 def test_words_count_from_0_and_none_is_named_twice() -> None:
     for kind in Words.__subclasses__():
         assert len(kind) == len(kind.__members__), kind
-        if kind not in (StateWord, AnswerWord):
+        if kind not in (StateWord, AnswerWord, SourceWord, ChunkSource):
             assert list(kind) == list(range(len(kind)))
 
 
@@ -35,14 +33,10 @@ def test_what_many_threads_write_to_shares_no_cache_line() -> None:
     assert (max(lines.values()) + 1) * LINE <= ANSWER_WORDS
 
 
-def test_a_source_places_frames_as_locate_does() -> None:
-    word = tables.SourceWord
-    assert [word.STRIDE + k for k in (STRIDE, HEADER, STORED, OFFSET)] == [
-        word.STRIDE,
-        word.FRAME_HEADER,
-        word.STORED,
-        word.OFFSET,
-    ]
+def test_each_native_source_begins_with_the_words_of_its_frames() -> None:
+    for kind in (SourceWord, ChunkSource):
+        assert list(kind) == list(range(len(FrameWord), len(FrameWord) + len(kind)))
+    assert list(FrameWord) == list(range(len(FrameWord)))
 
 
 def test_a_struct_statx_says_what_stat_does(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def twin(ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray, depth
                 out[places] = found
 
 
-PLACES = 20_000
+PLACES = 40_000
 """Elements of the output that each range of a case has for itself."""
 
 

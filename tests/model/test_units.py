@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.model.units import KNOWN, spelled
+from vfs.model.units import KNOWN, factor, readable, spelled, symbol
 
 LENGTHS = {
     "pm": ("pm", "picometer", "picometres", "[p_m]"),
@@ -109,3 +109,32 @@ def test_a_spelling_is_spelled_once(text: str) -> None:
 @given(st.sampled_from(sorted(KNOWN)), st.sampled_from(("{}", " {} ", "[{}]", "({})", "{}\0", "<{}>")))
 def test_known_units_survive_what_stands_around_them(unit: str, form: str) -> None:
     assert spelled(form.format(unit)) == unit
+
+
+@pytest.mark.parametrize(
+    ("size", "unit", "said"),
+    [
+        (5.3e-9, "m", "5.3 nm"),
+        (0.0053, "um", "5.3 nm"),
+        (1200, "nm", "1.2 µm"),
+        (0.5, "nm", "0.5 nm"),
+        (3, "angstrom", "3 Å"),
+        (0.02, "1/nm", "0.02 1/nm"),
+        (2e7, "1/m", "0.02 1/nm"),
+        (0.0005, "rad", "0.5 mrad"),
+        (0.001, "keV", "1 eV"),
+        (10, "eV", "10 eV"),
+        (2e-9, "s", "2 ns"),
+        (1e-9, "px", "1e-09 px"),
+        (0.0, "m", "0 m"),
+    ],
+)
+def test_sizes_as_people_say_them(size: float, unit: str, said: str) -> None:
+    times, other = readable(size, unit)
+    assert f"{size * times:.6g} {symbol(other)}" == said
+    assert factor(unit, other) == pytest.approx(times)
+
+
+def test_what_has_no_common_unit() -> None:
+    assert factor("nm", "1/nm") is factor("nm", "eV") is factor("px", "nm") is None
+    assert factor("1/um", "1/nm") == pytest.approx(1e-3)

@@ -77,20 +77,35 @@ class Browsed:
         return self.page.evaluate(f"() => vfs.state.{name}")
 
     def at(self, which: str, y: float, x: float) -> tuple[float, float]:
-        """Return where on the page a place of a picture is: x and y, as the mouse has them."""
-        down, across = self.page.evaluate(f"() => vfs.{which}.onPage({y}, {x})")
+        """Return where on the page a place of a picture is: x and y, as the mouse has them.
+
+        A row that was just shown or hidden gives the picture another size with one of the browser's next frames:
+        the place counts once two frames agree on it.
+        """
+        script = """async ([which, y, x]) => {
+            let before = "";
+            for (;;) {
+                await new Promise((then) => requestAnimationFrame(then));
+                const place = vfs[which].onPage(y, x);
+                if (String(place) === before) return place;
+                before = String(place);
+            }
+        }"""
+        down, across = self.page.evaluate(script, [which, float(y), float(x)])
         return across, down
 
     def click(self, which: str, y: float, x: float) -> None:
         self.page.mouse.click(*self.at(which, y, x))
 
     def drag(self, which: str, start: Sequence[float], stop: Sequence[float], steps: int = 5) -> None:
-        """Press at a place of a picture and drag, without letting go."""
+        """Press at a place of a picture and drag, without letting go. Only the last place is exact."""
         self.page.mouse.move(*self.at(which, *start))
         self.page.mouse.down()
-        for k in range(1, steps + 1):
-            place = [a + (b - a) * k / steps for a, b in zip(start, stop, strict=True)]
-            self.page.mouse.move(*self.at(which, *place))
+        for k in range(1, steps):
+            y, x = (a + (b - a) * k / steps for a, b in zip(start, stop, strict=True))
+            down, across = self.page.evaluate(f"() => vfs.{which}.onPage({y}, {x})")
+            self.page.mouse.move(across, down)
+        self.page.mouse.move(*self.at(which, *stop))
 
     def press(self, *keys: str) -> None:
         for key in keys:

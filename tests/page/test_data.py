@@ -80,6 +80,7 @@ def test_steps_are_typed_and_drawn(page: Browsed) -> None:
     page.named("textbox", "step along x").fill("0.05")
     page.named("textbox", "unit along x").fill("1/nm")
     page.wait("vfs.state.open?.calibration?.x?.unit === '1/nm'")
+    page.settled()  # the set that was opened anew is shown
     page.named("textbox", "known distance").fill("3.1 1/nm")
     page.named("button", "draw the known distance in the frame").click()
     page.drag("frame", (10, 0), (10, 31))
@@ -133,6 +134,15 @@ def test_raw_bytes_become_a_picture_as_they_are_described(browse: Browse, flat: 
         np.testing.assert_array_equal(page.numbers("frame"), FRAMES[y, x])
         page.screenshot("data-raw")
         assert sorted(one.name for one in flat.parent.iterdir()) == ["pixels.bin", flat.name]
+        page.close()
+
+
+def test_the_address_of_what_does_not_open_says_why(browse: Browse, flat: Path) -> None:
+    (flat.parent / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    with vfs.serve(flat.parent, tree=True, port=0) as server:
+        page = browse(server.url).open("set=cut.npy")
+        page.page.locator(".field-said.wrong").wait_for()
+        assert "cut.npy: expected a .npy file, it begins with" in page.page.inner_text(".field-said")
         page.close()
 
 

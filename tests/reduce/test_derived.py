@@ -255,7 +255,7 @@ def test_texts_and_reductions_are_the_same(scan: Path) -> None:
     ("given", "said"),
     [
         ({"bf": vfs.Disk(4, 800, 3)}, "derive: bf: .* frames have pixels from 0, 0 to 7, 15"),
-        ({"bf": "disc()"}, "derive: bf: no kind 'disc'; there are sum, mean"),
+        ({"bf": "disc()"}, r"derive: bf: no kind 'disc' \(did you mean disk\?\); there are sum, mean"),
         ({"b/f": vfs.Sum()}, "expected a name"),
         ({"bf": 3}, r"bf: 3: expected a reduction"),
         (3, r"derive=3: expected"),

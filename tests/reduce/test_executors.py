@@ -78,6 +78,7 @@ def client(compiled: None) -> Iterator[Any]:
         ) as cluster,
         distributed.Client(cluster) as made,
     ):
+        made.wait_for_workers(4)
         yield made
 
 

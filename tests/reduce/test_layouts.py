@@ -252,7 +252,7 @@ def test_sectors_of_a_camera_are_taken_one_after_the_other(
     monkeypatch.setattr(blocks, "PATCHED", 1)
     with pytest.warns(vfs.IncompleteWarning):
         array = vfs.open(sectors, crop=crop, dtype=dtype, allow_incomplete=True)
-    assert len(Pass(reader_of(array), OVER_FRAMES).source.patches) == patches
+    assert len(Pass(reader_of(array), OVER_FRAMES).supply.patches) == patches
     shown = array.read().reshape(12, *array.shape[2:])
     for roi in (np.arange(12), [11, 3, 3, 10, 9, 0, 1, 2, 4, 5, 6, 7, 8, 8]):
         stored = np.asarray(roi) < 10
@@ -274,7 +274,7 @@ def test_reductions_that_look_at_frames_get_them_as_wholes(sectors: Path, monkey
     with pytest.warns(vfs.IncompleteWarning):
         array = vfs.open(sectors, crop=(925, 941, 250, 510), allow_incomplete=True)
     check_all(array, stored=np.arange(12) < 10)
-    assert not Pass(reader_of(array), ALL).source.patches
+    assert not Pass(reader_of(array), ALL).supply.patches
 
 
 def test_frms6(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_frames_that_come_backwards(tmp_path: Path, depth: int, by: int, backend
         "near": vfs.CenterOfMass(10.5, 17.2, 5.3),
         "all": vfs.CenterOfMass(),
     }
-    source = Pass(reader_of(array), work).source
+    source = Pass(reader_of(array), work).supply
     assert [(block.turned, block.elements) for block in source.blocks(0, 7)] == [(by, None)]
     there = array.reduce(**work)
     decoded = array.reduce(**work, total=vfs.Sum())

@@ -325,7 +325,7 @@ def test_only_blocks_with_frames_that_are_wanted_are_gone_through(tmp_path: Path
     array = vfs.open(tmp_path / "set.h5")
     every, some = {"s": vfs.FrameSum()}, [17 * 50 + 17, 0, 3 * 50 + 3, 17 * 50 + 17]
     for roi, units in ((None, 3), (some, 2), ([0], 0)):
-        assert passes.Pass(reader_of(array), every, roi).source.units == units
+        assert passes.Pass(reader_of(array), every, roi).supply.units == units
     found = array.reduce(**every, roi=some)["s"]
     assert (found.selected // 300**2).tolist() == [17, 0, 3, 17]
     assert array.reduce(**every)["s"].data.sum() // 300**2 == 3 + 17 + 39

@@ -106,6 +106,16 @@ def test_one_pass_makes_all_levels_for_all(tmp_path: Path, layout: str, decoded:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_pass_decodes_once_what_the_cache_cannot_hold(tmp_path: Path, decoded: Counter[int]) -> None:
+    """The first blocks that a pass makes ahead were dropped by the time when it came to them, and all made again."""
+    array = tiff(tmp_path, np.zeros((1, 600, 520), "u2"), "tiles")
+    levels = pyramid.levels(array)
+    array.cache.limit = levels[0].nbytes // 4
+    assert not levels[-1][...].any()
+    assert (len(decoded), set(decoded.values())) == (38 * 33, {1})
+
+
+@pytest.mark.usefixtures("small")
 def test_a_pass_keeps_no_tiles(tmp_path: Path) -> None:
     """Else they would drive out the levels, of an image that is larger than the cache."""
     images = np.zeros((1, 150, 130), "u2")

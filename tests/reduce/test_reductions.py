@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.reduce.twins import CX, CY, RINGS, SHAPE, TWINS, WEIGHTS, R, check, exactly, far
+from vfs.reduce import histogram
 from vfs.testing.writers import write_npy, write_raw
 
 INTEGERS = ("?", "<u1", "<u2", ">u2", "<i2", ">i4", "<u4", "i1", "<u8", ">i8")
@@ -350,3 +351,21 @@ def test_more_frames_than_short_sums_hold(tmp_path: Path) -> None:
         got = vfs.open(write_npy(tmp_path, frames)).reduce(sum=vfs.Sum(), v=vfs.Variance(), workers=0)
         assert (got["sum"].data == value * 100_000).all()
         assert (got["v"].data == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["<u2", ">i2", "i1", ">f4"])
+def test_rings_and_counts_of_frames_that_are_taken_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    frames = np.random.default_rng(2).integers(-99, 99, (9, 61, 79)).astype(dtype)
+    y, x = np.mgrid[:61, :79]
+    rings = np.floor(np.hypot(y - 20, x - 30)).astype(int)
+    wide = frames.astype("i8" if frames.dtype.kind == "i" else "u8" if frames.dtype.kind == "u" else "f8")
+    expected = np.stack([wide[:, rings == k].sum(axis=1) for k in range(rings.max() + 1)], 1)
+    counts = np.histogram(wide, 7, (-50, 50))[0]
+    array = vfs.open(write_npy(tmp_path, frames))
+    for most in (1 << 32, frames[0].size * 2, 10):  # of all, after two frames, none: a frame has more pixels
+        monkeypatch.setattr(histogram, "MOST_COUNTED", most)
+        made = array.reduce(rings=vfs.RadialSum(20, 30), h=vfs.Histogram(7, (-50, 50)), workers=2)
+        np.testing.assert_array_equal(made["rings"].data, expected)
+        np.testing.assert_array_equal(made["h"].data, counts)

@@ -10,7 +10,7 @@ import pytest
 
 import vfs
 from vfs.reduce.reduction import Reduction
-from vfs.reduce.spelling import KINDS, attributes, read, read_all, read_call, spelled
+from vfs.reduce.spelling import KINDS, read, read_all, read_call, spelled
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ from vfs.reduce.spelling import KINDS, attributes, read, read_all, read_call, sp
         ("histogram(10, (0, 5))", vfs.Histogram(10, (0, 5))),
         ("histogram(bins=10, range=[0, 5])", vfs.Histogram(10, [0, 5])),
         ("radialsum(1, 2)", vfs.RadialSum(1, 2)),
+        ("HAADF", vfs.HighAngleDarkField()),
     ],
 )
 def test_texts_are_reductions(text: str, reduction: Reduction) -> None:
@@ -49,6 +50,7 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
         *(vfs.Disk(1, 2.5, 3), vfs.Ring(1, 2, np.float32(3), np.int64(4), "f4"), vfs.Rectangle(1, 2, 3, 4)),
         *(vfs.Point(1, 2), vfs.CenterOfMass(), vfs.CenterOfMass(1, 2, 3), vfs.RadialSum(1, 2, 3)),
         vfs.Histogram(3, (0, 1.5)),
+        *(vfs.BrightField(), vfs.AnnularBrightField("f8"), vfs.AnnularDarkField(), vfs.HighAngleDarkField()),
     ]
     assert {type(one) for one in given} | {vfs.Masks} == set(KINDS.values())
     for one in given:
@@ -61,10 +63,12 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("disk", "expected NAME=KIND("),
+        ("disk", "'cy'; expected disk(cy, cx, r, dtype=None)"),
+        ("bright", "expected NAME=KIND("),
         ("disk(r=1)", "expected NAME=KIND("),
         ("bf=", "no kind ''; there are sum, mean"),
-        ("bf=disc(1, 2, 3)", "no kind 'disc'; there are sum, mean"),
+        ("bf=disc(1, 2, 3)", "no kind 'disc' (did you mean disk?); there are sum, mean"),
+        ("m=Frame_Sums", "no kind 'Frame_Sums' (did you mean framesum?); there are"),
         ("bf=disk(1, 2)", "'r'; expected disk(cy, cx, r, dtype=None)"),
         ("bf=disk(1, 2, 3, 4, 5)", "expected disk(cy, cx, r, dtype=None)"),
         ("bf=disk(1, 2, 3, r=4)", "expected disk(cy, cx, r, dtype=None)"),
@@ -111,9 +115,3 @@ def test_masks_of_a_file_are_those_in_it(tmp_path: Path) -> None:
     file.write_bytes(b"no array")
     with pytest.raises(vfs.OptionError, match=r"m\.npy: expected a \.npy file with a mask"):
         a.reduce(m=vfs.Masks(file))
-
-
-def test_attributes_say_how_a_result_was_made() -> None:
-    assert attributes(vfs.Mean(), "sig", "data", {}) == {"reduction": "mean()", "kind": "sig", "of": "data"}
-    known = {"y": {"scale": 2.0}}
-    assert attributes(vfs.Mean(), "sig", "data", known)["calibration"] == known

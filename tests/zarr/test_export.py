@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from vfs.zarr.export.arrays import shard_shape
 from vfs.zarr.export.codecs import codec
 from vfs.zarr.export.files import UnitFiles
 from vfs.zarr.export.plan import plan
+from vfs.zarr.export.units import size_of
 
 pytestmark = pytest.mark.zarr
 
@@ -176,6 +179,21 @@ def test_each_byte_of_the_sources_is_read_once(tmp_path: Path) -> None:
         (tmp_path / "o.zarr").rename(tmp_path / f"{shards}")
 
 
+@pytest.mark.parametrize(("unit", "batch"), [(7, 2), (5, 3), (8, 3), (3, 2), (6, 4), (1, 2)])
+def test_units_need_not_be_whole_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: int, batch: int
+) -> None:
+    """Every second batch then reaches into the box of two groups: frames were copies of their neighbours."""
+    frames = np.random.default_rng(2).integers(0, 4000, (47, 8, 16)).astype(np.uint16)
+    path = write_npy(tmp_path, frames)
+    monkeypatch.setattr(planning, "UNIT", unit * frames[0].nbytes)
+    monkeypatch.setattr(planning, "BATCH", batch * frames[0].nbytes)
+    for number, chunks in enumerate(("frames", "1,4,-1", "auto")):
+        vfs.export(path, tmp_path / f"{number}.zarr", chunks=chunks, codec="none")
+        made = next(zarr.open_group(tmp_path / f"{number}.zarr", mode="r").array_values())
+        assert np.array_equal(made[:], frames), chunks
+
+
 @pytest.mark.parametrize(
     "spec",
     ["gzip", "none:1", "zstd:0", "zstd:23", "zstd:x", "blosc:lzma", "blosc:zstd:10", "blosc:zstd:3:x", "", "zstd:１"],
@@ -246,6 +264,34 @@ def test_resuming_does_the_rest_and_gives_the_same_bytes(scan: Path, tmp_path: P
     assert sorted(os.listdir(tmp_path)) == sorted(["in", "o.zarr", "o.zarr.sums", "whole.zarr", "whole.zarr.sums"])
     assert told[0] > 2000, "it began anew"
     assert sum((stopped / path).stat().st_ino == number for path, number in before.items()) >= 2
+
+
+def test_workers_of_an_executor_write_the_same_bytes(scan: Path, tmp_path: Path) -> None:
+    """Units are sent to them, never data; and what was interrupted goes on, by them or without them."""
+    vfs.export(scan, tmp_path / "whole.zarr", **HOW)
+    target, sent = tmp_path / "o.zarr", []
+
+    class Counting(ThreadPoolExecutor):
+        def submit(self, *task: Any) -> Any:
+            sent.append(len(pickle.dumps(task)))
+            return super().submit(*task)
+
+    with Counting(2) as pool:
+        with pytest.raises(StoppedError):
+            vfs.export(scan, target, progress=stop_after(2000), executor=pool, **HOW)
+        begun = len(sent)
+        vfs.export(scan, target, resume=True, executor=pool, **HOW)
+        assert content(target) == content(tmp_path / "whole.zarr")
+        wanted = len(Path(f"{target}.sums").read_bytes().splitlines()) - 1
+        assert len(sent) - begun < wanted, "units that were done are done again"
+        assert max(sent) < 4000
+        with pytest.raises(vfs.OptionError, match="one process writes a zip file"):
+            vfs.export(scan, tmp_path / "o.zarr.zip", executor=pool)
+        with pytest.MonkeyPatch.context() as patch:  # as on a worker that has a disk of its own
+            patch.setattr("vfs.zarr.export.spread.size_of", lambda *of: size_of(*of) + 1)
+            with pytest.raises(vfs.ExecutorError, match="on the same disk"):
+                vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
+    assert "p.zarr" not in os.listdir(tmp_path)
 
 
 def test_what_is_not_the_same_does_not_go_on(scan: Path, stopped: Path) -> None:

@@ -1,23 +1,20 @@
-"""What `vfs.open` and `vfs.open_group` return: `VirtualArray` and `VirtualGroup`."""
+"""What `vfs.open` returns: `VirtualArray`."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vfs.backends import in_dask_worker
+from vfs.api.following import Growing
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
-from vfs.engine.open_sets import OPEN
-from vfs.errors import UnknownArrayError
-from vfs.hierarchy.data_set import zarr_ending
-from vfs.hierarchy.opening import OpenedSet, Opening
-from vfs.model.naming import first_names
-from vfs.model.region import Region
+from vfs.errors import OptionError
+from vfs.hierarchy.opening import Opening
+from vfs.model.region import ChunkGrid, Region
+from vfs.wording import option, option_names
 
 if TYPE_CHECKING:
     import dask.array
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     import zarr
     from matplotlib.axes import Axes
 
+    from vfs.api.groups import VirtualGroup
     from vfs.api.viewing import View
     from vfs.reduce.passes import Progress
     from vfs.reduce.reduction import Reduction
@@ -49,7 +47,7 @@ _INSTEAD = {
 """What numpy has and an array in files does not: what to do instead."""
 
 
-class VirtualArray:
+class VirtualArray(Growing):
     """One array of a data set: is indexed like numpy, and gives the zarr store that it stands in. Made by `vfs.open`.
 
     Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
@@ -82,8 +80,10 @@ class VirtualArray:
                 hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
             opening, path = self._again
-            group = _group_again(opening)
-            VirtualArray.__init__(self, self._again, group)
+            from vfs.api.again import group_again
+
+            group = group_again(opening)
+            self.__init__(self._again, group)
             group._in_use[path] = self
             return getattr(self, name)
 
@@ -189,6 +189,7 @@ class VirtualArray:
         roi: Any = None,
         workers: int | None = None,
         reuse: bool = False,
+        follow: bool = False,
     ) -> Iterator[tuple[Region, np.ndarray]]:
         """Stream the whole array, a tile at a time, navigation axes slowest, with the next tiles being read meanwhile.
 
@@ -203,6 +204,8 @@ class VirtualArray:
                 without reading ahead.
             reuse: give tiles in memory that is used again, which stays in the processor's cache: a tile is valid
                 until the next step.
+            follow: of a set that is still being written (opened with `follow`), wait for tiles that are not there
+                yet. It ends when the set is whole, or stopped. Without it, they are a `NotYetError`.
 
         Yields: (region, elements of that region). With `roi`, of the array that shows only these frames.
 
@@ -210,7 +213,14 @@ class VirtualArray:
             OptionError: an argument does not fit.
             SourceError: see `read`.
         """
-        return self._reader.tiles(shape, access=access, roi=roi, workers=workers, reuse=reuse)
+        growth = self._growth() if follow else None
+        if growth is None:
+            return self._reader.tiles(shape, access=access, roi=roi, workers=workers, reuse=reuse)
+        if roi is not None or reuse:
+            raise OptionError(
+                f"{option(follow=True)} goes with neither {option_names('roi')} nor {option_names('reuse')}"
+            )
+        return growth.tiles(lambda of: ChunkGrid(of.shape, of.tile_cut(shape, access).shape), workers)
 
     def unroi(self, result: Any) -> np.ndarray:
         """Put a result per selected frame back into the scan.
@@ -298,6 +308,7 @@ class VirtualArray:
         workers: int | None = None,
         progress: Progress | None = None,
         executor: Any = None,
+        follow: bool = False,
         **reductions: Reduction,
     ) -> Results:
         """Make results of the frames: any number of them in one pass, which reads and decodes every frame once.
@@ -315,6 +326,8 @@ class VirtualArray:
             progress: called with (frames done, frames in all) about ten times a second, by the thread that calls this.
             executor: does the work: a pool of `concurrent.futures`, a `dask.distributed.Client`, or
                 whatever has `submit`. It gets the scan in partitions, and opens the set itself.
+            follow: of a set that is still being written (opened with `follow`), take frames as they come, each once,
+                until the set is whole or stopped. Without it, frames that are not there yet are a `NotYetError`.
             reductions: what to make, by the names that the results get.
 
         Returns: name -> `Result`, in the order of `reductions`.
@@ -324,9 +337,15 @@ class VirtualArray:
             SourceError: see `read`.
             ExecutorError: the executor lost a worker for good, or takes no tasks.
         """
+        import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
+        from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce
 
+        growth = self._growth(executor) if follow else None
+        if growth is not None:
+            growing = reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
+            return deque(growing, 1).pop()
         make = pass_by(executor, self._again[0])
         return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress, make=make)
 
@@ -339,6 +358,7 @@ class VirtualArray:
         workers: int | None = None,
         progress: Progress | None = None,
         executor: Any = None,
+        follow: bool = False,
         **reductions: Reduction,
     ) -> Iterator[Results]:
         """Do what `reduce` does, and give what there is of the results again and again.
@@ -348,14 +368,20 @@ class VirtualArray:
         Args:
             parts: how many times at most; each is of about as many frames more.
             roi, workers, progress, executor, reductions: see `reduce`. An executor goes on between two results.
+            follow: see `reduce`. Results come whenever there are more frames.
 
         Yields: what `reduce` returns: results of the frames so far, `valid` where there are any; the last time of all.
 
         Raises: what `reduce` raises.
         """
+        import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
+        from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce_partial
 
+        growth = self._growth(executor) if follow else None
+        if growth is not None:
+            return reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
         make = pass_by(executor, self._again[0])
         return reduce_partial(
             self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make
@@ -403,119 +429,19 @@ class VirtualArray:
         return array_html(self._reader)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return VirtualArray, (self._again,)
+        return type(self), (self._again,)
 
 
-class VirtualGroup(Mapping[str, VirtualArray]):
-    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`.
+class FollowedArray(VirtualArray):
+    """An array of a set that is still being written: each read is of the set as it is at that moment."""
 
-    A path that is not there is an UnknownArrayError, which is a KeyError.
-    """
+    __slots__ = ()
 
-    def __init__(self, opened: OpenedSet) -> None:
-        self._opened = opened
-        self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
-
-    @property
-    def name(self) -> str:
-        """The name that a mount shows the data set under."""
-        return self._opened.name
+    def __init__(self, again: tuple[Opening, str], group: VirtualGroup | None = None) -> None:
+        self._again = again
+        if group is not None:
+            self._group = group
 
     @property
-    def main(self) -> VirtualArray:
-        """The array that was asked for (`array=`), else the one that its format calls the main one, or the largest."""
-        return self[self._opened.tree.main]
-
-    @property
-    def attrs(self) -> Mapping[str, Any]:
-        """Attributes of the zarr root group."""
-        return self._opened.attrs
-
-    def __getitem__(self, path: str) -> VirtualArray:
-        with suppress(KeyError):
-            return self._in_use[path]
-        try:
-            array = VirtualArray((self._opened.opening, path), self)
-        except KeyError:
-            raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
-        return self._in_use.setdefault(path, array)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._opened.arrays)
-
-    def __len__(self) -> int:
-        return len(self._opened.arrays)
-
-    def __repr__(self) -> str:
-        return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
-
-    def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
-        """Make a read-only `zarr.abc.store.Store` over the whole tree, or over its images; picklable.
-
-        Args:
-            zarr_format, face: see `VirtualArray.store`.
-
-        Raises:
-            OptionError: another zarr format or face, or a set without an image.
-        """
-        from vfs.zarr.store import Store
-
-        tree, again = self._opened.tree, (_store_again, (self._opened.opening, zarr_format, face))
-        return Store(tree.zarr(zarr_format, face), again, tree.name + zarr_ending(face, zarr_format))
-
-    def zarr(self) -> zarr.Group:
-        """Open the whole tree as a zarr.Group."""
-        import zarr
-
-        return zarr.open_group(self.store(), mode="r")
-
-    def xarray(self) -> xarray.DataTree:
-        """Show all arrays as an `xarray.DataTree`, which reads elements when they are used.
-
-        Arrays of a folder whose axes agree are one Dataset. The page `xarray` says more.
-
-        Raises:
-            DependencyError: xarray is not installed.
-            SourceError: the positions along an uneven axis cannot be read.
-        """
-        from vfs.api.as_xarray import data_tree
-
-        return data_tree(self)
-
-    def show(self, height: int = 600) -> View:
-        """Show the page of the main array in a notebook's cell; see `VirtualArray.show`."""
-        return self.main.show(height)
-
-    def _repr_html_(self) -> str:
-        from vfs.hierarchy.display import group_html
-
-        return group_html(self.name, self._opened.opening.format, self._opened.arrays, self._opened.tree.main)
-
-    def __dask_tokenize__(self) -> tuple[str, ...]:
-        return "vfs.VirtualGroup", self._opened.opening.identity
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _group_again, (self._opened.opening,)
-
-
-def opened_again(opening: Opening) -> OpenedSet:
-    """Open a set again; in a dask worker once for all tasks, whose pickles come and go, unless headers may change.
-
-    Raises: what `Opening.open` raises.
-    """
-    if opening.options.accept_changes or not in_dask_worker():
-        return opening.open()
-    again: OpenedSet = OPEN.opened(opening.packed())
-    return again
-
-
-def _group_again(opening: Opening) -> VirtualGroup:
-    return VirtualGroup(opened_again(opening))
-
-
-def _store_again(opening: Opening, zarr_format: int, face: str) -> Store:
-    from vfs.zarr.store import Store
-
-    again = (_store_again, (opening, zarr_format, face))
-    name = opening.name + zarr_ending(face, zarr_format)
-    return Store(lambda: opened_again(opening).tree.zarr(zarr_format, face), again, name)
+    def _reader(self) -> ArrayReader:  # type: ignore[override]
+        return self._group._opened.arrays[self._again[1]]

@@ -37,11 +37,12 @@ def in_blocks(reader: ArrayReader, opening: Opening, block: ChunkSpec) -> dask.a
         from dask.base import tokenize
     except ImportError as error:
         raise DependencyError(f"dask arrays need dask: pip install 'vfs[dask]' ({error})") from None
-    shape = negotiate(block, reader.source, "block").shape
+    shape = negotiate(block, reader.chunking_input, "block").shape
     path = reader.dataset.path
+    fixed = None if opening.options.follow else reader  # of one that is still being written, each task asks anew
     # With `fancy` as it is, dask takes what follows into a read: of x[3, 4] only that frame, not its block
     return dask.array.from_array(
-        TaskArray(opening.packed(), path, reader.shape, reader.dtype, reader),
+        TaskArray(opening.packed(), path, reader.shape, reader.dtype, fixed),
         chunks=shape,
         name=f"vfs-{tokenize(opening.identity, path, shape)}",
         meta=np.empty((0,) * reader.ndim, reader.dtype),

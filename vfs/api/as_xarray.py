@@ -39,7 +39,8 @@ except ImportError as error:
     raise DependencyError(f"this needs xarray: pip install 'vfs[xarray]' ({error})") from None
 
 if TYPE_CHECKING:
-    from vfs.api.arrays import VirtualArray, VirtualGroup
+    from vfs.api.arrays import VirtualArray
+    from vfs.api.groups import VirtualGroup
 
 BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
@@ -220,7 +221,7 @@ def _decoded(
 
 def _variable(array: VirtualArray) -> xarray.Variable:
     reader = array._reader
-    shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.source).shape
+    shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.chunking_input).shape
     # Of axes that are not cut, xarray need not know: it warns of chunks that cut them
     chunks = {dim: c for dim, c, n in zip(reader.dims, shape, reader.shape, strict=True) if c < n}
     attrs = _conventions(array) | _attributes({"vfs": reader.attrs} if reader.attrs else {})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vfs.api.arrays import VirtualArray, VirtualGroup
-from vfs.errors import OptionError
+from vfs.api.arrays import VirtualArray
+from vfs.api.groups import VirtualGroup
+from vfs.errors import IncompleteWarning, OptionError
 from vfs.hierarchy.opening import OpenedSet, open_set, warned
 from vfs.model.open_options import ExportOptions, OpenOptions, known, option, split
 from vfs.model.signatures import Path, exports
+from vfs.outputs import OF_STORES, PAGE_ENDING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +27,22 @@ class ExportHere(ExportOptions):
         "Is called with the bytes of the arrays that are done, of all of them, and of the files so far.",
         more="What it raises ends the export.",
     )
+    executor: Any = option(
+        None,
+        "Does the work: a pool of `concurrent.futures`, a `dask.distributed.Client`, or anything else with `submit`.",
+        more="Its workers are told what to write, and must find the files and `target` by the same names.",
+    )
 
 
 @exports(ExportHere)
 def export(data: Any, target: Path, **given: Any) -> int:
     """Write a data set as a real zarr store: compressed, with all its arrays and attributes.
+
+    With `to`, copy nothing, and write references to the bytes of the data set's own files: "kerchunk" (OUT.json or
+    OUT.parquet) or "icechunk" (a repository). Options that are about stores are refused then.
+
+    With a name that ends in .html, write a scan as one page that any browser opens without a server: frames in
+    bins, of 20 MB, and exact images of the usual detectors. Options that are about stores are refused then.
 
     `target` has its name only when everything is on the disk; `target + ".sums"` then holds checksums of all chunks.
     An export that fails leaves `target + ".part"` and `target + ".part.marks"` if anything of it was done:
@@ -35,23 +50,39 @@ def export(data: Any, target: Path, **given: Any) -> int:
 
     Args:
         data: what `open_group` takes, or what `open` or `open_group` returned; then no options for opening.
-        target: name of the folder, such as "scan.zarr"; with "scan.ome.zarr" images are written as OME-Zarr.
+        target: "scan.zarr"; "scan.ome.zarr" is OME-Zarr, "scan.zarr.zip" one file; "scan.html" is a page.
         {options}
 
-    Returns: bytes of the files of the store.
+    Returns: bytes of the files that were written.
 
     Raises:
         OptionError: `target` exists already or cannot be written; an option does not fit; an export was interrupted
             there, and `resume` is False or something is not as it was.
+        NotReferenceableError: with `to`: the chunks of the main array are not single runs of bytes that zarr decodes.
         SourceError: bytes of the data set cannot be read, or its files changed meanwhile.
+        ExecutorError: the executor lost a worker for good, takes no tasks, or its workers cannot do what they are told.
         VerifyError: with `verify`: what was written does not read as what was noted.
         VfsError: what `open_group` raises.
+
+    Warns:
+        IncompleteWarning: with `to`: arrays are left out, because nobody can refer to them.
     """
+    options, format_options = split(ExportHere, given)
+    if options.to is not None:
+        return _references(_opened(data, options, format_options), target, options, given)
+    if options.blank:
+        raise OptionError("blank: has no effect without `to`")
+    if os.fspath(target).endswith(PAGE_ENDING):
+        unused = [name for name in (*OF_STORES, "progress", "executor") if name in given]
+        if unused:
+            raise OptionError(f"{unused[0]}: has no effect on a page, which is no store")
+        from vfs.http import mail
+
+        return mail.write(_opened(data, options, format_options), os.fspath(target))
     from vfs.zarr.export import export as write
     from vfs.zarr.export import face_of
     from vfs.zarr.verify import verify
 
-    options, format_options = split(ExportHere, given)
     found = _opened(data, options, format_options)
     stored = write(
         found.tree.zarr(options.zarr_format, face_of(target)),
@@ -61,10 +92,26 @@ def export(data: Any, target: Path, **given: Any) -> int:
         sources=found.opening.version,
         resume=options.resume,
         progress=options.progress,
+        executor=options.executor,
+        opening=found.opening,
     )
     if options.verify:
         verify(target).check()
     return stored
+
+
+def _references(found: OpenedSet, target: Path, options: ExportHere, given: Mapping[str, Any]) -> int:
+    from vfs.zarr.references import export as refer
+
+    unused = [name for name in (*OF_STORES, "progress", "executor") if name in given and name != "chunks"]
+    if unused:
+        raise OptionError(f"{unused[0]}: has no effect on references, which are no store")
+    assert options.to is not None
+    written = refer(found, target, options.to, options.blank)
+    if written.found.left_out:
+        said = "; ".join(f"{path} is left out: {why}" for path, why in written.found.left_out.items())
+        warnings.warn(said, IncompleteWarning, stacklevel=3)
+    return written.nbytes
 
 
 def _opened(data: Any, options: ExportHere, format_options: dict[str, Any]) -> OpenedSet:

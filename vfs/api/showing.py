@@ -40,7 +40,7 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
         MountError: mounting cannot work, or an option of the mount does not fit; the message says why and what to do.
         VfsError: what `open` raises.
     """
-    from vfs.fuse import Mount
+    from vfs.fuse import Mount, MountHow
     from vfs.fuse.points import check_apart
 
     options, format_options = split(MountOptions, given)
@@ -48,8 +48,7 @@ def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
     plan = _plan(paths, options, format_options, "mount")
     if options.tree:
         check_apart(mountpoint, plan.sources[0])
-    how = {name: getattr(options, name) for name in ("workers", "allow_other", "direct_io")}
-    return Mount.start(plan.make, mountpoint, sources=plan.sources, **how)
+    return Mount.start(plan.make, mountpoint, MountHow.of(options, plan.sources))
 
 
 @serves(ServeOptions)
@@ -73,21 +72,11 @@ def serve(paths: Several, **given: Any) -> Server:
             (pip install 'vfs[serve]'); the message says why and what to do.
         VfsError: what `open` raises.
     """
-    from vfs.http import Server
+    from vfs.http import ServeHow, Server
 
     options, format_options = split(ServeOptions, given)
     plan = _plan(paths, options, format_options, "serve")
-    return Server.start(plan.make, sources=plan.sources, **how_to_serve(options))
-
-
-def how_to_serve(options: ServeOptions) -> dict[str, Any]:
-    """Return the options that `vfs.http.serve` takes, with names of files made absolute."""
-    names = ("host", "port", "workers", "no_native", "allow_describe")
-    made: dict[str, Any] = {name: getattr(options, name) for name in names}
-    for name in ("tls_cert", "tls_key", "token"):
-        value = getattr(options, name)
-        made[name] = value if value is None or (name, value) == ("token", "none") else os.path.abspath(value)
-    return made | {name: list(getattr(options, name) or ()) for name in ("cors", "allow_host", "embed")}
+    return Server.start(plan.make, ServeHow.of(options, plan.sources))
 
 
 def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:

@@ -189,7 +189,7 @@ def show_array(opening: Opening, reader: ArrayReader, path: str, height: int = H
 
 def _served(opening: Opening) -> Server:
     """Return a server of a set: the one that serves it already, if it lives."""
-    from vfs.http import Server
+    from vfs.http import ServeHow, Server
 
     known = opening.identity
     server = _servers.get(known)
@@ -197,7 +197,7 @@ def _served(opening: Opening) -> Server:
         backend, _ = choice(opening.options.backend, serves=True)
         own = replace(opening, options=replace(opening.options, backend=backend))
         make = partial(open_folder, [own], for_urls=True)
-        _servers[known] = server = Server.start(make, sources=[opening.paths[0]], port=0, embed=list(NOTEBOOKS))
+        _servers[known] = server = Server.start(make, ServeHow(sources=opening.paths[:1], port=0, embed=NOTEBOOKS))
     return server
 
 

@@ -1,4 +1,5 @@
-"""Backends read bytes of files into memory: `span` returns bytes, `lend` lets a kernel read a file.
+"""Backends read bytes of files into memory: `span` returns bytes, `fetch` takes many windows at once, `lend` lets a
+kernel read a file.
 
 `mmap` maps files and returns views without a copy, for one's own process. A source that shrinks
 while it is read kills the process that reads its map, so sizes are checked first, and processes
@@ -10,10 +11,10 @@ has backends that hold files in memory, count reads, and fail.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +25,17 @@ from vfs.wording import option
 
 if TYPE_CHECKING:
     from vfs.backends.handles import Descriptor, Handles
+
+
+class Window(NamedTuple):
+    """A window of a file that is to be fetched: what `Backend.span` takes."""
+
+    file: int
+    start: int
+    stop: int
+    memory: np.ndarray
+    wanted: np.ndarray | None = None
+    width: int = 0
 
 
 class Backend(Protocol):
@@ -40,6 +52,7 @@ class Backend(Protocol):
         margin: how many bytes longer than the span `scratch` must be if `in_place` is False.
         window: number of bytes that are best fetched at once.
         descriptors: descriptors of the files, from which native code may read by itself; None if it may not.
+        parallel: how many reads are under way at once in `fetch`; 1 without it.
     """
 
     files: Files
@@ -48,6 +61,14 @@ class Backend(Protocol):
     margin: int
     window: int
     descriptors: Handles[Descriptor] | None
+    parallel: int
+
+    @property
+    def fetch(self) -> Callable[[Sequence[Window]], None] | None:
+        """Reads many windows at once, each as `span` reads one, into its `memory`. Raises what `span` raises.
+
+        None where no read waits for an answer, so that one after the other is as fast.
+        """
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
@@ -147,7 +168,16 @@ def make_backend(name: str, files: Files) -> Backend:
         OptionError: there is no such backend.
     """
     chosen = choice(name)[0]
-    return (_known()[chosen] if isinstance(files.sources, LocalSources) else _sourced())(files)
+    if isinstance(files.sources, LocalSources):
+        return _known()[chosen](files)
+    return (_remote() if hasattr(files.sources, "fetch") else _sourced())(files)
+
+
+@cache
+def _remote() -> Callable[[Files], Backend]:
+    from vfs.backends.remote import RemoteBackend
+
+    return RemoteBackend
 
 
 @cache

@@ -27,6 +27,8 @@ class BufferedBackend:
 
     Measured from 256 KiB to 4 MiB (`scripts/bench`).
     """
+    fetch = None
+    parallel = 1
 
     def __init__(self, files: Files) -> None:
         self.files = files

@@ -103,6 +103,8 @@ class DirectBackend:
     margin = 2 * _SAFE
     window = 1 << 22
     descriptors: Handles[Descriptor] | None = None
+    fetch = None
+    parallel = 1
 
     def __init__(self, files: Files) -> None:
         self.files = files

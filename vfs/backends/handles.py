@@ -68,6 +68,12 @@ def release() -> None:
         _kept.clear()
 
 
+def kept() -> list[Handle]:
+    """Return the handles of all sets that are kept open."""
+    with _lock:
+        return list(_kept.values())
+
+
 def _forget(number: int) -> None:
     with _lock:
         for key in list(_kept):
@@ -155,7 +161,7 @@ class Handles(Generic[T]):
         as_found = found.state == (now.st_size, now.st_mtime_ns, now.st_ctime_ns, "")  # `FileState.of` takes longer
         if as_found and stop <= now.st_size and now.st_nlink:
             return found
-        if now.st_nlink == 0 or self._replaced(file, now):
+        if self.files.inodes is None and (now.st_nlink == 0 or self._replaced(file, now)):
             self.drop(file)
             found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
@@ -204,6 +210,20 @@ class Handles(Generic[T]):
             " it again, or with accept_changes"
         )
 
+    def _check_same(self, file: int, made: T) -> None:
+        """Check that a file that is still being written is the one that it was.
+
+        Raises:
+            SourceChangedError: it is another one.
+        """
+        if self.files.inodes is None:
+            return
+        at = os.fstat(made.fd)
+        if [at.st_dev, at.st_ino] != self.files.inodes[file].tolist():
+            raise SourceChangedError(
+                f"{self.files.paths[file]}: was begun anew, it is another acquisition: open the set again"
+            )
+
     def drop(self, file: int) -> None:
         """Drop the handles of a file, so that it is opened anew when it is asked for next."""
         with _lock:
@@ -225,6 +245,7 @@ class Handles(Generic[T]):
                 made = self.make(path, boundary)
         except SourceError as error:
             raise type(error)(f"{error} (bytes {start:,} to {stop:,} are needed)", error.errno or 5) from None
+        self._check_same(file, made)
         most = limit()
         with _lock:
             found: T = _kept.setdefault((self.number, file, part), made)

@@ -13,6 +13,10 @@ time; if all is in memory it costs 5 of 44 µs a frame. Reads in order get no ad
 kernel reads ahead better by itself: with advice for every span a pass over all frames had 0.7 of
 its speed. `pread` after `posix_fadvise` had 0.4 of it, and random frames gained nothing: so the
 buffered backend gives no advice.
+
+Pages of files count as memory of the process for as long as they are mapped, although the system may take them back:
+a pass over 26 GiB had 23 GiB, which batch systems and people take for need. So after `HELD` bytes the process lets go
+of all: the page cache keeps them, and who reads them again, or still uses a view, has them mapped again fault by fault.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vfs.backends.handles import Descriptor, Handles, fill, release
+from vfs.backends.handles import Descriptor, Handles, fill, kept, release
 from vfs.model.file_state import UNKNOWN
 from vfs.model.files import Files
 from vfs.sources.boundary import Boundary
@@ -49,6 +53,11 @@ STEP = WINDOW // 2
 """Bytes from the beginning of a window to that of the next one.
 
 Windows overlap, so that a span no longer than this lies in one window, wherever it begins."""
+
+HELD = 768 << 20
+"""Bytes of files that a process has mapped in at once, about: then it lets go of them."""
+
+_PIECE = 22  # bits of a byte's place in a window: pieces of 4 MiB were touched, or not
 
 
 class _Mapping:
@@ -104,9 +113,10 @@ class _Window:
             mapped yet.
         at: address of `data`.
         last: byte of the file at which the last read ended.
+        touched: for each piece of the window whether it was read since the process let go of it.
     """
 
-    __slots__ = ("at", "data", "descriptor", "fd", "last", "path", "state")
+    __slots__ = ("at", "data", "descriptor", "fd", "last", "path", "state", "touched")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.path = path
@@ -116,12 +126,36 @@ class _Window:
         self.fd = self.descriptor.fd
         self.data: np.ndarray | None = None
         self.at = 0
+        self.touched = bytearray()
 
     def map(self, base: int) -> np.ndarray:
         """Map the window that begins at byte `base`. Returns `data`."""
         data = _mapped(self.fd, base, min(WINDOW, os.fstat(self.fd).st_size - base), insist=True)
         self.at, self.data = data.ctypes.data, data
+        self.touched = bytearray((len(data) >> _PIECE) + 1)
         return data
+
+    def touch(self, first: int, last: int) -> None:
+        """Note that pieces `first` to `last` are read. Lets go of all windows once there are many."""
+        global _held
+        count = last + 1 - first
+        _held += (count - self.touched[first : last + 1].count(1)) << _PIECE
+        self.touched[first : last + 1] = b"\1" * count
+        if _held > HELD:
+            _held = 0
+            for window in kept():
+                if isinstance(window, _Window):
+                    window.let_go()
+
+    def let_go(self) -> None:
+        """Have the system take the pages of this window out of the process. They stay in the page cache."""
+        data = self.data  # keeps the mapping: once it is gone, its addresses may be somebody else's
+        if data is not None and 1 in self.touched:
+            self.touched = bytearray(len(self.touched))
+            _advise(data.ctypes.data, len(data), mmap.MADV_DONTNEED)
+
+
+_held = 0  # bytes of the pieces that were touched since the process last let go; threads count without a lock
 
 
 class MmapBackend:
@@ -132,6 +166,8 @@ class MmapBackend:
     margin = 0
     window = 1 << 26  # a file that cannot be mapped is read in pieces of this size
     descriptors: Handles[Descriptor] | None = None
+    fetch = None
+    parallel = 1
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -140,6 +176,7 @@ class MmapBackend:
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
     ) -> np.ndarray:
+        global _held
         part = start // STEP
         window = self.handles.get(file, start, stop, part)  # a file that shrank must not be touched beyond its end
         base = part * STEP
@@ -152,6 +189,14 @@ class MmapBackend:
             first = start // _PAGE * _PAGE
             _advise(window.at + first - base, stop - first, mmap.MADV_WILLNEED)  # the kernel may ignore it
         window.last = stop
+        first, last = (start - base) >> _PIECE, (stop - 1 - base) >> _PIECE
+        touched = window.touched
+        if start < stop and not (touched[first] and touched[last]):
+            if first == last and _held < HELD:  # without a call: what reads one chunk counts them
+                touched[first] = 1
+                _held += 1 << _PIECE
+            else:
+                window.touch(first, last)
         return data[start - base : stop - base]
 
     def lend(self, file: int, start: int, stop: int, read: Callable[[int], int]) -> None:

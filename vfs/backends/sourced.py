@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from vfs.backends import Window
 from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceChangedError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
@@ -26,6 +27,8 @@ class SourcedBackend:
     margin = 0
     window = 1 << 23
     descriptors: Handles[Descriptor] | None = None
+    fetch: Callable[[Sequence[Window]], None] | None = None
+    parallel = 1
 
     def __init__(self, files: Files) -> None:
         self.files = files

@@ -14,14 +14,14 @@ Heavy modules are imported inside the commands, so that `--help` appears at once
 
 from __future__ import annotations
 
-import difflib
 import glob
 import json
 import os
+import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,14 +46,17 @@ from vfs.cli.common import (
     say,
     signals,
 )
-from vfs.cli.tables import table, width
+from vfs.cli.help import GroupedHelp
+from vfs.cli.tables import width
 from vfs.cli.writing import terminated
-from vfs.errors import IncompleteWarning, OptionError, VfsError
+from vfs.errors import FormatError, IncompleteWarning, OptionError, VfsError
+from vfs.sources.names import is_url
 from vfs.streams import give_up
 
 if TYPE_CHECKING:
     from vfs.cli.folders import FoundSets
     from vfs.hierarchy.opening import OpenedSet
+    from vfs.model.sources import Sources
 
 app = typer.Typer(
     name="vfs",
@@ -84,7 +87,7 @@ def _command(short: str, *examples: str) -> Callable[[Callable[..., None]], Call
         examples: calls that the help of the command shows.
     """
     epilog = "\n".join(["\b", "For example:", *(f"  {example}" for example in examples)]) if examples else None
-    return app.command(short_help=short, epilog=epilog)
+    return app.command(short_help=short, epilog=epilog, cls=GroupedHelp)
 
 
 @app.callback(invoke_without_command=True)
@@ -102,7 +105,7 @@ def _root(
 @_command(
     "Describe data sets, or list those in a folder.",
     "vfs info scan.hdr",
-    "vfs info ~/data",
+    "vfs info -r ~/data",
     "vfs info 'part*.raw' --format raw -o stored_dtype=u2 -o sig_shape=256,256",
 )
 @opens()
@@ -111,6 +114,9 @@ def info(
     json_: Json = False,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Print everything: all arrays, their metadata, and the files.")
+    ] = False,
+    recursive: Annotated[
+        bool, typer.Option("-r", "--recursive", help="Of a folder, also list the data sets in all folders below it.")
     ] = False,
     describe: Annotated[
         bool,
@@ -127,19 +133,21 @@ def info(
 ) -> None:
     """Describe data sets: format, files, and for each array its dtype, size, axes, scale and chunks.
 
-    For a folder, print one line for each data set in it.
+    For a folder, print one line for each data set in it; with --recursive, also for those in folders below.
     """
     folders = [name for name in datasets if os.path.isdir(name)]
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
+    if not folders:
+        refuse({"--recursive": recursive}, "without a folder")
     failed: list[VfsError] = []
     groups = open_all([name for name in datasets if name not in folders], settings, failed)
-    found = _folders(folders, settings, json_, json_ or verbose, failed)
+    found = _folders(folders, settings, json_, json_ or verbose, recursive, failed)
     if describe and groups:
         put(document(_description(groups[0], explicit)))
     elif json_:
-        _print_json(groups, found, settings.zarr_format)
+        _print_json(groups, list(found), settings.zarr_format)
     else:
-        _print_text(groups, found, verbose, settings.zarr_format)
+        _print_text(groups, found, verbose, recursive, settings.zarr_format)
     raise_all(failed)
 
 
@@ -155,7 +163,9 @@ def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], versi
             say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
 
 
-def _print_text(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], verbose: bool, version: int | None) -> None:
+def _print_text(
+    groups: Sequence[OpenedSet], folders: Iterable[FoundSets], verbose: bool, recursive: bool, version: int | None
+) -> None:
     from vfs.cli import report
 
     if len(groups) > report.SEVERAL and not verbose and not version:
@@ -166,7 +176,7 @@ def _print_text(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], verbo
         if version:
             put(document(_zarr_metadata(group, version)))
     for folder in folders:
-        put("\n".join(folder.text(verbose, width())))
+        put("\n".join(folder.text(verbose or recursive, width(), alone=not recursive)))
 
 
 @_command("List the formats with their options.", "vfs formats", "vfs formats raw")
@@ -203,6 +213,7 @@ _command(
     "vfs export scan.hdr scan.zarr",
     "vfs export scan.hdr scan.zarr --shards auto --verify",
     "vfs export scan.hdr part.zarr --roi mask.npy --dtype f4",
+    "vfs export scan.hdr scan.html",
 )(writing.export)
 _command(
     "Compare an exported store with its source, or its checksums.",
@@ -211,8 +222,10 @@ _command(
 )(writing.verify)
 _command(
     "Make images of a scan: virtual detectors, sums, centre of mass.",
+    "vfs reduce scan.hdr bf.tif bf",
+    "vfs reduce scan.hdr images.png bf haadf com",
     "vfs reduce scan.hdr bf.tif 'bf=disk(cy=128, cx=128, r=20)'",
-    "vfs reduce scan.hdr out.zarr 'adf=ring(128, 128, 60, 120)' com=centerofmass mean=mean",
+    "vfs reduce scan.hdr out.zarr adf haadf com 'ring=ring(128, 128, 60, 120)'",
 )(writing.reduce)
 
 
@@ -229,7 +242,7 @@ _command(
     "vfs look scan.hdr 10,20",
     "vfs look many.h5 --array entry/data",
 )
-@opens()
+@opens(refused=("chunks", "derive", "zarr_format"), where="for look, which reads one frame")
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
     position: Annotated[
@@ -256,11 +269,6 @@ def look(
     from vfs.cli.look import frame_lines
     from vfs.cli.screen import screen
 
-    given = settings.options.said()
-    refuse(
-        {"--chunks": given.get("chunks"), "--derive": given.get("derive"), "--zarr-format": settings.zarr_format},
-        "for look, which reads one frame",
-    )
     shown = screen(graphics)
     put("\n".join(frame_lines(open_set([dataset], settings, main=True), position, shown)))
 
@@ -291,43 +299,66 @@ def _page(dataset: str) -> None:
     app(["serve", "--open", dataset], prog_name="vfs", standalone_mode=False)
 
 
-@_command("List the pages of the manual, or print one.", "vfs docs", "vfs docs mount", "vfs docs recipes | less")
+@_command("Say what works here, what is missing, what to type.", "vfs doctor", "vfs doctor --json")
+def doctor(json_: Json = False) -> None:
+    """Say what is here: versions, FUSE, compiled kernels, limits, browser; what is missing, and what to type for it.
+
+    It asks no network, changes nothing, and says only the names of credentials.
+    """
+    from vfs.cli import doctor as machine
+
+    found = machine.findings()
+    put(document(machine.as_json(found)) if json_ else "\n".join(machine.as_text(found, width())))
+
+
+@_command(
+    "List the pages of the manual, print one, or search them.",
+    "vfs docs",
+    "vfs docs mount",
+    "vfs docs recipes | less",
+    "vfs docs --search 'scan shape'",
+)
 def docs(
     topic: Annotated[
         str | None, typer.Argument(metavar="TOPIC", help="Name of a page. Without it, list the pages.")
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="Print the paragraphs that have all of these words instead, of TOPIC or of all pages."
+        ),
+    ] = None,
 ) -> None:
     """Print a page of the manual: laid out on a terminal, as Markdown into a file or pipe."""
-    pages = _pages()
-    if topic is None:
-        rows = table([(name, text.split("\n\n")[1]) for name, text in pages.items()], width())
-        put("\n".join([line for row in rows for line in row] + ["`vfs docs TOPIC` prints one"]))
-    elif topic not in pages:
-        near = difflib.get_close_matches(topic, pages, 3)
-        raise OptionError(
-            f"no page {topic!r}; " + (f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(pages)}")
-        )
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
+    from vfs.cli.manual import show
 
-        Console().print(Markdown(pages[topic], hyperlinks=False))  # names of pages, not links to files
-    else:
-        put(pages[topic].rstrip())
+    show(topic, search)
 
 
-def _pages() -> dict[str, str]:
-    """Read the pages of the manual, which are files of this package.
+@_command(
+    "Let a shell complete what is typed.",
+    'eval "$(vfs completion bash)"      # in ~/.bashrc',
+    'eval "$(vfs completion zsh)"       # in ~/.zshrc, behind compinit',
+    "vfs completion fish | source       # in ~/.config/fish/config.fish",
+)
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]", help="Words after `vfs`: print what the last one may become instead."),
+    ] = None,
+) -> None:
+    """Print what a shell has to run to complete commands, options, formats and their options, arrays and results.
 
-    Returns: topic -> text in Markdown. Its first paragraph, below the title, is a one-line summary
-        of the page.
+    What comes after `--array` is found in the file that stands before it.
     """
-    from importlib.resources import files
+    from vfs.cli.completion import completed, script
 
-    found = sorted(files("vfs").joinpath("docs").iterdir(), key=lambda page: page.name)
-    return {
-        page.name.removesuffix(".md"): page.read_text(encoding="utf-8") for page in found if page.name.endswith(".md")
-    }
+    said = script(shell)
+    if words is not None:
+        said = "\n".join(completed(typer.main.get_command(app).commands, words))  # type: ignore[attr-defined]
+    if said:
+        put(said)
 
 
 def _check_info(
@@ -366,48 +397,56 @@ def _check_info(
 
 
 def _folders(
-    paths: Sequence[str], settings: Settings, json_: bool, all: bool, failed: list[VfsError]
-) -> list[FoundSets]:
-    """Find the data sets in folders.
+    paths: Sequence[str], settings: Settings, json_: bool, all: bool, recursive: bool, failed: list[VfsError]
+) -> Iterator[FoundSets]:
+    """Find the data sets in folders, one folder after the other.
 
     Args:
         json_: collect JSON, not lines of text.
         all: look at all files of a folder, not only at as many as fit a screen.
+        recursive: also look at the folders below, and leave out those that hold no set.
         failed: receives an error for each folder that cannot be listed.
     """
     if not paths:
-        return []
-    from vfs.cli.folders import look
+        return
+    from vfs.cli.folders import folders_below, look
     from vfs.cli.report import SCREEN, as_json, set_cells
     from vfs.hierarchy.opening import open_set as open_one
     from vfs.hierarchy.opening import warned
 
-    found, own = [], settings.format_options_of_all()
+    own, keep = settings.format_options_of_all(), as_json if json_ else set_cells
+
+    def opened(file: str, sources: Sources) -> OpenedSet:
+        return warned(open_one(file, settings.options, own, sources=sources))
+
     for path in paths:
-        try:
-            if is_zarr(path):
-                raise folder_given(path)
-            found.append(
-                look(
-                    path,
-                    lambda file, sources: warned(open_one(file, settings.options, own, sources=sources)),
-                    settings.options,
-                    as_json if json_ else set_cells,
-                    None if all else SCREEN,
-                )
-            )
-        except VfsError as error:
-            failed.append(error)
-    return found
+        some = False
+        for folder in folders_below(path) if recursive else [path]:
+            try:
+                if is_zarr(folder):
+                    raise folder_given(folder)
+                found = look(folder, opened, settings.options, keep, None if all or recursive else SCREEN)
+            except FormatError as error:  # neither sets nor folders
+                if not recursive:
+                    failed.append(error)
+                continue
+            except VfsError as error:
+                failed.append(error)
+                continue
+            if not recursive or found.sets or found.broken:
+                some = True
+                yield found
+        if recursive and not some:
+            failed.append(FormatError(f"{path}: no data set there or below"))
 
 
 def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
     """Describe a set, with names relative to the current folder if the set lies in it, else to its own."""
-    from vfs.hierarchy.describing import describe
+    from vfs.hierarchy.describing import common_folder, describe
 
-    here = os.getcwd()
-    named = [os.path.dirname(os.path.realpath(name)) for name in group.opening.paths]
-    folder = here if os.path.commonpath([here, *named]) == here else os.path.commonpath(named)
+    here, paths = os.getcwd(), group.opening.paths
+    folder = common_folder([name if is_url(name) else os.path.realpath(name) for name in paths])
+    folder = here if not is_url(folder) and os.path.commonpath([here, folder]) == here else folder
     made = describe(group, folder, explicit=explicit, follow_outside=group.opening.sources.anywhere)
     say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
     return made
@@ -492,7 +531,9 @@ def _usage(error: Any) -> str:
     ):
         wanted = [param for param in command.params if param.param_type_name == "argument"]
         expected = " ".join(f"{param.metavar}{'…' if param.nargs == -1 else ''}" for param in wanted)
-        said = f"expected {expected}, {wanted[-1].metavar} is missing"
+        target = str(context.params.get("target") or "")  # of `vfs reduce FILE bf=disk(…)`, which has no OUT
+        missing = "OUT" if re.fullmatch(r"[\w.-]+=\w+(\(.*)?", target, re.DOTALL) else wanted[-1].metavar
+        said = f"expected {expected}, {missing} is missing"
     elif said.startswith("No such command") and "Did you mean" not in said:
         said += f"; there are {', '.join(command.list_commands(context))}"
     return f"{said} (see {context.command_path} --help)"

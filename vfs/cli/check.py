@@ -1,18 +1,19 @@
 """Says of data sets whether they are whole, for `vfs check`.
 
 A set is opened as `allow_incomplete` opens it, so that all that is absent is known at once. Sets in folders are found
-as `vfs info FOLDER` finds them. Several folders are looked at in threads, and each set is read with several.
+as `vfs info FOLDER` finds them. Several folders are looked at, and several sets are read, in threads at once.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 from vfs.cli.common import is_zarr
-from vfs.cli.folders import look
+from vfs.cli.folders import folders_below, look
 from vfs.cli.report import count, sources
 from vfs.engine.array import ahead
 from vfs.errors import FormatError, VfsError, size
@@ -22,12 +23,14 @@ from vfs.model.sources import Sources
 
 FOLDERS = 4
 """Folders that are looked at at once."""
+SETS = 2
+"""Sets that are read at once, each with several threads: 150 compressed stacks of 1 MiB take 0.9 s instead of 1.2 s."""
 
 WHOLE, ABSENT, UNREADABLE = range(3)
 """The states of a set; the highest of all sets is the exit status."""
 _STATES = ("whole", "incomplete", "unreadable")
 
-Tell = Callable[[int], object]
+Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class How:
         open_one: opens the set that a file names, with the files of some sources; None: those of this machine.
         options: those that it is opened with.
         read: True to read every element.
-        tell: is called with the bytes of the arrays, as they are read.
+        tell: is called with the bytes of the arrays, as they are read, and with those that more sets have: in any
+            thread, one at a time.
     """
 
     open_one: Callable[[str, Sources | None], OpenedSet]
@@ -88,8 +92,37 @@ class How:
 
 
 def check(paths: Sequence[str], how: How) -> Iterator[Checked]:
-    """Check files and folders with all that is below them, in order. Files of one set are checked once."""
+    """Check files and folders with all that is below them, in order.
+
+    Files of one set are checked once, and so is a set that is named again, or is in a folder that is.
+    """
+    told = replace(how, tell=_in_turn(how.tell))
+    if not how.read:
+        yield from (_checked(one, told) for one in _once(paths, told))
+        return
+    for _, checked in ahead(_once(paths, told), lambda one: _checked(one, told), SETS):
+        yield checked
+
+
+def _in_turn(tell: Tell) -> Tell:
+    """Return a function that several threads may call."""
+    lock = Lock()
+
+    def told(nbytes: int, more: int) -> None:
+        with lock:
+            tell(nbytes, more)
+
+    return told
+
+
+def _checked(one: Checked | tuple[str, OpenedSet], how: How) -> Checked:
+    return one if isinstance(one, Checked) else _of_set(*one, how)
+
+
+def _once(paths: Sequence[str], how: How) -> Iterator[Checked | tuple[str, OpenedSet]]:
+    """Open sets, or say why they do not open: each once."""
     seen: set[str] = set()
+    done: set[frozenset[str]] = set()
     for path in paths:
         if os.path.isdir(path) and not is_zarr(path):
             found: Iterator[Checked | tuple[str, OpenedSet]] = _in_folder(path, how)
@@ -97,18 +130,25 @@ def check(paths: Sequence[str], how: How) -> Iterator[Checked]:
             continue
         else:
             found = iter([_opened(path, how)])
+        now: set[frozenset[str]] = set()  # sets of one folder may share all files
         for one in found:
-            if isinstance(one, Checked):
-                yield one
+            files = {one.path} if isinstance(one, Checked) else sources(one[1]).keys()
+            real = frozenset(map(os.path.realpath, files))
+            if real in done:
+                if not isinstance(one, Checked):
+                    how.tell(0, -_nbytes(one[1]))
                 continue
-            name, group = one
-            seen.update(map(os.path.realpath, sources(group)))
-            yield _of_set(name, group, how)
+            now.add(real)
+            seen |= real
+            yield one
+        done |= now
 
 
 def _opened(path: str, how: How) -> Checked | tuple[str, OpenedSet]:
     try:
-        return path, how.open_one(path, None)
+        group = how.open_one(path, None)
+        how.tell(0, _nbytes(group))
+        return path, group
     except VfsError as error:
         return _failed(path, error)
 
@@ -125,10 +165,14 @@ def _of_set(path: str, group: OpenedSet, how: How) -> Checked:
     try:
         for nbytes in _read(group) if how.read else ():
             read += nbytes
-            how.tell(nbytes)
+            how.tell(nbytes, 0)
     except VfsError as error:
         return Checked(path, UNREADABLE, (*said, str(error)), *about, read)
     return Checked(path, ABSENT if said else WHOLE, said, *about, read)
+
+
+def _nbytes(group: OpenedSet) -> int:
+    return sum(array.nbytes for array in group.arrays.values())
 
 
 def _read(group: OpenedSet) -> Iterator[int]:
@@ -140,7 +184,7 @@ def _read(group: OpenedSet) -> Iterator[int]:
 
 def _in_folder(top: str, how: How) -> Iterator[Checked | tuple[str, OpenedSet]]:
     """Open the sets in a folder and all below it."""
-    for _, found in ahead(_folders(top), lambda folder: _look(folder, how), FOLDERS):
+    for _, found in ahead(folders_below(top), lambda folder: _look(folder, how), FOLDERS):
         yield from found
 
 
@@ -152,11 +196,5 @@ def _look(folder: str, how: How) -> list[Checked | tuple[str, OpenedSet]]:
     except VfsError as error:
         return [_failed(folder, error)]
     sets = [(os.path.join(folder, name), group) for name, group in found.sets.items()]
+    how.tell(0, sum(_nbytes(group) for _, group in sets))
     return [*sets, *(_failed(os.path.join(folder, name), why) for name, why in found.broken.items())]
-
-
-def _folders(top: str) -> Iterator[str]:
-    """Yield a folder and those below it, without zarr stores; links to folders are not followed."""
-    for folder, below, _ in os.walk(top):
-        yield folder
-        below[:] = sorted(name for name in below if not is_zarr(os.path.join(folder, name)))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vfs.model.sources import Sources
 
 
-@opens()
+@opens(refused=("chunks", "derive", "zarr_format"), where="for check, which reads what is stored")
 def check(
     datasets: Annotated[
         list[str],
@@ -46,9 +46,9 @@ def check(
     found: list[Checked] = []
     with stopping() as stop, _bar() as bar:
 
-        def tell(nbytes: int) -> None:
+        def tell(nbytes: int, more: int) -> None:
             stop()
-            bar(len(found), nbytes)
+            bar(len(found), nbytes, more if read else 0)
 
         def open_one(path: str, sources: Sources | None) -> OpenedSet:
             return open_set(path, options, settings.format_options, None, sources, convert=converted)
@@ -56,7 +56,7 @@ def check(
         how = How(open_one, options, read, tell)
         for one in checked(datasets, how):
             found.append(one)
-            tell(0)
+            tell(0, 0)
             if not json_:
                 put(one.line())
     if not found:
@@ -72,11 +72,6 @@ def _refuse(datasets: list[str], settings: Settings) -> None:
     Raises:
         OptionError: one is given.
     """
-    given = settings.options.said()
-    refuse(
-        {"--chunks": given.get("chunks"), "--derive": given.get("derive"), "--zarr-format": settings.zarr_format},
-        "for check, which reads what is stored",
-    )
     folders = [name for name in datasets if os.path.isdir(name)]
     if folders:
         settings.format_options_of_all()
@@ -84,10 +79,11 @@ def _refuse(datasets: list[str], settings: Settings) -> None:
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
+def _bar() -> Iterator[Callable[[int, int, int], None]]:
     """Show people how many sets were checked, and how fast they are read.
 
-    Yields: what is to be called with the number of sets, and the bytes that were read since its last call.
+    Yields: what is to be called with the number of sets, the bytes that were read since its last call, and those of
+        sets that were found since.
     """
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
@@ -105,7 +101,11 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
     ) as progress:
         task = progress.add_task("", total=None, sets=0)
 
-        def tell(sets: int, nbytes: int) -> None:
-            progress.update(task, advance=nbytes, sets=sets)
+        total = 0
+
+        def tell(sets: int, nbytes: int, more: int) -> None:
+            nonlocal total
+            total += more
+            progress.update(task, advance=nbytes, sets=sets, total=total or None)
 
         yield tell

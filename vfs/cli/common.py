@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
-from vfs.model.open_options import Known, OpenOptions, Scope, known
+from vfs.model.open_options import FILES, READING, Known, OpenOptions, Scope, known
 from vfs.model.options import from_text, kinds, named
+from vfs.sources.names import is_url
+from vfs.sources.urls import given as given_url
 from vfs.streams import give_up
 from vfs.wording import flag
 
@@ -86,16 +88,23 @@ class Settings:
         return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
 
 
-def _flags(options: type[OpenOptions]) -> list[inspect.Parameter]:
-    """Return the options of a class as parameters for typer.
+def _flags(options: type[OpenOptions], refused: Collection[str]) -> list[inspect.Parameter]:
+    """Return the options of a class as parameters for typer; those that are refused are in no help.
 
     They include -o and --zarr-format, which are fields of no class. Options that the class adds to
     `OpenOptions` come first in the help, since they belong to the command itself.
     """
     common = known(OpenOptions)
-    own = [_flag(name, option) for name, option in known(options).items() if name not in common]
-    first, *others = [_flag(name, option) for name, option in common.items()]
-    return [*own, first, _parameter("option", _PAIRS, None), *others, _parameter("zarr_format", _ZARR_FORMAT, None)]
+    own = [_flag(name, option, refused) for name, option in known(options).items() if name not in common]
+    first, *others = [_flag(name, option, refused) for name, option in common.items()]
+    version = typer.Option(
+        metavar="3|2",
+        help="Version of zarr: export writes this one, mount shows only this one, info prints its metadata.",
+        hidden="zarr_format" in refused,
+        rich_help_panel=READING,
+    )
+    zarr_format = _parameter("zarr_format", Annotated[int | None, version], None)
+    return [*own, first, _parameter("option", _PAIRS, None), *others, zarr_format]
 
 
 _PAIRS = Annotated[
@@ -105,18 +114,12 @@ _PAIRS = Annotated[
         "--option",
         metavar="KEY=VALUE",
         help="Set an option of the format (`vfs formats` lists them). May be repeated.",
-    ),
-]
-_ZARR_FORMAT = Annotated[
-    int | None,
-    typer.Option(
-        metavar="3|2",
-        help="Version of zarr: export writes this one, mount shows only this one, info prints its metadata.",
+        rich_help_panel=FILES,
     ),
 ]
 
 
-def _flag(name: str, option: Known) -> inspect.Parameter:
+def _flag(name: str, option: Known, refused: Collection[str]) -> inspect.Parameter:
     """Return an option as a parameter for typer.
 
     Typer parses numbers and switches; other values stay texts, which the user of the option parses.
@@ -124,7 +127,13 @@ def _flag(name: str, option: Known) -> inspect.Parameter:
     default, annotation, about = option
     taken: Any = list[str] if about.several else _TYPED.get(kinds(annotation), str)
     names = (flag(name),) if taken is bool else ()  # one flag, not --name/--no-name
-    typed = typer.Option(*names, metavar=about.metavar, help=about.help, hidden=about.hidden)
+    typed = typer.Option(
+        *names,
+        metavar=about.metavar,
+        help=about.help,
+        hidden=about.hidden or name in refused,
+        rich_help_panel=about.group or None,
+    )
     return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)
 
 
@@ -170,19 +179,26 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def opens(options: type[OpenOptions] = OpenOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def opens(
+    options: type[OpenOptions] = OpenOptions, refused: Collection[str] = (), where: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options for opening data to a command, which receives them as its argument `settings`.
 
     Args:
         options: the class whose fields are the options.
+        refused: names of options that have no effect on this command: an error, and not in its help.
+        where: completes the message "--option has no effect …".
     """
 
     def opening(command: Callable[..., None]) -> Callable[..., None]:
-        flags = _flags(options)
+        flags = _flags(options, refused)
 
         def run(**given: Any) -> None:
             typed = {parameter.name: given.pop(parameter.name) for parameter in flags}
-            command(**given, settings=_settings(options, **typed))
+            settings = _settings(options, **typed)
+            said = settings.options.said() | {"zarr_format": settings.zarr_format}
+            refuse({flag(name): said.get(name) for name in refused}, where)
+            command(**given, settings=settings)
 
         signature = inspect.signature(command, eval_str=True)
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "settings"]
@@ -259,6 +275,8 @@ def _check_name(path: str) -> None:
     """
     if not path:
         raise OptionError("expected the name of a file, found an empty one")
+    if is_url(path):
+        return
     if os.path.isdir(path):
         raise folder_given(path)
     if os.path.lexists(path) or glob.has_magic(path):
@@ -273,17 +291,26 @@ def _check_name(path: str) -> None:
     )
 
 
+def _real(name: str) -> str:
+    """Return the real path of a file of this machine; a URL stays."""
+    return given_url(name) if is_url(name) else os.path.realpath(name)
+
+
 _MOST_COMPARED = 2000  # names in the folder that are compared with the missing one
 
 
-def folder_given(path: str) -> OptionError:
-    """Return the error for a folder where a file is expected."""
+def folder_given(path: str, serve: bool = False) -> OptionError:
+    """Return the error for a folder where a file is expected.
+
+    Args:
+        serve: say how it is served, not how it is mounted.
+    """
     if is_zarr(path):
         return OptionError(f"{path}: is a zarr store already; open it with any program that reads zarr")
     typed = shlex.quote(path)
+    shows = f"serve --tree {typed}" if serve else f"mount --tree {typed} MOUNTPOINT"
     return OptionError(
-        f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs mount --tree {typed} MOUNTPOINT`"
-        " shows them all"
+        f"{path}: is a folder; `vfs info {typed}` lists the data sets in it, `vfs {shows}` shows them all"
     )
 
 
@@ -332,7 +359,7 @@ def open_all(
     files: dict[str, set[str]] = {}
     shown: dict[str, list[str]] = {}
     for argument in arguments:
-        path = os.path.realpath(argument)
+        path = _real(argument)
         owner = next((name for name in groups if path in files[name]), None)
         if owner is not None:
             shown.setdefault(owner, []).append(argument)
@@ -344,9 +371,9 @@ def open_all(
                 raise
             failed.append(error)
             continue
-        here = {os.path.realpath(name) for array in group.arrays.values() for name in array.files}
+        here = {_real(name) for array in group.arrays.values() for name in array.files}
         # These arguments came before the one whose set has them
-        for name in [name for name in groups if os.path.realpath(name) in here]:
+        for name in [name for name in groups if _real(name) in here]:
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
             del groups[name], files[name]
         groups[argument], files[argument] = group, here | {path}

@@ -128,10 +128,17 @@ def mounts_text(found: Sequence[Found], servers: Sequence[FoundServer] = (), col
     if not places:
         return []
     heading, *below = table(rows, columns, indent="")
-    warnings = [
-        [f"  warning: {printable(text)}" for text in status.warnings] if status else [] for _, status, _ in places
-    ]
+    warnings = [_more(status) if status else [] for _, status, _ in places]
     return [*heading, *(line for row, more in zip(below, warnings, strict=True) for line in (*row, *more))]
+
+
+def _more(status: Status) -> list[str]:
+    """Return lines about a server: sets that are still being written, and what its data sets lack."""
+    live = [
+        f"  live: {printable(name)}: {one['frames']:,} of {one['of'] or '?'} frames"
+        for name, one in status.live.items()
+    ]
+    return [*live, *(f"  warning: {printable(text)}" for text in status.warnings)]
 
 
 _STATES = {

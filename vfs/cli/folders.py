@@ -6,11 +6,12 @@ Sets are found by the rules of a mounted tree (`vfs.folder_tree.naming`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
+from vfs.cli.common import is_zarr
 from vfs.cli.report import SCREEN, count, fitting
 from vfs.cli.tables import cut, table, wrapped
 from vfs.errors import FormatError, printable
@@ -47,12 +48,13 @@ class FoundSets:
     others: int
     unknown: int
 
-    def text(self, all: bool = False, columns: int = 80) -> list[str]:
+    def text(self, all: bool = False, columns: int = 80, alone: bool = True) -> list[str]:
         """Return lines for people: a row for each set, other contents of the folder, and useful commands.
 
         Args:
             all: return all rows, not only as many as fit a screen.
             columns: characters of a line.
+            alone: say what else there is, and useful commands.
         """
         rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
         rows += [
@@ -61,7 +63,7 @@ class FoundSets:
             )
             for name, why in self.broken.items()
         ]
-        below = self._below(columns)
+        below = self._below(columns) if alone else []
         shown = rows if all else list(fitting(rows, SCREEN - 2 - len(below)))
         number = (
             f"{'at least ' if self.unknown else ''}{count(len(self.sets), 'data set')}"
@@ -139,6 +141,13 @@ def look(
             f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}"
         )
     return found
+
+
+def folders_below(top: str) -> Iterator[str]:
+    """Yield a folder and those below it, without zarr stores; links to folders are not followed."""
+    for folder, below, _ in os.walk(top):
+        yield folder
+        below[:] = sorted(name for name in below if not is_zarr(os.path.join(folder, name)))
 
 
 def _others(n: int) -> str:

@@ -21,7 +21,8 @@ def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Itera
     """Draw a frame of a group's main array, and describe it, line by line.
 
     Args:
-        position: "10,20", or a number that counts all frames; None: the middle of the scan.
+        position: "10,20", or a number that counts all frames; None: the middle of the scan,
+            of one that is still being written the newest frame.
         screen: where the frame is drawn.
 
     Raises:
@@ -30,6 +31,8 @@ def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Itera
     """
     array = group.main
     view = FrameView.of(array)
+    head = array.dataset.head
+    position = str(head - 1) if position is None and head is not None else position
     at = view.middle if position is None else view.position(position)
     sizes = (
         ", ".join(f"{array.dims[k]}: {array.shape[k]}" for k in range(array.ndim) if k not in view.where)
@@ -88,7 +91,8 @@ def _drawn(view: FrameView, seen: Look, screen: Screen) -> Iterator[str]:
 def _pictured(view: FrameView, seen: Look, screen: Screen) -> str:
     pixels = seen.picture[::-1] if view.upward else seen.picture
     if pixels.ndim == 3:
-        white = 255 if seen.full == 255 else contrast(pixels)[1]  # colours of 16 bits seldom reach the maximum
+        whole = seen.full == 255 or view.palette is not None
+        white = 255 if whole else contrast(pixels)[1]  # colours of 16 bits seldom reach the maximum
         return screen.shown(shaded(pixels, 0.0, white, 1.0))
     return screen.shown(shaded(pixels, *contrast(pixels)))
 

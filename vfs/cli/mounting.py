@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from vfs.cli.common import (
     Json,
     Settings,
     document,
+    folder_given,
     line,
     open_all,
     opens,
@@ -81,7 +82,7 @@ def mount(
     """
     with ended_by_ctrl_c():
         from vfs.cli.console import tell_manager, terminal
-        from vfs.fuse import start_in_background
+        from vfs.fuse import MountHow, start_in_background
         from vfs.fuse.points import check_apart, mounted, resolve
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
@@ -94,16 +95,11 @@ def mount(
         plan, what = planned(datasets, settings)
         if options.tree:
             check_apart(mountpoint, plan.sources[0])
-        how: dict[str, Any] = {
-            "workers": options.workers,
-            "allow_other": options.allow_other,
-            "direct_io": options.direct_io,
-            "sources": plan.sources,
-        }
+        how = MountHow.of(options, plan.sources)
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` shows what it has served"
-            start_in_background(plan.make, mountpoint, say=lambda: say(said), log_level=level, **how)
+            start_in_background(plan.make, mountpoint, how, say=lambda: say(said), log_level=level)
             return
         from vfs.fuse import serve
 
@@ -117,7 +113,7 @@ def mount(
                 console.show(status)
                 tell_manager(f"STATUS={status.counts()}")
 
-            last = serve(plan.here(), mountpoint, ready=ready, watch=watch, debug=level == "debug", **how)
+            last = serve(plan.here(), mountpoint, how, ready=ready, watch=watch, debug=level == "debug")
             console.end()
             console.say(line(f"{mountpoint}: {last.summary()}"))
 
@@ -147,6 +143,8 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
         shown["for_urls"] = for_urls
         plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
         return plan, f"the data sets in {datasets[0]}"
+    if for_urls and (folders := [path for path in datasets if os.path.isdir(path)]):
+        raise folder_given(folders[0], serve=True)
     cache = ChunkCache(limit)
     backend, _ = choice(options.backend, serves=True)
     groups = open_all(datasets, replace(settings, options=replace(options, backend=backend)), cache=cache)

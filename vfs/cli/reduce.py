@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
+import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
+from vfs.api.growth import GrowthOf
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import FrameView
 from vfs.errors import DependencyError, OptionError
-from vfs.hierarchy.documents import plain_json
-from vfs.model.stored import TOP_FIRST
-from vfs.outputs import check_target, whole
+from vfs.hierarchy.following import Following
+from vfs.hierarchy.opening import OpenedSet
+from vfs.reduce.growing import reduce_growing
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
-from vfs.reduce.spelling import attributes
-from vfs.zarr.results import write_results
-
-TIFF = (".tif", ".tiff")
-
-
-def check_out(target: str, wanted: Mapping[str, Reduction]) -> None:
-    """Check that results can be written under a name, before anything is read.
-
-    Raises:
-        OptionError: there is something already; or the name does not say in which of the known ways,
-            or says one that holds a single result.
-        DependencyError: tifffile is needed and not installed.
-    """
-    ending = os.path.splitext(target)[1].lower()
-    if ending not in (".zarr", ".npy", *TIFF):
-        raise OptionError(f"{target}: expected OUT.zarr for any results, or OUT.npy or OUT.tif for one")
-    if ending != ".zarr" and len(wanted) > 1:
-        raise OptionError(
-            f"{target}: holds one result, found {len(wanted)} ({', '.join(wanted)}); OUT.zarr holds any number"
-        )
-    if ending in TIFF:
-        _tifffile()
-    check_target(target)
+from vfs.reduce.saving import saver
 
 
 @contextmanager
@@ -95,27 +70,33 @@ def reduced(
         make: makes the pass, see `vfs.reduce.partitions.pass_by`.
 
     Raises:
-        OptionError: see `check_out`; or a reduction does not fit the frames.
+        OptionError: see `vfs.reduce.saving.saver`; or a reduction does not fit the frames.
         SourceError: the data cannot be read. Nothing is written.
     """
-    check_out(target, wanted)
+    chosen = saver(target, wanted)
+    nav = array.shape[: array.dataset.nav_ndim]
+    for like in Pass(array, wanted, [0] if nav and all(nav) else None, 0).results().values():
+        chosen.check(like)  # before anything is read
     results = pass_over(array, wanted, progress=progress, make=make)
-    attrs = {
-        name: attributes(wanted[name], result.kind, array.dataset.path, result.calibration)
-        for name, result in results.items()
-    }
-    with whole(target) as partial:
-        if target.lower().endswith(".zarr"):
-            write_results(results, attrs, partial)
-            return results
-        ((name, result),) = results.items()
-        with open(partial, "wb") as file:
-            if target.lower().endswith(".npy"):
-                np.save(file, result.data)
-            else:
-                about = attrs[name] | ({"units": result.units} if result.units else {})
-                upwards = result.kind == "sig" and FrameView.of(array).upward
-                _write_tiff(file, result, about | ({"rows": TOP_FIRST} if upwards else {}), upwards)
+    results.save(target)
+    return results
+
+
+def reduced_growing(
+    opened: OpenedSet, wanted: Mapping[str, Reduction], target: str, progress: Callable[[int, int], object]
+) -> Mapping[str, Result]:
+    """Make results of a set that is still being written, as frames come, and write them when it is whole or stopped.
+
+    Args:
+        opened: the set, opened with `follow`.
+
+    Raises: see `reduced`.
+    """
+    saver(target, wanted)
+    following = Following(opened, None)
+    growing = reduce_growing(GrowthOf(following, opened.tree.main), wanted, progress=progress)
+    results = deque(growing, 1).pop()
+    results.save(target)
     return results
 
 
@@ -129,41 +110,3 @@ def lines(results: Mapping[str, Result]) -> Sequence[Sequence[str]]:
         )
         for name, result in results.items()
     ]
-
-
-def _write_tiff(file: Any, result: Result, attrs: Mapping[str, Any], upwards: bool) -> None:
-    """Write a result as pages of pictures. One along a single axis is a row.
-
-    Viewers show the first row of a TIFF at the top. So a frame whose bottom row comes first is turned over.
-    Floats become float32 and complex numbers complex64; integers have 32 bits where they fit, else 64.
-    """
-    data = result.data
-    if result.kind == "nav" and data.ndim > 2:  # a page for each mask, ring, or y and x
-        data = np.moveaxis(data, range(len(result.scan), data.ndim), range(data.ndim - len(result.scan)))
-    data = np.atleast_2d(data[..., ::-1, :] if upwards else data)
-    if data.dtype.kind == "f":
-        data = data.astype(np.float32)
-    elif data.dtype.kind == "c":
-        data = data.astype(np.complex64)
-    elif data.dtype.kind == "b":
-        data = data.view(np.uint8)
-    elif data.dtype.itemsize == 8:
-        short = np.dtype(f"{data.dtype.kind}4")
-        limits = np.iinfo(short)
-        if not data.size or (data.min() >= limits.min and data.max() <= limits.max):
-            data = data.astype(short)
-    _tifffile().imwrite(
-        file,
-        np.ascontiguousarray(data),
-        photometric="minisblack",
-        description=json.dumps(plain_json({"vfs": attrs})),
-        metadata=None,
-    )
-
-
-def _tifffile() -> Any:
-    try:
-        import tifffile
-    except ImportError:
-        raise DependencyError("writing TIFF needs tifffile: pip install 'vfs[tiff]'; OUT.npy needs nothing") from None
-    return tifffile

@@ -17,8 +17,10 @@ from vfs.errors import VfsError, printable, size
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
+from vfs.hierarchy.references import referenceable
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
+from vfs.model.units import readable, symbol
 from vfs.wording import format_option
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
@@ -27,6 +29,8 @@ REASONS = 3  # at most so many reasons why data sets are not shown
 _NO_NUMBERS = "no array of numbers"  # end of the reason for text, compound types and the like
 SEVERAL = 4  # at most so many sets are printed in full, one after the other; if there are more, each gets a row
 SHOWN = 12  # at most so many files, and so many metadata entries, are printed
+LISTED = 10_000_000  # names in one folder beyond which listing it takes minutes
+MAPPED = 1 << 47  # bytes of addresses that a process has
 ORDERED = 6  # at most so many names are printed where the order of files is in doubt
 WIDE = 110  # at most so many characters of a metadata value are printed
 _LONGEST_UNIT = 40
@@ -83,6 +87,7 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
         "absent": group.attrs["vfs"].get("incomplete", {}),
         "left_out": left_out(group),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
+        "live": None if group.progress is None else group.progress.said(),
         "main": group.tree.main,
         "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.arrays.items()},
         "shared_attrs": shared,
@@ -111,6 +116,7 @@ def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[st
         "chunks": list(array.chunks),
         "chunks_reason": chunking.reason,
         "read_amplification": {"one_chunk": round(chunking.one, 3), "all_chunks": round(chunking.full, 3)},
+        **dict(zip(("referenceable", "referenceable_reason"), referenceable(array), strict=True)),
         "files": len(array.files),
         "companion": array.dataset.companion,
         "scale": scale(array),
@@ -134,6 +140,8 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
         f" {total}{f', {missing} missing' if missing else ''}",
         columns,
     )
+    if group.progress is not None and not group.progress.complete:
+        yield cut(f"  live: {group.progress}", columns)
     yield from _file_order(group, columns)
     paths = _ordered(group)
     left = _left_out(group, verbose, columns)
@@ -328,31 +336,48 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
         yield from _paragraph(f"scan: {skipped if order.line_skip else said}", columns)
     if uncertain := array.attrs.get("uncertain"):
         yield from _paragraph(f"uncertain: {uncertain}", columns)
-    if array.attrs.get("rows") == BOTTOM_FIRST:
+    if array.attrs.get("rows") == BOTTOM_FIRST and not array.dataset.computed:  # said of the frames already
         yield from _paragraph(f"rows: bottom first; {format_option(flip_y=True)} shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
-        yield (
-            f"    {blank:,} of {frames} {'is not stored: it reads' if blank == 1 else 'are not stored: they read'} as"
-            f" {array.dataset.fill}"
-        )
+        if array.dataset.head is None:
+            read = f"{'it reads' if blank == 1 else 'they read'} as {array.dataset.fill}"
+            yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: {read}"
+        elif main:
+            yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not written yet"
     if main or (array.chunks != array.shape and (verbose or not companion)):
-        yield from _paragraph(f"chunks: {_chunks(array)}", columns)
+        yield from _paragraph(f"chunks: {_chunks(array, verbose)}", columns)
     if warning := array.chunking.warning:
         yield from _paragraph(warning, columns)
+    for text in _beyond(array):
+        yield from _paragraph(text, columns)
+    if verbose and (main or not companion):
+        can, how = referenceable(array)
+        yield from _paragraph(f"{'' if can else 'not '}referenceable: {how}", columns)
+
+
+def _beyond(array: ArrayReader) -> Iterator[str]:
+    """Yield what size makes of an array that other programs do not expect."""
+    if (names := max(array.grid.counts, default=0)) > LISTED:
+        yield f"a mount has {names:,} chunks in one folder: programs that list it take long, those that read do not"
+    if array.nbytes > MAPPED:
+        yield "its .npy is larger than the 128 TiB that a program can map: read parts of it, or chunks"
 
 
 def _paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
     return wrapped(printable(text), columns, " " * indent, " " * (indent + 2))
 
 
-def _chunks(array: ArrayReader) -> str:
-    """Describe the chunks: shape, size, the reason for it, and bytes read for each byte requested."""
+def _chunks(array: ArrayReader, verbose: bool) -> str:
+    """Describe the chunks: shape, size, the reason for it; and bytes read for each byte requested where these are
+    more, because that costs time, or where all is to be said.
+    """
     chunking = array.chunking
     one, full = f"{chunking.one:.1f}", f"{chunking.full:.1f}"
     shape = " x ".join(map(str, array.chunks)) or "1"
-    read = f"{one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
-    return f"{shape}, {size(array.chunk_bytes)}: {chunking.reason}; {read}"
+    read = f"; {one} bytes read for each one asked for" + ("" if one == full else f" in one chunk, {full} in all")
+    said = read if verbose or (one, full) != ("1.0", "1.0") else ""
+    return f"{shape}, {size(array.chunk_bytes)}: {chunking.reason}{said}"
 
 
 def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[str]:
@@ -370,6 +395,10 @@ def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[
 
 def _backend(group: OpenedSet) -> Iterator[str]:
     """Yield a line on the backend that reads the files, and one on that of a mount if it differs."""
+    if (transfers := getattr(group.opening.sources, "transfers", None)) is not None:
+        asked, nbytes, parallel = transfers.counts.requests, transfers.counts.nbytes, transfers.limits.parallel
+        yield f"requests so far: {asked:,}, with {size(nbytes)}; up to {parallel} at a time"
+        return
     asked = group.opening.options.backend
     chosen, why = choice(asked)
     yield f"backend: {chosen}{' (auto)' if asked == 'auto' else ', as asked'}; it {why}"
@@ -381,7 +410,8 @@ def _backend(group: OpenedSet) -> Iterator[str]:
 def _axes(value: Any) -> str:
     """Turn a calibration into a line.
 
-    `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` becomes "x 0.5 nm from 1".
+    `{"x": {"scale": 0.5, "offset": 1, "unit": "nm"}}` becomes "x 0.5 nm from 1". Units are those that people say:
+    5.3 nm, not 5.3e-9 m.
     """
     if not isinstance(value, Mapping) or not all(
         isinstance(axis, Mapping) and axis.keys() & {"scale", "value", "values"} for axis in value.values()
@@ -395,10 +425,12 @@ def _axes(value: Any) -> str:
         if axis.get("scale", axis.get("value")) is None:
             parts.append(f"{name} in {axis.get('unit') or 'no unit'}")
             continue
-        start = f" from {_number(axis['offset'])}" if axis.get("offset") else ""
-        parts.append(
-            f"{name} {_number(axis.get('scale', axis.get('value')))} {axis.get('unit') or ''}".rstrip() + start
-        )
+        step, offset, unit = axis.get("scale", axis.get("value")), axis.get("offset"), axis.get("unit") or ""
+        if isinstance(step, int | float) and isinstance(offset or 0, int | float) and isinstance(unit, str):
+            times, unit = readable(step, unit)
+            step, offset, unit = step * times, (offset or 0) * times, symbol(unit)
+        start = f" from {_number(offset)}" if offset else ""
+        parts.append(f"{name} {_number(step)} {unit}".rstrip() + start)
     return ", ".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote as quoted
 from urllib.parse import urlsplit
 
@@ -55,24 +55,19 @@ def serve(
     that cannot mount. Who has the URL can read the data: it holds a token.
     """
     with ended_by_ctrl_c():
-        from vfs.api.showing import how_to_serve
         from vfs.cli.console import tell_manager, terminal
+        from vfs.http import ServeHow, start_in_background
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         options = settings.options
         assert isinstance(options, ServeOptions)
         plan, what = planned(datasets, settings)
-        how: dict[str, Any] = {"sources": plan.sources, **how_to_serve(options)}
+        how = ServeHow.of(options, plan.sources)
+        contents = plan.here()
 
-        def shown(address: str, url: str, contents: Contents, hint: str) -> None:
+        def shown(address: str, url: str, hint: str) -> None:
             put(url)
-            # Of folders that may hold many sets, nothing is looked at before somebody asks
-            first = next((entry.path for entry in contents.sets("")), None) if contents.faces else None
-            notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
-            if first is not None:
-                notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')
-            notes += _from_elsewhere(address, options)
-            for note in notes:
+            for note in _notes(what, address, url, hint, contents, options):
                 say(note)
             if open_:
                 from vfs.cli.browser import open_page
@@ -81,32 +76,40 @@ def serve(
                     say(fault)
 
         if background:
-            from vfs.http import start_in_background
-
-            contents = plan.here()
-            start_in_background(
-                plan.make,
-                say=lambda address, url: shown(address, url, contents, "`vfs mounts` shows what it has served,"),
-                log_level=level,
-                **how,
-            )
+            hint = "`vfs mounts` shows what it has served,"
+            start_in_background(plan.make, how, say=lambda address, url: shown(address, url, hint), log_level=level)
             return
         from vfs.http import serve as run
 
-        contents = plan.here()
         with terminal(level) as console:
 
             def ready(address: str, url: str) -> None:
-                shown(address, url, contents, "Ctrl-C or")
+                shown(address, url, "Ctrl-C or")
                 tell_manager("READY=1")
 
             def watch(status: Status) -> None:
                 console.show(status)
                 tell_manager(f"STATUS={status.counts()}")
 
-            last = run(contents, ready=ready, watch=watch, debug=level == "debug", **how)
+            last = run(contents, how, ready=ready, watch=watch, debug=level == "debug")
             console.end()
             console.say(line(f"{last.address}: {last.summary()}"))
+
+
+def _notes(what: str, address: str, url: str, hint: str, contents: Contents, options: ServeOptions) -> list[str]:
+    """Return what is said of a server that answers.
+
+    Args:
+        what: what it shows, in words.
+        url: its address with the token.
+        hint: how else it is ended or looked at.
+    """
+    # Of folders that may hold many sets, nothing is looked at before somebody asks
+    first = next((entry.path for entry in contents.sets("")), None) if contents.faces else None
+    notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
+    if first is not None:
+        notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')
+    return notes + _from_elsewhere(address, options)
 
 
 def _from_elsewhere(address: str, options: ServeOptions) -> list[str]:

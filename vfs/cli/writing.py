@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -24,29 +24,54 @@ if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
 
 
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Let a dask cluster do the work: the address of its scheduler, such as tcp://host:8786. Its workers must"
+        " find the files by the same names.",
+    ),
+]
+
+
 @opens(ExportOptions)
 def export(
     datasets: Annotated[
         list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
     ],
     target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to write. It must not exist yet.")],
+    scheduler: Scheduler = None,
     *,
     settings: Settings,
 ) -> None:
     """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
 
-    With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions.
+    With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions; with one that ends in
+    .html, a scan as one page that a browser opens without a server: frames in bins, usual images exact.
+    OUT.zarr.zip and OUT.ozx (OME-Zarr) are one zip file.
+    With --to kerchunk or icechunk, nothing is copied: references to the bytes of DATASET's own files are written.
     OUT.zarr gets its name only when everything is on the disk. An export that is interrupted leaves OUT.zarr.part,
     which --resume completes. OUT.zarr.sums holds checksums, for `vfs verify OUT.zarr`.
     """
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.outputs import check_target
-    from vfs.zarr.export import check_store_name, face_of, marks_name
-    from vfs.zarr.export import export as write
+    from vfs.outputs import PAGE_ENDING, check_target
 
     options = settings.options
     assert isinstance(options, ExportOptions)
+    if options.to is not None or target.endswith(PAGE_ENDING):
+        refuse({"--scheduler": scheduler}, "but for a store")
+    if options.to is not None:
+        _references(datasets, target, settings)
+        return
+    refuse({"--blank": options.blank}, "without --to")
+    if target.endswith(PAGE_ENDING):
+        _page(datasets, target, settings)
+        return
+    from vfs.cli.reduce import cluster
+    from vfs.zarr.export import check_store_name, face_of, marks_name
+    from vfs.zarr.export import export as write
+
     check_store_name(target)
     check_target(target)
     group = open_set(datasets, careful(settings))
@@ -54,7 +79,7 @@ def export(
     face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
     total = sum(array.nbytes for array in face.arrays.values())
     try:
-        with stopping() as check, _bar(target, total, check, ratio=True) as bar:
+        with cluster(scheduler) as client, stopping() as check, _bar(target, total, check, ratio=True) as bar:
             stored = write(
                 face,
                 target,
@@ -63,6 +88,8 @@ def export(
                 sources=group.opening.version,
                 resume=options.resume,
                 progress=bar,
+                executor=client,
+                opening=group.opening,
             )
     except BaseException as error:
         if os.path.exists(marks_name(os.path.abspath(target))) and not isinstance(error, OptionError):
@@ -74,6 +101,50 @@ def export(
     )
     if options.verify:
         _verified(target, None, total)
+
+
+def _page(datasets: list[str], target: str, settings: Settings) -> None:
+    """Write a scan as a page that stands alone."""
+    from vfs.errors import size
+    from vfs.outputs import OF_STORES, check_target
+
+    _refuse(OF_STORES, settings, "for a page, which is no store")
+    check_target(target)
+    from vfs.http import mail
+
+    group = open_set(datasets, careful(settings))
+    with stopping():
+        stored = mail.write(group, target)
+    put(f"{target}: {size(stored)}; a browser opens it without vfs")
+
+
+def _refuse(names: Iterable[str], settings: Settings, where: str) -> None:
+    """Refuse options of an export that would have no effect: see `vfs.cli.common.refuse`."""
+    given = settings.options.said() | {"zarr_format": settings.zarr_format}
+    refuse({f"--{name.replace('_', '-')}": given.get(name) for name in names}, where)
+
+
+def _references(datasets: list[str], target: str, settings: Settings) -> None:
+    """Write references to the bytes of a data set's own files."""
+    from vfs.cli.report import count
+    from vfs.errors import size
+    from vfs.outputs import OF_STORES, check_target
+    from vfs.zarr.references import export as refer
+
+    options = settings.options
+    assert isinstance(options, ExportOptions)
+    assert options.to is not None
+    _refuse([name for name in OF_STORES if name != "chunks"], settings, "for references, which are no store")
+    check_target(target)
+    with stopping():
+        found, nbytes = refer(open_set(datasets, careful(settings)), target, options.to, options.blank)
+    for path, why in found.left_out.items():
+        say(f"{path}: left out: {why}")
+    copied = f"; {count(len(found.copied), 'small array')} copied" if found.copied else ""
+    put(
+        f"{target}: {count(len(found.referenced), 'array')}, {count(found.count, 'reference')} to"
+        f" {count(len(found.files), 'file')}{copied}; {size(nbytes)}"
+    )
 
 
 def careful(settings: Settings) -> Settings:
@@ -134,54 +205,59 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
     raise typer.Exit(1)
 
 
-@opens()
+@opens(
+    refused=("chunks", "derive", "zarr_format"), where="for reduce, which takes frames as they come and writes zarr 3"
+)
 def reduce(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
     target: Annotated[
-        str, typer.Argument(metavar="OUT", help="OUT.zarr for any results; OUT.npy or OUT.tif for one. A new name.")
+        str,
+        typer.Argument(
+            metavar="OUT",
+            help="A new name, which says what is written. OUT.zarr, .png, .svg, .pdf: any results. .tif, .hspy (both"
+            " with calibration), .npy, .csv: one result.",
+        ),
     ],
     results: Annotated[
         list[str],
         typer.Argument(
             metavar="NAME=KIND(...)",
-            help="A result, in quotes: its name, and what it is, as 'bf=disk(cy=128, cx=128, r=20)'.",
+            help="A result: bf, abf, adf, haadf, com; or, in quotes, its name and what it is, as"
+            " 'bf=disk(cy=128, cx=128, r=20)'.",
         ),
     ],
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Let a dask cluster do the work: the address of its scheduler, such as tcp://host:8786. Its workers"
-            " must find the files by the same names.",
-        ),
-    ] = None,
+    scheduler: Scheduler = None,
     *,
     settings: Settings,
 ) -> None:
     """Make results of all frames in one pass, and write them.
 
+    Words that need no name: bf, abf, adf, haadf (around the bright-field disk, which is found in frames), com.
     Kinds: sum, mean, std, variance, max, min (a pixel), framesum, disk(cy, cx, r), ring(cy, cx, r0, r1),
     rectangle(y0, x0, y1, x1), point(y, x), masks(FILE.npy), centerofmass, radialsum(cy, cx) (a position of the scan),
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete.
     """
-    from vfs.cli.reduce import check_out, cluster, lines, reduced
+    from vfs.cli.reduce import cluster, lines, reduced, reduced_growing
     from vfs.errors import size
     from vfs.reduce.partitions import pass_by
+    from vfs.reduce.saving import saver
     from vfs.reduce.spelling import read_all
+    from vfs.reduce.usual import UsualDetector
 
-    given = settings.options.said()
-    refuse(
-        {"--chunks": given.get("chunks"), "--derive": given.get("derive"), "--zarr-format": settings.zarr_format},
-        "for reduce, which takes frames as they come and writes zarr version 3",
-    )
     wanted = read_all(results)
-    check_out(target, wanted)
+    saver(target, wanted)
     found = open_set([dataset], settings, main=True)
     array = found.main
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
-        made = reduced(array, wanted, target, _in_bytes(bar, array.nbytes), pass_by(client, found.opening))
-    rows = table(lines(made), width())
-    put("\n".join([f"{target}: {size(array.nbytes)} of frames", *(line for row in rows for line in row)]))
+        tell = _in_bytes(bar, array.nbytes)
+        if found.progress is None:
+            made = reduced(array, wanted, target, tell, pass_by(client, found.opening))
+        else:
+            refuse({"--scheduler": scheduler}, "with --follow")
+            made = reduced_growing(found, wanted, target, tell)
+    rows = [line for row in table(lines(made), width()) for line in row]
+    places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
+    put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
 
 
 @contextmanager

@@ -69,8 +69,8 @@ class ArrayReader(RegionReader):
         self.ndim = len(dataset.shape)
         self.size = math.prod(dataset.shape)
         self.nbytes = self.size * self.dtype.itemsize
-        self.source = _source(dataset, self.dtype.itemsize)
-        self.chunking = chunking.negotiate(chunks, self.source)
+        self.chunking_input = _chunking_input(dataset, self.dtype.itemsize)
+        self.chunking = chunking.negotiate(chunks, self.chunking_input)
         self.chunks = self.chunking.shape
         self.chunk_bytes = math.prod(self.chunks) * self.dtype.itemsize
         self.grid = ChunkGrid(self.shape, self.chunks)
@@ -161,20 +161,32 @@ class ArrayReader(RegionReader):
             OptionError: an argument does not fit.
             SourceError: see `read`.
         """
-        if shape is not None and access is not None:
-            raise OptionError(f"shape={shape!r} and access={access!r}: expected one of them")
-        if access not in (None, "frames", "scan", "balanced"):
-            raise OptionError(f"access={access!r}: expected frames, scan or balanced")
-        threads = threads_asked(workers)
         of = self if roi is None else self._selected(roi)
-        spec = access if shape is None else shape
-        cut = of.chunking if spec is None else chunking.negotiate(spec, of.source, "shape")
+        cut = of.tile_cut(shape, access)
+        threads = threads_asked(workers)
+        if workers is None and self.backend.parallel > 1:  # each mostly waits for a server
+            threads = max(
+                threads, min(self.backend.parallel, _WAITING // max(1, 2 * math.prod(cut.shape) * of.dtype.itemsize))
+            )
         grid = ChunkGrid(of.shape, cut.shape)
         group = of.group_of(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
         if reuse:
             return _reused(of, regions, group, cut.shape, threads)
         return ahead(regions, lambda region: of.read_grouped(region, group), threads)
+
+    def tile_cut(self, shape: chunking.ChunkSpec | None, access: str | None) -> chunking.Chunking:
+        """Return how the array is cut into tiles: see `tiles`.
+
+        Raises:
+            OptionError: an argument does not fit.
+        """
+        if shape is not None and access is not None:
+            raise OptionError(f"shape={shape!r} and access={access!r}: expected one of them")
+        if access not in (None, "frames", "scan", "balanced"):
+            raise OptionError(f"access={access!r}: expected frames, scan or balanced")
+        spec = access if shape is None else shape
+        return self.chunking if spec is None else chunking.negotiate(spec, self.chunking_input, "shape")
 
     def _selected(self, roi: Any) -> ArrayReader:
         dataset = self.dataset.arranged(roi=positions(LocalSources(), roi))
@@ -187,11 +199,11 @@ class ArrayReader(RegionReader):
         if cut.one <= chunking.ALONE and cut.shape == self.chunks:
             return self.grid
         limit = min(self.cache.limit // 4, _GROUPED * int(self.dataset.files.sizes.sum()))
-        return ChunkGrid(self.shape, chunking.grouped(cut, self.source, limit))
+        return ChunkGrid(self.shape, chunking.grouped(cut, self.chunking_input, limit))
 
     def read_grouped(self, region: Region, group: ChunkGrid, out: np.ndarray | None = None) -> np.ndarray:
         """Read a box together with those beside it, where a box of `group` holds several: these are
-        read once and stay in the cache.
+        read once and stay in the cache. A box that reaches beyond one of `group` is read by itself.
 
         Args:
             out: array of the region's shape that the elements are written to.
@@ -201,7 +213,7 @@ class ArrayReader(RegionReader):
         """
         position = tuple(a // c for a, c in zip(region.start, group.chunks, strict=True))
         whole = group.region(position)
-        if whole == region:
+        if whole == region or any(stop > end for stop, end in zip(region.stop, whole.stop, strict=True)):
             return self.read(region, out)
         read = self.cache.get(
             (self.token, self.moved(0), "group", whole), lambda: self.read(whole, np.empty(whole.shape, self.dtype))
@@ -321,11 +333,14 @@ MOST_WORKERS = 256
 """Threads of one stream of tiles: more would only hold more tiles."""
 
 
+_WAITING = 1 << 28
+"""Bytes of tiles that are under way, of all threads together, where they mostly wait for a server."""
+
 _GROUPED = 8
 """Times the bytes of the files: what is read at once, of a shape that a garbled header may have made up."""
 
 
-def _source(dataset: StoredArray, itemsize: int) -> chunking.ChunkingInput:
+def _chunking_input(dataset: StoredArray, itemsize: int) -> chunking.ChunkingInput:
     decoder = dataset.decoder
     if decoder.word_bytes == 0:
         return chunking.ChunkingInput(

@@ -73,6 +73,7 @@ class _NoBytes:
 
     copies, in_place, margin, window = True, False, 0, 1
     descriptors: Handles[Descriptor] | None = None
+    fetch, parallel = None, 1
 
     def __init__(self, files: Files) -> None:
         self.files = files  # those that blocks are made of

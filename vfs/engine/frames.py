@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,8 @@ _BANDS = 1024  # most bands of a frame that is not read whole: more than a pictu
 _SAMPLE = 1 << 20  # values kept for the histogram
 _COLOURS = "s"  # name of the axis of colour samples
 _PHOTO = 32  # least rows and columns of colours that no name tells
+_PALETTE = 256  # most colours of a palette
+_HEX = re.compile(r"[0-9a-fA-F]{6}")
 _PICTURE = ("y", "x")  # names of the axes of a picture
 _DEPTHS = ("counter_depth", "bit_depth_real")  # attributes that say how many bits of a pixel are used
 
@@ -63,11 +66,43 @@ class FrameView:
         shown = named if len(named) == 2 else frame[-2:]
         return cls(array, tuple(k for k in rest if k not in shown), tuple(shown), colour)
 
+    @cached_property
+    def palette(self) -> np.ndarray | None:
+        """The colours that the numbers stand for, uint8[n, 3]; None where they are numbers.
+
+        They come from the attribute `colour_map`, a list of "rrggbb". A table of greys is none: its numbers are
+        brightness already. Nor have frames of a scan one: these are patterns, in colours that a program gave them.
+        """
+        said = self.array.attrs.get("colour_map")
+        if any(self.array.dims[k].startswith("scan") for k in self.where):
+            return None
+        if not isinstance(said, list) or self.colour is not None or len(self.shown) != 2:
+            return None
+        if self.array.dtype.kind not in "iuf" or not 0 < len(said) <= _PALETTE:
+            return None
+        if not all(isinstance(one, str) and _HEX.fullmatch(one) for one in said):
+            return None
+        made = np.frombuffer(bytes.fromhex("".join(said)), np.uint8).reshape(-1, 3)
+        return None if (made == np.linspace(0, 255, len(made)).astype(np.uint8)[:, None]).all() else made
+
+    def coloured(self, values: np.ndarray) -> np.ndarray:
+        """Return the colours that numbers stand for, uint8[..., 3]. Numbers beyond the palette take its ends."""
+        palette = self.palette
+        assert palette is not None
+        index = np.nan_to_num(values) if values.dtype.kind == "f" else values
+        made: np.ndarray = palette[np.clip(index, 0, len(palette) - 1).astype(np.intp)]
+        return made
+
     @property
     def upward(self) -> bool:
-        """True if the bottom row of the picture comes first, so that it is drawn upwards."""
-        rows = self.shown and self.array.dims[self.shown[0]] == "y"
-        return bool(rows) and len(self.shown) == 2 and self.array.attrs.get("rows") == BOTTOM_FIRST
+        """True if the bottom row of the picture comes first, so that it is drawn upwards.
+
+        An axis y that was given another name has rows still.
+        """
+        if len(self.shown) != 2 or self.array.attrs.get("rows") != BOTTOM_FIRST:
+            return False
+        down = self.array.dims[self.shown[0]]
+        return down == "y" or (down != "x" and "y" not in self.array.dims)
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -135,7 +170,7 @@ class Look:
         full: value of a saturated pixel; None where it is not known.
         share: share of the frame's elements that were read, 0 to 1.
         stored: False where no pixel of the frame is in the files.
-        picture: of a frame with two axes float64[rows, columns] (with colours [rows, columns, 3]):
+        picture: of a frame with two axes float64[rows, columns] (with colours, or a palette, [rows, columns, 3]):
             means, NaN where there is nothing. Of a frame with one axis float64[columns]: maxima.
         count: elements seen.
         odd: elements seen that are not finite.
@@ -249,7 +284,8 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     scale = max(rows / height, columns / width, 1.0)
     target = (_scaled(rows, height, scale), _scaled(columns, width, scale))
     found = Look(_full(view.array), share, stored=False)
-    canvas = _Canvas((rows, columns), target, 3 if view.colour is not None else 1, peaks=line)
+    coloured = view.colour is not None or view.palette is not None
+    canvas = _Canvas((rows, columns), target, 3 if coloured else 1, peaks=line)
     every = max(1, math.ceil(rows * columns * share / _SAMPLE))
     few = max(1, BAND // max(1, columns))  # rows that are worked on at once
     for band in bands:
@@ -260,9 +296,11 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
             for at in range(0, len(read), few):
                 values = np.abs(read[at : at + few]) if read.dtype.kind == "c" else read[at : at + few]
                 found.add(values, every)
+                if view.palette is not None:
+                    values = view.coloured(values[..., 0])
                 canvas.add(values, np.arange(band.start + at, band.start + at + len(values)), np.arange(columns))
     picture = canvas.picture()
-    found.picture = picture if view.colour is not None else picture[:, 0, 0] if line else picture[:, :, 0]
+    found.picture = picture if coloured else picture[:, 0, 0] if line else picture[:, :, 0]
     return found
 
 

@@ -47,7 +47,7 @@ class OpenSets:
         return array
 
     def opened(self, opening: bytes) -> Any:
-        """Return a set, as `Opening.open` does.
+        """Return a set, as `Opening.open` does; one that is still being written as it is now.
 
         Args:
             opening: what `Opening.packed` of `vfs.hierarchy.opening` returned.
@@ -57,12 +57,12 @@ class OpenSets:
         with self._lock:
             found = self._sets.pop(opening, None)
             if found is None:
-                found = pickle.loads(opening).open(self._cache)
+                found = pickle.loads(opening).kept(self._cache)
             self._sets[opening] = found
             while len(self._sets) > MOST:
                 self._sets.popitem(last=False)
             self._close_later()
-        return found
+        return found.now()
 
     def close(self) -> None:
         """Let go of all sets. Their files are closed when the last task that uses them ends."""

@@ -8,17 +8,20 @@ into the caller's memory wherever that is possible. Conversion and correction fo
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
 from vfs import kernels
-from vfs.backends import Backend
+from vfs.backends import Backend, Window
 from vfs.buffers import scratch
 from vfs.engine.cache import ChunkCache
-from vfs.errors import DecodeError, SourceError
+from vfs.errors import DecodeError, NotYetError, SourceError
 from vfs.kernels.columns import (
     COUNT,
     DEST,
@@ -38,12 +41,22 @@ from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 
+TOGETHER = 64 << 20
+"""Bytes that are fetched at once, at most, where a backend fetches many windows at once. The next ones come while these
+are decoded.
+"""
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 RUN = 1024
 """Bytes: ranges this long on average are read to where they belong, shorter ones together, to be
 copied there. Measured with rows of 512, 1024 and 4096 bytes in reverse order, as a share of memcpy:
 0.38, 0.45, 0.65, and 0.45, 0.37, 0.42 (`scripts/bench formats` has such rows: SER).
 """
+
+
+class Token:
+    """Stands for what a reader reads: see `StoredReader.token`."""
+
+    __slots__ = ("__weakref__",)
 
 
 class StoredReader:
@@ -59,7 +72,7 @@ class StoredReader:
         shape: of the array.
         stored: dtype in the files; blank: what blank places read as in it.
         token: stands for this reader in the keys of the cache, which others may share; unlike an id
-            it is never given out again.
+            it is never given out again. Readers of the same chunks have the same one.
         moved: `moved(0)` is another number once a file turned out to be touched, see
             `vfs.model.files.Files`. It is part of every key of the cache.
         word_bytes, takes_lines, accumulates: see `vfs.model.decode.Decoder`.
@@ -74,11 +87,12 @@ class StoredReader:
         # that an opening does not need are made when they are first asked for
         self.dataset = dataset
         self.backend = backend
+        self.fetch_windows = backend.fetch
         self.cache = ChunkCache() if cache is None else cache
         self.shape = dataset.shape
         self.stored = dataset.dtype
         self.moved = dataset.files.moves.item
-        self.token = object()
+        self.token = Token()
         self.word_bytes = dataset.decoder.word_bytes
         self.decodes_whole = self.word_bytes == 0
         self.decodes_into = (
@@ -107,6 +121,8 @@ class StoredReader:
 
     def unread(self, error: SourceError, region: Region) -> SourceError:
         """Make the error for a region out of that of its bytes: the message names both."""
+        if isinstance(error, NotYetError):
+            return error  # it names frames
         return type(error)(f"{error} [reading {self.dataset.path}{region}]", error.errno or errno.EIO)
 
     def gather(self, region: Region, out: np.ndarray) -> bool:
@@ -129,8 +145,13 @@ class StoredReader:
 
         Returns: (ranges, number of elements that they cover); no ranges and -1 where there would be
             more than `ROWS`, or blocks are to be cut.
+
+        Raises:
+            NotYetError: frames of the region are yet to be written.
         """
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
+        if covered < flat.size and self.dataset.head is not None:
+            self.dataset.check_head(region)
         if self.decodes_whole and (rows[:, NEXT] != 1).any():
             return NO_ROWS, -1
         if 0 <= covered < flat.size or self.accumulates:
@@ -157,13 +178,21 @@ class StoredReader:
         if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else kernels.fetch.in_runs(rows, RUN)):
             rows = rows if one else kernels.ranges.in_lines(rows, 0)
             wins = _one_window(rows) if one else kernels.ranges.windows(rows, NO_LIMIT)
+            if self.fetch_windows is not None:
+                self.fetch_windows(
+                    [
+                        Window(file, start, stop, out, rows[first:last], flat.itemsize)
+                        for file, start, stop, first, last, _ in wins.tolist()
+                    ]
+                )
+                return
             for file, start, stop, first, last, _ in wins.tolist():
                 backend.span(file, start, stop, out, rows[first:last], flat.itemsize)
             return
         if not one and self.takes_lines:
             rows = kernels.ranges.in_lines(rows, backend.window)
         wins = _one_window(rows) if one else kernels.ranges.windows(rows, backend.window)
-        if not backend.copies:
+        if not backend.copies:  # as `windows`, whose generator a read of one frame would feel: 3 of 20 µs
             for file, start, stop, first, last, _ in wins.tolist():
                 decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
             return
@@ -172,30 +201,31 @@ class StoredReader:
             rows = kernels.ranges.split(rows, backend.window, self.word_bytes, decoder.word_pixels)
             wins = kernels.ranges.windows(rows, most)
             longest = int((wins[:, W_STOP] - wins[:, W_START]).max())
+        if self.fetch_windows is not None:
+            for start, part, data in self.windows(rows, wins):
+                decoder.decode(part, data, start, flat)
+            return
         step, done, n = self._step(flat.dtype) if self._step and len(wins) > 1 else None, 0, len(wins)
+        # Windows of a file are read and decoded in one call of a kernel, where the backend lends its files
         with scratch.borrow(longest + backend.margin) as memory:
             while done < n:
-                if step is not None:  # a kernel reads and decodes all windows of a file in one call
-                    part = wins[
-                        done : (
-                            n
-                            if wins[-1, W_FILE] == wins[done, W_FILE]
-                            else np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right")
-                        )
-                    ]
+                if step is not None:
+                    last = n
+                    if wins[-1, W_FILE] != wins[done, W_FILE]:
+                        last = int(np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right"))
+                    part = wins[done:last]
                     read = partial(kernels.fetch.decode_windows, rows, part, step, memory, out)
-                    bad = backend.lend(
-                        part.item(0, W_FILE), int(part[:, W_START].min()), int(part[:, W_STOP].max()), read
-                    )
+                    first, end = int(part[:, W_START].min()), int(part[:, W_STOP].max())
+                    bad = backend.lend(part.item(0, W_FILE), first, end, read)
                     if bad == -1:
-                        done += len(part)
+                        done = last
                         continue
                     # None: this backend lends no files
                     step, done = (None, done) if bad is None else (step, done + bad)
                 # What a kernel cannot read, `span` reads, or says why not
-                file, start, stop, first, last, wanted = wins[done].tolist()
-                few = kernels.ranges.in_lines(rows[first:last], 0) if wanted * 2 < stop - start else None
-                decoder.decode(rows[first:last], backend.span(file, start, stop, memory, few), start, flat)
+                file, start, stop, begin, end, wanted = wins[done].tolist()
+                few = _lines(rows[begin:end]) if wanted * 2 < stop - start else None
+                decoder.decode(rows[begin:end], backend.span(file, start, stop, memory, few), start, flat)
                 done += 1
 
     def gather_blocks(self, region: Region, out: np.ndarray) -> bool:
@@ -216,15 +246,19 @@ class StoredReader:
             cuts = [(where, shape, *cut) for box, shape, lead, where in touched if (cut := _overlap(box, lead, region))]
             covered = sum(size for *_, size in cuts)
         if covered < out.size:
+            if self.dataset.head is not None:
+                self.dataset.check_head(region)
             out[...] = self.blank
         if straight:
             self.fetch_blocks(rows[~apart], out.reshape(-1))
         numbers = set(rows[apart, PLANE].tolist())
+        if straight:
+            cuts = [cut for cut in cuts if cut[0][3] in numbers]
+        together = self._blocks_together([cut[:2] for cut in cuts]) if self.fetch_windows and len(cuts) > 1 else None
         for where, shape, to, of, _ in cuts:
-            if not straight or where[3] in numbers:
-                with np.errstate(all="ignore"):
-                    block = self.cache.get((self.token, self.moved(0), where[3]), partial(self._block, where, shape))
-                    out[to] = block[of]
+            with np.errstate(all="ignore"):
+                key = self.token, self.moved(0), where[3]
+                out[to] = (next(together) if together else self.cache.get(key, partial(self._block, where, shape)))[of]
         return covered >= out.size
 
     def in_parts(self, region: Region, edges: np.ndarray) -> list[np.ndarray] | None:
@@ -267,17 +301,81 @@ class StoredReader:
             return
         backend, decode_into = self.backend, cast(Any, self.dataset.decoder).decode_into
         wins = kernels.ranges.windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
-        longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if backend.copies else 0
+        for start, part, data in self.windows(rows, wins):
+            done = 0 if self.decode_run is None else self.decode_run(part, data, start, flat)
+            for file, a, b, to, _, _, count, number, *_ in part[done:].tolist():
+                try:
+                    decode_into(data[a - start : b - start], number, flat[to : to + count])
+                except DecodeError as error:
+                    raise self._undecoded((file, a, b - a, number), error) from None
+
+    def windows(
+        self, rows: np.ndarray, wins: np.ndarray, together: int = TOGETHER
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Go through windows of files. A backend that waits for each is asked for as many at once as memory goes.
+
+        Args:
+            rows: read ranges, which need no other columns than FILE, START and STOP where each is one line.
+            wins: their windows, see `kernels.ranges.windows`. Of one of which less than half is wanted, only that is
+                read where the backend copies.
+            together: bytes that are asked for at once, at most. 0: one window after the other, by callers of which
+                many threads wait.
+
+        Yields: (first byte of a window, its ranges, its bytes, which are valid until the next window).
+
+        Raises:
+            SourceError: the bytes of a window cannot be read.
+        """
+        if self.fetch_windows is not None and together:
+            yield from self._together(rows, wins, together)
+            return
+        backend = self.backend
+        copies = backend.copies
+        longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if copies else 0
         with scratch.borrow(longest) as memory:
             for file, start, stop, first, last, wanted in wins.tolist():
                 part = rows[first:last]
-                data = backend.span(file, start, stop, memory, part if wanted * 2 < stop - start else None)
-                done = 0 if self.decode_run is None else self.decode_run(part, data, start, flat)
-                for _, a, b, to, _, _, count, number, *_ in part[done:].tolist():
-                    try:
-                        decode_into(data[a - start : b - start], number, flat[to : to + count])
-                    except DecodeError as error:
-                        raise self._undecoded((file, a, b - a, number), error) from None
+                few = _lines(part) if copies and wanted * 2 < stop - start else None
+                yield start, part, backend.span(file, start, stop, memory, few)
+
+    def _together(self, rows: np.ndarray, wins: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Fetch windows, `most` bytes of them at once; the next ones come meanwhile."""
+        ends, at, edges = np.cumsum(wins[:, W_STOP] - wins[:, W_START]), 0, [0]
+        while at < len(wins):
+            at = max(at + 1, int(np.searchsorted(ends, (ends[at - 1] if at else 0) + most, "right")))
+            edges.append(at)
+        batches = [wins[first:last] for first, last in pairwise(edges)]
+        if len(batches) == 1:
+            with self._batch(rows, batches[0]) as (fetch, found):
+                fetch()
+                yield from found
+            return
+        with ExitStack() as stack, ThreadPoolExecutor(1, "vfs-ahead") as thread:  # the next batch comes meanwhile
+            fetch, found = stack.enter_context(self._batch(rows, batches[0]))
+            coming = thread.submit(fetch)
+            for batch in [*batches[1:], None]:
+                coming.result()
+                done, last = found, stack.pop_all()
+                with last:
+                    if batch is not None:
+                        fetch, found = stack.enter_context(self._batch(rows, batch))
+                        coming = thread.submit(fetch)
+                    yield from done
+
+    @contextmanager
+    def _batch(
+        self, rows: np.ndarray, wins: np.ndarray
+    ) -> Iterator[tuple[Callable[[], None], list[tuple[int, np.ndarray, np.ndarray]]]]:
+        """Borrow memory for some windows. Gives (what fetches them, what `_together` yields of them)."""
+        assert self.fetch_windows is not None
+        with scratch.borrow(int((wins[:, W_STOP] - wins[:, W_START]).sum())) as memory:
+            windows, found, to = [], [], 0
+            for file, start, stop, first, last, wanted in wins.tolist():
+                part, room = rows[first:last], memory[to : to + stop - start]
+                windows.append(Window(file, start, stop, room, _lines(part) if wanted * 2 < stop - start else None))
+                found.append((start, part, room))
+                to += stop - start
+            yield partial(self.fetch_windows, windows), found
 
     def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
         file, start, size, _ = where
@@ -285,15 +383,45 @@ class StoredReader:
             f"{self.files[file]}: bytes {start:,} to {start + size:,}: {error}", error.errno or errno.EIO
         )
 
-    def _block(self, where: tuple[int, int, int, int], shape: tuple[int, ...]) -> np.ndarray:
+    def _blocks_together(
+        self, blocks: Sequence[tuple[tuple[int, int, int, int], tuple[int, ...]]]
+    ) -> Iterator[np.ndarray]:
+        """Yield decoded blocks. Those that the cache lacks are fetched at once, as far as memory goes, and stay there.
+
+        Args:
+            blocks: for each its file, first byte, bytes and number; the shape in which it is stored.
+        """
+        assert self.fetch_windows is not None
+        at = 0
+        while at < len(blocks):
+            room, end, missing = 0, at, []
+            while end < len(blocks) and (end == at or room + blocks[end][0][2] <= TOGETHER):
+                (file, start, size, number), _ = blocks[end]
+                if self.cache.peek((self.token, self.moved(0), number)) is None:
+                    missing.append((number, file, start, size, room))
+                    room += size
+                end += 1
+            with scratch.borrow(room) as memory:
+                read = {number: memory[to : to + size] for number, _, _, size, to in missing}
+                self.fetch_windows([Window(f, start, start + n, read[number]) for number, f, start, n, _ in missing])
+                for where, shape in blocks[at:end]:
+                    make = partial(self._block, where, shape, read.get(where[3]))
+                    with np.errstate(all="ignore"):
+                        yield self.cache.get((self.token, self.moved(0), where[3]), make)
+            at = end
+
+    def _block(
+        self, where: tuple[int, int, int, int], shape: tuple[int, ...], data: np.ndarray | None = None
+    ) -> np.ndarray:
         """Read and decode one block.
 
         Args:
             where: file, first byte, bytes, number of the block; shape: in which it is stored.
+            data: its bytes, if they are read already.
         """
         file, start, size, number = where
-        with scratch.borrow(size + self.backend.margin) as memory:
-            data = self.backend.span(file, start, start + size, memory)
+        with scratch.borrow(size + self.backend.margin if data is None else 0) as memory:
+            data = self.backend.span(file, start, start + size, memory) if data is None else data
             try:
                 made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
             except DecodeError as error:
@@ -330,6 +458,11 @@ def _overlap(
 
 scratch_none = np.empty(0, np.uint8)
 """For backends that give views and use no scratch."""
+
+
+def _lines(rows: np.ndarray) -> np.ndarray:
+    """Return read ranges of one line each. Those of blocks and of frames that lie whole are such already."""
+    return rows if rows.shape[1] <= LINES or (rows[:, LINES] <= 1).all() else kernels.ranges.in_lines(rows, 0)
 
 
 def _one_window(rows: np.ndarray) -> np.ndarray:

@@ -67,7 +67,7 @@ class Candidates:
     """
 
     order: Mapping[str, int] = field(default_factory=dict)
-    leads: Sequence[str] = ()
+    index_files: Sequence[str] = ()
     by_label: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
@@ -80,7 +80,7 @@ class Candidates:
             for label in rules.labels(name):
                 by_label.setdefault(label, []).append(name)
         order = {name: place for place, name in enumerate(names)}
-        return cls(order, [name for name in names if rules.leads(name)], by_label)
+        return cls(order, [name for name in names if rules.is_index(name)], by_label)
 
     def behind(self, face: str) -> Iterator[str]:
         """Return the candidates that may have a face with this name.

@@ -7,7 +7,7 @@ import logging
 import time
 
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
-from vfs.folder_tree.records import Flights, MemberSet, Record, describe, refuse_less, replaced, state_of
+from vfs.folder_tree.records import MemberSet, Record, SingleFlight, describe, refuse_less, replaced, state_of
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder
 
@@ -33,7 +33,7 @@ class FolderRecords:
         self.told: set[str] = set()
         self._folder = folder
         self._names = names
-        self._flights = Flights()
+        self._single_flight = SingleFlight()
 
     def current(self, name: str) -> Record:
         """Return the record of a candidate. Open the candidate first if it has no record, or changed.
@@ -44,7 +44,7 @@ class FolderRecords:
         record = self.known.get(name)
         if record is not None and not self._changed(name, record):
             return record
-        self._flights.once(name, lambda: self._look(name))
+        self._single_flight.once(name, lambda: self._look(name))
         return self.known.get(name) or Record(None, self._folder.changes)  # gone meanwhile
 
     def shown(self, name: str) -> bool:
@@ -99,7 +99,7 @@ class FolderRecords:
             before = self.known.get(name)
             record.nbytes = before.nbytes if before is not None else 0
             record.error = str(error) if isinstance(error, VfsError) else f"{path}: {type(error).__name__}: {error}"
-            record.passing = not isinstance(error, FormatError)
+            record.may_recover = not isinstance(error, FormatError)
         record.trust.renew(began)
         with folder.lock:
             self._remember(name, record)
@@ -115,7 +115,7 @@ class FolderRecords:
             return False
         now = time.monotonic()
         # Whatever file is at fault, it may be well again: that is not written down
-        if record.error and (record.lost or self._folder.rules.leads(name)):
+        if record.error and (record.was_shown or self._folder.rules.is_index(name)):
             return True
         if state_of(self._folder.join(name)) != record.state:
             return True
@@ -132,13 +132,13 @@ class FolderRecords:
         if record.faces:
             self.told.discard(name)
         if before is not None:
-            record.lost = not record.faces and bool(before.faces or before.lost)
+            record.was_shown = not record.faces and bool(before.faces or before.was_shown)
             if before.stamp == record.stamp:
                 record.time = before.time
             elif before.stamp:
                 record.time = max(record.time, before.time + 1)  # by this the kernel knows that its pages are old
             if _shape(before) != _shape(record):
-                self._names.unname(name)
+                self._names.take_back(name)
         if name in self._folder.candidates.order:
             self.known[name] = record
 

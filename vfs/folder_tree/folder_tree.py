@@ -1,14 +1,11 @@
-"""Finds the files and data sets behind the paths of a folder tree, and keeps data sets open that are in use."""
+"""Finds the files and data sets behind the paths of a folder tree. `vfs.folder_tree.live_sets` keeps sets open."""
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,76 +15,24 @@ from vfs.backends import make_backend
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceError
 from vfs.folder_tree.listing import Listing
+from vfs.folder_tree.live_sets import LiveSet, LiveSets
 from vfs.folder_tree.look_ahead import LookAhead
-from vfs.folder_tree.records import Flights, MemberSet, Record, Rules, state_of, unchanged
+from vfs.folder_tree.records import MemberSet, Rules, state_of
 from vfs.folder_tree.seen import Seen
 from vfs.formats import Format, formats
 from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.data_set import FILE_ENDING
 from vfs.hierarchy.faces import GROUP, Face, Node
+from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import Opening
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 
 KEEP = 1.0  # seconds for which a kernel may remember names
-OPEN = 256  # most data sets that are kept open
-WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
-LIGHT = 100_000  # bytes of memory that an open data set takes besides its tables
 _UNKNOWN = "no format recognises it; say what its pixels are"
 NAMES = 1_000_000  # most names in the folders that are remembered
-
-
-class _Live:
-    """A data set that is open. It implements `vfs.hierarchy.contents.Lifetime`.
-
-    Attributes:
-        record: its record in the folder when it was last checked.
-        trust: time until which its files are not checked again.
-        named: the files by which it was opened.
-        paths: paths of its faces that were asked for.
-        weight: bytes of memory that it takes, about.
-        moves: `Files.moves` of its files: not 0 where a read found one touched, so that it must be opened again.
-        dropped, told: see `vfs.hierarchy.contents.Lifetime`.
-    """
-
-    def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record) -> None:
-        self.listing = listing
-        self.name = name
-        self.tree = tree = opened.tree
-        self.named = opened.paths
-        self.record = record
-        self.faces = tree.faces()
-        self.moves = [files.moves for files in tree.file_sets]
-        self.weight = LIGHT + tree.weight
-        self.trust = replace(record.trust)
-        self.trust.extend(time.monotonic())
-        self.paths: set[str] = set()
-        self.dropped = False
-        self.told: list[Callable[[], None]] = []
-
-    @property
-    def stamp(self) -> int:
-        return self.record.stamp
-
-    @property
-    def until(self) -> float:
-        return self.trust.until
-
-    @cached_property
-    def files(self) -> Sequence[str]:
-        """All files of the set, and those that it was opened by."""
-        return tuple(dict.fromkeys(chain([self.listing.folder.join(self.name)], self.named, self.tree.files)))
-
-    def look_again(self) -> None:
-        """Have all its files checked before it is used again."""
-        self.trust.end()
-        self.tell()
-
-    def tell(self) -> None:
-        for call in self.told.copy():
-            call()
 
 
 class _Place(NamedTuple):
@@ -161,18 +106,16 @@ class FolderTree:
         )
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
-        self._live: OrderedDict[str, _Live] = OrderedDict()
-        self._hot: dict[str, tuple[_Live, Face]] = {}
+        self._live = LiveSets()
         self.warnings: Collection[str] = ()
         self._seen = Seen()
-        self._lock = threading.RLock()
-        self._flights = Flights()
+        self._lock = threading.Lock()  # of the listings
         self._look_ahead = LookAhead()
 
     # Methods of a face
 
     def node(self, path: str) -> Node | None:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is not None and found[2]:
             return found[1].node(found[2])
         place = self._place(path)
@@ -227,6 +170,9 @@ class FolderTree:
             reason = record.error or _UNKNOWN
             yield ShownEntry(name, below, "file", "", size, time, reason.removeprefix(f"{listing.folder.join(name)}: "))
 
+    def progress(self) -> Mapping[str, Progress]:
+        return {}
+
     def set_of(self, path: str) -> ShownSet | None:
         place = self._place(path)
         if place is None or place.ending is None:
@@ -236,7 +182,7 @@ class FolderTree:
         return ShownSet(stem.rpartition("/")[2], stem + FILE_ENDING if has_file else None)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is None:
             place = self._place(path)
             if place is None or not place.name:
@@ -252,7 +198,7 @@ class FolderTree:
             raise
 
     def time(self, path: str) -> int:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is not None:
             return found[0].record.time
         place = self._place(path)
@@ -264,7 +210,7 @@ class FolderTree:
             return 0
 
     def stamp(self, path: str) -> int:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is not None:
             return found[0].record.stamp
         place = self._place(path)
@@ -282,14 +228,14 @@ class FolderTree:
         return b"" if self._opened_with is None else self._opened_with + stamp.to_bytes(8)
 
     def at_hand(self, path: str) -> PathAtHand | None:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is None:
             return None
         live, face, key = found
         return PathAtHand(face, key, self._version(live.record.stamp), live.until, live)
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        found = self._used_before(path)
+        found = self._live.used_before(path)
         if found is None:
             place = self._place(path) if opening else None
             if place is None or place.ending is None:
@@ -377,121 +323,16 @@ class FolderTree:
             self._listings.move_to_end(path)
             return found
 
-    # Open data sets
-
-    def _used_before(self, path: str) -> tuple[_Live, Face, str] | None:
-        """Return the open set and the face of a path, and the key in the face, without checking any file.
-
-        Return None if they are not known, or were checked too long ago.
-        """
-        at = len(path)
-        while at > 0:
-            found = self._hot.get(path[:at])
-            if found is not None:
-                live = found[0]
-                if live.dropped or any(live.moves) or not live.trust.holds():
-                    return None
-                return live, found[1], path[at + 1 :]
-            at = path.rfind("/", 0, at)
-        return None
-
-    def _face(self, path: str, place: _Place) -> tuple[_Live, Face]:
+    def _face(self, path: str, place: _Place) -> tuple[LiveSet, Face]:
         """Return the open set and the face at a place.
 
-        Raises:
-            SourceError: the set cannot be opened any more, or changes all the time. That is an error,
-                because the face exists.
+        Raises: what `LiveSets.face` raises.
         """
         assert place.ending is not None
-        for _ in range(3):
-            live = self._opened(place.listing, place.name)
-            face = live.faces.get(place.ending) if live else None
-            if live is None or face is None:
-                break
-            if place.listing.records.current(place.name).stamp == live.record.stamp:
-                break
-            live.look_again()
-        else:
-            face = None
-        if live is None or face is None:
-            raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was opened")
         root = path[: len(path) - len(place.key) - 1] if place.key else path
-        with self._lock:
-            if not live.dropped:
-                live.paths.add(root)
-                self._hot[root] = live, face
+        found = self._live.face(root, place.listing, place.name, place.ending)
         self._seen.add(root)
-        return live, face
-
-    def _opened(self, listing: Listing, name: str) -> _Live | None:
-        """Return the set that a file names; None if the file is no data set any more.
-
-        The set is opened if it is not open, and opened again if it changed.
-
-        Raises:
-            SourceError: see `FolderRecords.current`.
-        """
-        key = listing.folder.join(name)
-        live = self._kept(key, listing)
-        if live is None or any(live.moves) or not live.trust.holds():
-            self._flights.once(key, lambda: self._look(key, listing, name))
-            live = self._kept(key, listing)
-        return live
-
-    def _kept(self, key: str, listing: Listing) -> _Live | None:
-        with self._lock:
-            live = self._live.get(key)
-            if live is None or live.listing is not listing:
-                return None
-            self._live.move_to_end(key)
-            return live
-
-    def _look(self, key: str, listing: Listing, name: str) -> None:
-        """Open a set if it is not open or if it changed."""
-        live = self._kept(key, listing)
-        began = time.monotonic()
-        if live is not None:
-            if live.trust.holds() and not any(live.moves):
-                return
-            if (
-                live.record is listing.records.known.get(name)
-                and live.record.seen == listing.folder.changes
-                and state_of(key) == live.record.state
-                and unchanged(live.tree)
-            ):
-                live.trust.renew(began)
-                return
-        opened = listing.records.open(name)
-        record = listing.records.known.get(name)
-        if (
-            live is not None
-            and opened is not None
-            and record is not None
-            and record.stamp == live.record.stamp
-            and unchanged(live.tree)
-        ):
-            # Nothing changed: keep the open set and its decoded pieces
-            live.record, live.trust = record, replace(record.trust)
-            return
-        with self._lock:
-            self._drop(key)
-            if opened is None or record is None or not record.faces:
-                return
-        made = _Live(listing, name, opened, record)
-        with self._lock:
-            self._live[key] = made
-            while len(self._live) > 1 and (
-                len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT
-            ):
-                self._drop(next(iter(self._live)))
-
-    def _drop(self, key: str) -> None:
-        live = self._live.pop(key, None)
-        if live is not None:
-            live.dropped = True
-            for path in live.paths:
-                self._hot.pop(path, None)
-            live.tell()
+        return found
 
     def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
         """Return bytes of a file that is shown as it is.

@@ -70,7 +70,7 @@ class Listing:
     def _follow(self, changes: NameChanges) -> None:
         """Update records and names after the names in the folder were read."""
         names, records, pending = self.names, self.records, self.names.pending
-        again = {name for name, record in records.known.items() if record.passing}
+        again = {name for name, record in records.known.items() if record.may_recover}
         for name in again:  # what was in their way may be gone, also where all names are as before
             records.look_again(name)
         if not any(changes):
@@ -82,7 +82,7 @@ class Listing:
             names.entries.hide(name)
         for name in sorted(changes.new_folders):
             if name in names.taken:  # whose face has that name needs another one
-                names.unname(names.taken[name])
+                names.take_back(names.taken[name])
             names.entries.show(name)
         candidates = self.folder.candidates.order
         if self.folder.rules.show_files:
@@ -100,9 +100,9 @@ class Listing:
         """Forget a file that is gone. The set that it was a member of will be opened again."""
         owner = self.names.owner.pop(name, None)
         if owner is not None:  # without a member its set is another one, or none
-            self.names.unname(owner)
+            self.names.take_back(owner)
             self.records.look_again(owner)
-        self.names.unname(name)
+        self.names.take_back(name)
         self.records.forget(name)
         self.names.entries.hide(name)
 

@@ -61,7 +61,7 @@ class Naming:
                 return None
             if name in names.base and name not in names.owner:
                 return record
-            for lead in folder.candidates.leads:
+            for lead in folder.candidates.index_files:
                 if folder.rules.may_name(lead, name, record.format):
                     self.named(lead)
             if name not in names.owner and self._in_the_set_of_an_earlier_one(name, record):
@@ -80,7 +80,7 @@ class Naming:
         if order.get(first, 0) >= order.get(name, 0) or first in self._names.owner:
             return False
         other = self._records.current(first)
-        if other.seen < self._folder.appeared.get(name, 0) or (other.error and not other.trust.holds()):
+        if other.first_seen < self._folder.appeared.get(name, 0) or (other.error and not other.trust.holds()):
             self._records.open(first)
             other = self._records.current(first)
         return bool(other.faces) and name in other.members
@@ -122,7 +122,7 @@ class Naming:
         """
         names = self._names
         for _ in range(TRIES):
-            before = names.unnamed
+            before = names.taken_back
             owner = names.taken.get(name)
             if owner is None or self.named(owner) is None or names.taken.get(name) != owner:
                 candidates = self._folder.candidates
@@ -130,11 +130,11 @@ class Naming:
                 for candidate in behind:
                     self.assign(candidate)
                 owner = names.taken.get(name)
-                if owner is None and names.unnamed != before:
+                if owner is None and names.taken_back != before:
                     continue  # something was found to be another set meanwhile
                 if owner is None:
                     for record in filter(None, map(self._records.known.get, behind)):
-                        if record.lost:
+                        if record.was_shown:
                             raise SourceError(f"was shown before and cannot be opened any more: {record.error}")
                     return None
             base = names.base.get(owner)

@@ -6,7 +6,9 @@ There are two kinds: a mount of some data sets, and a mount of a folder with all
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +24,9 @@ from vfs.formats import by_name
 from vfs.formats.headers import dtype_option
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.opening import OpenedSet, Opening, open_set
+from vfs.hierarchy.following import Following, followed
+from vfs.hierarchy.live_folder import LiveFolder
+from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
 from vfs.model.open_options import OpenOptions, known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
@@ -57,7 +61,8 @@ def plan_sets(
     openings = [one.opening for one in sets]
     sources = [opening.paths[0] for opening in openings]
     make = partial(open_folder, openings, cache.limit, zarr_format, for_urls)
-    return MountPlan(make, partial(folder, sets, cache, zarr_format, for_urls), sources)
+    here = partial(_shown, [followed(one, cache) or one for one in sets], cache, zarr_format, for_urls)
+    return MountPlan(make, here, sources)
 
 
 def plan_tree(
@@ -86,7 +91,7 @@ def plan_tree(
 
 def open_folder(
     openings: Sequence[Opening], cache_size: int = CACHE, zarr_format: int | None = None, for_urls: bool = False
-) -> FaceFolder:
+) -> Contents:
     """Open data sets again and make the contents of their mount, in the process that serves it.
 
     Args:
@@ -96,7 +101,14 @@ def open_folder(
     Raises: what `Opening.open` raises.
     """
     cache = ChunkCache(cache_size)
-    return folder([opening.open(cache) for opening in openings], cache, zarr_format, for_urls)
+    return _shown([opening.kept(cache) for opening in openings], cache, zarr_format, for_urls)
+
+
+def _shown(sets: Sequence[Current], cache: ChunkCache, zarr_format: int | None, for_urls: bool) -> Contents:
+    """Make the contents of a mount or server of sets, of which some may still be written."""
+    if any(isinstance(one, Following) for one in sets):
+        return LiveFolder(sets, partial(folder, cache=cache, zarr_format=zarr_format, for_urls=for_urls), cache)
+    return folder([one.now() for one in sets], cache, zarr_format, for_urls)
 
 
 def folder(
@@ -160,7 +172,7 @@ def folder_tree(
         zarr_format=zarr_format,
         show_files=show_files,
         follow_outside=options.follow_outside,
-        opened_with=None if options.accept_changes else digest((options, own)),
+        opened_with=None if options.may_change else digest((options, own)),
         options=options,
         format_options=own,
     )
@@ -207,7 +219,9 @@ def _opened(
             told[said] = None
             log.warning("%s", said)
     tree = found.tree.for_urls() if for_urls else found.tree
-    return MemberSet(tree, found.opening.format, found.opening.paths)
+    unsettled = found.progress is not None and found.progress.unsettled
+    again = time.monotonic() + options.settle if unsettled else math.inf
+    return MemberSet(tree, found.opening.format, found.opening.paths, again)
 
 
 _MOST_TOLD = 10_000

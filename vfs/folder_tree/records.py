@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import threading
@@ -40,11 +41,13 @@ class MemberSet(NamedTuple):
         tree: its arrays and its name.
         format: name of its format.
         paths: files by which it was opened; of a description the files that it names.
+        again: time (monotonic seconds) from which it must be opened again though no file changed.
     """
 
     tree: Hierarchy
     format: str
     paths: Sequence[str]
+    again: float = math.inf
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class Record:
 
     Attributes:
         state: state of the file when it was opened; None if it was gone.
-        seen: number of changes of the folder before the file was opened.
+        first_seen: number of changes of the folder before the file was opened.
         trust: time until which it is not checked again.
         label: name of its data set, without -2 or -3.
         format: name of its format.
@@ -64,13 +67,13 @@ class Record:
         stamp: digest of the files of the set with their sizes and times (mtime and ctime). Never 0.
         nbytes: bytes of all files of the set; while the set is lost, the bytes when it was shown.
         error: reason why it is not shown; "" if it is shown, or is not a format that vfs knows.
-        lost: True if it was shown before and cannot be opened now, so that its names are errors.
-        passing: True if it is broken, perhaps because of other files of the folder. It is opened
+        was_shown: True if it was shown before and cannot be opened now, so that its names are errors.
+        may_recover: True if it is broken, perhaps because of other files of the folder. It is opened
             again when these change.
     """
 
     state: State | None
-    seen: int
+    first_seen: int
     trust: Trust = field(default_factory=partial(Trust, LOOKS))
     label: str = ""
     format: str = ""
@@ -81,8 +84,8 @@ class Record:
     stamp: int = 0
     nbytes: int = 0
     error: str = ""
-    lost: bool = False
-    passing: bool = False
+    was_shown: bool = False
+    may_recover: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class Rules:
         lower = name.lower()
         return next((rank for rank, endings in enumerate(self.ranks) if lower.endswith(endings)), len(self.ranks))
 
-    def leads(self, name: str) -> bool:
+    def is_index(self, name: str) -> bool:
         """Return True for a file that only names the files of a set."""
         return self.rank(name) < len(self.ranks)
 
@@ -245,7 +248,7 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
         SourceError: the set has several files, or blank frames, and its files have fewer bytes than
             before.
     """
-    if before is None or not (before.faces or before.lost) or record.nbytes >= before.nbytes:
+    if before is None or not (before.faces or before.was_shown) or record.nbytes >= before.nbytes:
         return
     several = sum(len(files) for files in opened.tree.file_sets) > 1
     if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):
@@ -258,7 +261,7 @@ def below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-class Flights:
+class SingleFlight:
     """Lets one thread make something while others that want the same wait for it."""
 
     def __init__(self) -> None:

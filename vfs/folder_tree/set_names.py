@@ -24,7 +24,7 @@ class SetNames:
         taken: name of a face -> the file that names its set.
         entries: all names in the folder, as they are listed.
         pending: candidates still to be opened.
-        unnamed: how often names of faces were taken back.
+        taken_back: how often names of faces were taken back.
     """
 
     def __init__(self, folder: WatchedFolder) -> None:
@@ -33,7 +33,7 @@ class SetNames:
         self.taken: dict[str, str] = {}
         self.entries = Entries()
         self.pending: deque[str] = deque()
-        self.unnamed = 0
+        self.taken_back = 0
         self._folder = folder
         self._sets: dict[str, Record] = {}  # file that names a set -> what its names and members were taken from
 
@@ -67,14 +67,14 @@ class SetNames:
         self._sets[name] = record
         for member in record.members:
             if member in self._folder.files and member not in self.owner:
-                self.unname(member)
+                self.take_back(member)
                 self.owner[member] = name
                 self.entries.hide(member)
 
-    def unname(self, name: str) -> None:
+    def take_back(self, name: str) -> None:
         """Take back the names of a set's faces and release its members. Both will be opened again."""
         record = self._sets.pop(name, None)
-        self.unnamed += 1
+        self.taken_back += 1
         base = self.base.pop(name, None)
         again = [name] if base is not None else []
         if record is not None:

@@ -25,12 +25,13 @@ import numpy as np
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
+from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import numbered_runs, surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 
 HEADER = np.dtype(
     [
@@ -55,6 +56,7 @@ HEADER = np.dtype(
     ]
 )
 _MARK = 6  # bytes before every pattern
+_PROOF = Proof(0, 2)  # AA 55
 _LOOK = 256  # patterns whose numbers are read in any case where some were lost
 _MOST_NOTE = 1 << 20  # bytes of free text that are read
 
@@ -115,25 +117,15 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         raise OptionError(f"{paths[1]}: a BLO file is a set of its own; open one at a time")
     files = Files.stat(sources, paths)
     path, size = files.paths[0], int(files.sizes[0])
-    header, order = _header(sources, path)
+    header, order, note = _headers(sources, path, size)
     side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
     first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
-    if side < 1 or nx < 1 or ny < 1 or first < HEADER.itemsize:
-        raise FormatError(
-            f"{path}: the header says {ny} × {nx} patterns of {side} × {side} pixels at byte {first:,}; expected"
-            " positive numbers, byte 240 or later"
-        )
-    end = preview if HEADER.itemsize <= preview < first else first
-    text = read_at(sources, path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
-    note = text.split(b"\0")[0].decode("latin1").strip()
-    if first >= size:
-        raise TruncatedSourceError(
-            f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated"
-        )
     depth = _bit_depth(sources, path, note, first, side * side, size)
     dtype = np.dtype(f"{order}u{depth // 8}")
     record = _MARK + side * side * dtype.itemsize
-    stored = (size - first) // record
+    counted = np.array([max(0, (size - first) // record)])
+    counted, unwritten, proved, _ = written_records(files, max(0, first), record, counted, _PROOF)
+    stored = int(counted[0])
     room = first - preview if preview >= HEADER.itemsize else 0
     if stored < 1:
         raise TruncatedSourceError(
@@ -156,18 +148,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         files=np.zeros_like(begin),
     ).arranged((ny, nx))
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
-    attrs["beam_energy_kV"] = int(header["beam_energy"]) / 1000
-    attrs["camera_length_m"] = int(header["camera_length"]) / 10_000
-    attrs["scan_rotation_degrees"] = int(header["scan_rotation"]) / 100
-    attrs["acquired"] = _iso_time(float(header["acquisition_time"]))
-    steps = {"scan_y": float(header["sy"]), "scan_x": float(header["sx"])}
-    scale = {axis: (step, "nm") for axis, step in steps.items() if step > 0}
-    if header["sdp"]:
-        scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
-    attrs["calibration"] = {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()}
-    main = StoredArray(
-        "data", files, layout, PlainDecoder(dtype), layout.shape, (*nav_dims(2), "y", "x"), 2, attrs=attrs
-    )
+    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proved=proved)
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
@@ -183,8 +164,47 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                 companion=True,
             )
         )
-    absent = _absent(path, stored, (ny, nx), (size - first) % record)
+    absent = unwritten + _absent(path, stored, (ny, nx), (size - first) % record)
     return [altered(one, absent=absent) for one in found] if absent else found
+
+
+def _headers(sources: Sources, path: str, size: int) -> tuple[np.void, str, str]:
+    """Read what is in front of the patterns. Returns (header, byte order "<" or ">", note).
+
+    Raises:
+        FormatError: the header is garbled.
+        TruncatedSourceError: the file, of so many bytes, ends before the patterns.
+    """
+    header, order = _header(sources, path)
+    side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
+    first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
+    if side < 1 or nx < 1 or ny < 1 or first < HEADER.itemsize:
+        raise FormatError(
+            f"{path}: the header says {ny} × {nx} patterns of {side} × {side} pixels at byte {first:,}; expected"
+            " positive numbers, byte 240 or later"
+        )
+    end = preview if HEADER.itemsize <= preview < first else first
+    text = read_at(sources, path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
+    if first >= size:
+        raise TruncatedSourceError(
+            f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated"
+        )
+    return header, order, text.split(b"\0")[0].decode("latin1").strip()
+
+
+def _said(header: np.void) -> dict[str, Any]:
+    """Return what a header says about the microscope, the time and the steps of the axes."""
+    steps = {"scan_y": float(header["sy"]), "scan_x": float(header["sx"])}
+    scale = {axis: (step, "nm") for axis, step in steps.items() if step > 0}
+    if header["sdp"]:
+        scale |= dict.fromkeys(("y", "x"), (100 / int(header["sdp"]), "cm"))
+    return {
+        "beam_energy_kV": int(header["beam_energy"]) / 1000,
+        "camera_length_m": int(header["camera_length"]) / 10_000,
+        "scan_rotation_degrees": int(header["scan_rotation"]) / 100,
+        "acquired": _iso_time(float(header["acquisition_time"])),
+        "calibration": {axis: {"scale": step, "offset": 0.0, "unit": unit} for axis, (step, unit) in scale.items()},
+    }
 
 
 def _runs(sources: Sources, path: str, order: str, first: int, record: int, stored: int, positions: int) -> np.ndarray:
@@ -221,9 +241,8 @@ def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[A
         )
         if rest:
             said += f", {rest:,} bytes of one that was cut are left out"
-        return (
-            Absence(said, counts={"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})),
-        )
+        lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
+        return (Absence(said, counts=lost, to_come=True),)
     if stored > wanted:
         said = (
             f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored;"

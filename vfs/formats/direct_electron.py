@@ -247,6 +247,10 @@ def _visited(sources: Sources, path: str, info: Mapping[str, str], frames: int, 
     order = ScanOrder.visiting(again * math.prod(size) + flat, shape)
     blank = order.missing
     absent = tuple(_list_absent(path, listed, len(places), frames, each))
+    if size not in (sizes := [*_sizes(info)]) and sizes:
+        told, reached = (" × ".join(map(str, one)) for one in (sizes[0], size))
+        said = f"{listed}: its positions reach {reached}, the _info.txt says a scan of {told}; the positions are shown"
+        absent += (Absence(said, arrangement=True),)
     said = f"positions in {basename(listed)}" + (
         f", {blank:,} of {math.prod(shape):,} were not visited" if blank else ""
     )
@@ -272,6 +276,7 @@ def _positions(text: bytes, name: str) -> np.ndarray:
     Raises:
         FormatError: they have other contents.
     """
+    text = text.removeprefix(b"\xef\xbb\xbf")  # which Windows puts before UTF-8
     lines = len(text.split())
     try:
         found = np.loadtxt(BytesIO(text), delimiter=",", ndmin=2, comments=None) if lines else np.zeros((0, 2))

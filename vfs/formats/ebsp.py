@@ -282,7 +282,8 @@ def _absent(path: str, table: np.ndarray, cut: int) -> tuple[Absence, ...]:
     found = []
     if cut:
         said = f"{path}: {cut:,} of {len(table) - holes:,} patterns end behind the end of the file; it looks truncated"
-        found.append(Absence(said, TruncatedSourceError, "shows them as blank", {"frames_missing": cut}))
+        lost = {"frames_missing": cut}
+        found.append(Absence(said, TruncatedSourceError, "shows them as blank", lost, to_come=True))
     if holes:
         said = f"{path}: {holes:,} of {len(table):,} positions of the map have no pattern in the file; they are blank"
         found.append(Absence(said, counts={"frames_missing": holes}))

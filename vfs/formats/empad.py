@@ -32,7 +32,7 @@ from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 from vfs.sources.names import basename, beside, dirname, splitext
 
 _SIDE = 128  # pixels
@@ -211,23 +211,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         MissingSourceError: the raw file does not exist.
         TruncatedSourceError: the raw file does not hold a record.
     """
-    xmls = [path for path in paths if path.lower().endswith(".xml")]
-    raws = [path for path in paths if path not in xmls]
-    if len(xmls) > 1 or len(raws) > 1:
-        raise OptionError(f"{paths[1]}: an EMPAD data set is one .raw and one .xml file; open one at a time")
-    root, xml = Element("root"), None
-    garbled: FormatError | None = None
-    if xmls:
-        Files.stat(sources, xmls)
-        xml, root, garbled = _read_xml(sources, xmls[0])
-    elif found := _xml_of(sources, Files.stat(sources, raws).paths[0]):
-        xml, root, garbled = found
-    if _depth(root) > 50:
-        raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
-    try:
-        raw = raws[0] if raws else _raw_of(sources, xmls[0], root)
-    except MissingSourceError as error:
-        raise garbled or error from None
+    raw, xml, root, garbled = _members(paths, sources)
     files = Files.stat(sources, [raw])
     size = int(files.sizes[0])
     stored, rest = divmod(size, _RECORD)
@@ -246,21 +230,36 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         "stored_frames": stored,
         "calibration": _calibration(root, nav),
     }
-    main = StoredArray(
-        "data",
-        files,
-        layout,
-        PlainDecoder(np.dtype("<f4")),
-        layout.shape,
-        (*nav_dims(len(nav)), "y", "x"),
-        len(nav),
-        attrs=attrs,
-        absent=absent,
-    )
+    declared = math.prod(nav) if sure else None
+    main = scan_array(files, layout, PlainDecoder(np.dtype("<f4")), attrs=attrs, absent=absent, declared=declared)
     return [
         main,
         per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x")),
     ]
+
+
+def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, Element, FormatError | None]:
+    """Find the two files of a set by one of them, or by both.
+
+    Returns: (the .raw file, the .xml file or None, the root of its elements, what is wrong with it).
+    """
+    xmls = [path for path in paths if path.lower().endswith(".xml")]
+    raws = [path for path in paths if path not in xmls]
+    if len(xmls) > 1 or len(raws) > 1:
+        raise OptionError(f"{paths[1]}: an EMPAD data set is one .raw and one .xml file; open one at a time")
+    root, xml = Element("root"), None
+    garbled: FormatError | None = None
+    if xmls:
+        Files.stat(sources, xmls)
+        xml, root, garbled = _read_xml(sources, xmls[0])
+    elif found := _xml_of(sources, Files.stat(sources, raws).paths[0]):
+        xml, root, garbled = found
+    if _depth(root) > 50:
+        raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
+    try:
+        return (raws[0] if raws else _raw_of(sources, xmls[0], root)), xml, root, garbled
+    except MissingSourceError as error:
+        raise garbled or error from None
 
 
 def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
@@ -295,13 +294,13 @@ def _absences(
             f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,}"
             " bytes more"
         )
-        return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost),) if rest else ()
+        return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost, to_come=True),) if rest else ()
     wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
     said = (
         f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {basename(xml) if xml else 'its name'} says; {held}"
     )
     if nav in scans:
-        return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost),)
+        return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost, to_come=True),)
     said += "" if rest else next(filter(None, (surplus(scan, stored, shown=False) for scan in scans)), "")
     kind = TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError
     return (Absence(said, kind, "takes these as one axis", lost),)

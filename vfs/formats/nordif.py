@@ -30,7 +30,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 from vfs.sources.names import basename, beside
 
 BITMAP = np.dtype(
@@ -146,21 +146,11 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     companions = [*_bitmaps(sources, path, settings)]
     absent = _absent(patterns, path, scan, stored, rest)
     step = settings["Area"].get("Step size", "")
-    dims = (*nav_dims(2), "y", "x")
     attrs: dict[str, Any] = {"settings": settings, "stored_patterns": stored}
     attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim in nav_dims(2)}
     layout = FrameLayout.of((rows, columns), [stored], word_bytes=1).arranged(scan)
-    main = StoredArray(
-        "data",
-        files,
-        layout,
-        PlainDecoder(np.dtype("u1")),
-        (*scan, rows, columns),
-        dims,
-        2,
-        attrs=attrs,
-        absent=absent + tuple(one for one in companions if isinstance(one, Absence)),
-    )
+    absent += tuple(one for one in companions if isinstance(one, Absence))
+    main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent)
     return [main, *(one for one in companions if isinstance(one, StoredArray))]
 
 

@@ -55,22 +55,18 @@ def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtyp
     return shape, fortran, dtype, offset
 
 
-def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None) -> list[StoredArray]:
-    """Open .npy files.
+def _headers(sources: Sources, files: Files) -> tuple[tuple[int, ...], bool, np.dtype, list[int], list[str]]:
+    """Read the headers of files that are stacked.
 
-    Args:
-        sig_ndim: number of last axes that are a frame; by default two, or all if there are fewer
+    Returns: (shape, True for Fortran order, dtype, byte at which each file's elements begin, a line about each file
+    that is shorter than its header says).
 
     Raises:
-        FormatError: a header is garbled, the elements are not numbers, or files differ.
-        TruncatedSourceError: a file is shorter than its header says.
-        OptionError: `sig_ndim` does not fit.
+        FormatError: a header is garbled, or files differ.
     """
-    files = Files.stat(sources, paths)
     shape, fortran, dtype, _ = first = _header(sources, files.paths[0])
-    offsets = []
     size = math.prod(shape) * dtype.itemsize
-    short = []
+    offsets, short = [], []
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
         here = first if path == files.paths[0] else _header(sources, path)
         if here[:3] != first[:3]:
@@ -84,6 +80,22 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
                 " looks truncated"
             )
         offsets.append(here[3])
+    return shape, fortran, dtype, offsets, short
+
+
+def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None) -> list[StoredArray]:
+    """Open .npy files.
+
+    Args:
+        sig_ndim: number of last axes that are a frame; by default two, or all if there are fewer
+
+    Raises:
+        FormatError: a header is garbled, the elements are not numbers, or files differ.
+        TruncatedSourceError: a file is shorter than its header says.
+        OptionError: `sig_ndim` does not fit.
+    """
+    files = Files.stat(sources, paths)
+    shape, fortran, dtype, offsets, short = _headers(sources, files)
 
     k = min(2, len(shape)) if sig_ndim is None else sig_ndim
     if not 0 <= k <= len(shape):
@@ -141,7 +153,8 @@ def _held(
         raise TruncatedSourceError(short[0])
     said = short[0] + (f", and {len(short) - 1:,} more" if len(short) > 1 else "")
     gone = {"frames_missing": each * len(held) - sum(held)}
-    return held, (Absence(said, TruncatedSourceError, "shows the frames that are not whole as blank", gone),)
+    allowed = "shows the frames that are not whole as blank"
+    return held, (Absence(said, TruncatedSourceError, allowed, gone, to_come=True),)
 
 
 FORMAT = Format(

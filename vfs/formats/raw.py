@@ -27,7 +27,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.wording import format_option, shown
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
@@ -72,13 +72,86 @@ def open(
         FormatError: there is not a single whole frame.
         MissingSourceError, SourceError: a file cannot be opened.
     """
-    if stored_dtype is None:
-        raise OptionError(
-            f"{paths[0]}: raw data needs the dtype of its pixels, such as {format_option(stored_dtype='u2')}"
+    dtype, sig, whole = _described(paths[0], stored_dtype, sig_shape, shape, byte_order)
+    decoder = PlainDecoder(dtype)
+    for name, value in (("file_header", file_header), ("frame_header", frame_header), ("frame_footer", frame_footer)):
+        if not 0 <= value < _FAR:
+            raise OptionError(
+                f"{format_option(**{name: value})}: expected a number of bytes, 0 or more, and fewer than any file has"
+            )
+    files = Files.stat(sources, paths)
+    size = math.prod(sig) * dtype.itemsize
+    record = frame_header + size + frame_footer
+    if record >= _FAR:
+        raise OptionError(f"a frame {shown(sig)} of {dtype} has more bytes than any file has")
+    heads = (file_header, frame_header, frame_footer)
+    layout, absent = _frames(sources, files, sig, dtype.itemsize, heads, running_on)
+    if layout.stored == 0:
+        raise FormatError(
+            f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest"
+            f" file has {int(files.sizes.max(initial=0)):,} bytes"
         )
+    empty = () if running_on else _empty(files, file_header)
+    absent = _left_over(files, heads, size, dtype.itemsize, running_on) + empty + absent
+    if whole is not None:
+        absent += _unequal(files.paths[0], whole, layout.stored)
+        layout = layout.arranged(whole[:-2])
+    names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
+    attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
+    declared = None if whole is None else math.prod(whole[:-2])
+    return [scan_array(files, layout, decoder, dims=names, attrs=attrs, absent=absent, declared=declared)]
+
+
+def _frames(
+    sources: Sources, files: Files, sig: tuple[int, ...], width: int, heads: tuple[int, int, int], running_on: bool
+) -> tuple[FrameLayout, tuple[Absence, ...]]:
+    """Lay out the frames along one axis, and report the files that their numbers say are missing.
+
+    Args:
+        width: bytes of a pixel.
+        heads: bytes of the file header, frame header and footer.
+    """
+    file_header, frame_header, footer = heads
+    if running_on:
+        layout = FrameLayout.running_on(
+            sig,
+            files.sizes,
+            word_bytes=width,
+            file_header=file_header,
+            frame_header=frame_header,
+            frame_footer=footer,
+            names=files.paths,
+        )
+        # If counts differ, the place of a lost file's frames is unknown
+        return layout, joined(sources, files.paths, np.arange(len(files))).absent
+    record = frame_header + math.prod(sig) * width + footer
+    counts = (np.maximum(files.sizes - file_header, 0) + footer) // record  # the last footer may be missing
+    series = joined(sources, files.paths, counts)
+    layout = FrameLayout.of(
+        sig,
+        counts,
+        word_bytes=width,
+        file_header=file_header,
+        frame_header=frame_header,
+        frame_footer=footer,
+        first=None if len(counts) == 1 else series.first,
+    )
+    return layout, series.absent
+
+
+def _described(
+    path: str, stored_dtype: Any, sig_shape: Any, shape: Any, byte_order: str | None
+) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...] | None]:
+    """Return what the options say of the numbers: (dtype, shape of a frame, shape of the whole array or None).
+
+    Raises:
+        OptionError: an option is missing or does not fit.
+    """
+    if stored_dtype is None:
+        raise OptionError(f"{path}: raw data needs the dtype of its pixels, such as {format_option(stored_dtype='u2')}")
     if (shape is None) == (sig_shape is None):
         raise OptionError(
-            f"{paths[0]}: raw data needs either the shape of a frame, such as"
+            f"{path}: raw data needs either the shape of a frame, such as"
             f" {format_option(sig_shape=(256, 256))}, or of the whole array, such as"
             f" {format_option(shape=(40, 256, 256))}"
         )
@@ -87,72 +160,13 @@ def open(
         if byte_order not in ("little", "big", "<", ">"):
             raise OptionError(f"{format_option(byte_order=byte_order)}: expected little or big")
         dtype = dtype.newbyteorder(">" if byte_order in ("big", ">") else "<")
-    for name, value in (("file_header", file_header), ("frame_header", frame_header), ("frame_footer", frame_footer)):
-        if not 0 <= value < _FAR:
-            raise OptionError(
-                f"{format_option(**{name: value})}: expected a number of bytes, 0 or more, and fewer than any file has"
-            )
-    decoder = PlainDecoder(dtype)
     whole = None if shape is None else shape_option(shape, "shape")
     sig = shape_option("" if sig_shape is None else sig_shape, "sig_shape") if whole is None else whole[-2:]
     if whole is not None and math.prod(whole) * dtype.itemsize >= 1 << 63:
         raise OptionError(f"{format_option(shape=shape)}: an array of {dtype} has more than 2^63 bytes")
     if len(sig) > 8:
         raise OptionError(f"sig_shape has {len(sig)} axes, expected at most 8")
-
-    files = Files.stat(sources, paths)
-    size = math.prod(sig) * dtype.itemsize
-    record = frame_header + size + frame_footer
-    if record >= _FAR:
-        raise OptionError(f"a frame {shown(sig)} of {dtype} has more bytes than any file has")
-    heads = (file_header, frame_header, frame_footer)
-    if running_on:
-        # If counts differ, the place of a lost file's frames is unknown
-        series = joined(sources, files.paths, np.arange(len(files)))
-        layout = FrameLayout.running_on(
-            sig,
-            files.sizes,
-            word_bytes=dtype.itemsize,
-            file_header=file_header,
-            frame_header=frame_header,
-            frame_footer=frame_footer,
-            names=files.paths,
-        )
-    else:  # the footer of the last record may be missing
-        counts = (np.maximum(files.sizes - file_header, 0) + frame_footer) // record
-        series = joined(sources, files.paths, counts)
-        layout = FrameLayout.of(
-            sig,
-            counts,
-            word_bytes=dtype.itemsize,
-            file_header=file_header,
-            frame_header=frame_header,
-            frame_footer=frame_footer,
-            first=None if len(counts) == 1 else series.first,
-        )
-    if layout.stored == 0:
-        largest = int(files.sizes.max(initial=0))
-        raise FormatError(
-            f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest"
-            f" file has {largest:,} bytes"
-        )
-    absent = (
-        _left_over(files, heads, size, dtype.itemsize, running_on)
-        + (() if running_on else _empty(files, file_header))
-        + series.absent
-    )
-    nav: tuple[int, ...] = (layout.stored,)
-    if whole is not None:
-        absent += _unequal(files.paths[0], whole, layout.stored)
-        nav = whole[:-2]
-        layout = layout.arranged(nav)
-    names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
-    attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
-    return [
-        StoredArray(
-            "data", files, layout, decoder, nav + sig, nav_dims(len(nav)) + names, len(nav), attrs=attrs, absent=absent
-        )
-    ]
+    return dtype, sig, whole
 
 
 def _left_over(
@@ -184,7 +198,7 @@ def _left_over(
         said += "; perhaps it was cut within a record"
     kind = TruncatedSourceError if cut and not fits else FormatError
     allowed = "leaves these bytes out" + ("" if cut else ", which may shift pixels")
-    return (Absence(said, kind, allowed, {"bytes_left_over": int(rests.sum())}),)
+    return (Absence(said, kind, allowed, {"bytes_left_over": int(rests.sum())}, to_come=cut),)
 
 
 def _rests(sizes: np.ndarray, heads: tuple[int, int, int], size: int, running_on: bool) -> np.ndarray:
@@ -243,7 +257,8 @@ def _unequal(path: str, shape: tuple[int, ...], stored: int) -> tuple[Absence, .
         return ()
     said = f"{path}: shape {','.join(map(str, shape))} holds {shown:,} frames, {stored:,} are stored"
     if shown > stored:
-        return (Absence(said, OptionError, "shows the others as blank", {"frames_missing": shown - stored}),)
+        lost = {"frames_missing": shown - stored}
+        return (Absence(said, OptionError, "shows the others as blank", lost, to_come=True),)
     said += surplus(shape[:-2], stored)
     return (Absence(said, OptionError, "leaves the others out", {"frames_left_out": stored - shown}),)
 

@@ -240,7 +240,9 @@ def _held(
     if held < count:
         said += "; it looks truncated"
         return held, (
-            Absence(said, TruncatedSourceError, "shows the others as blank", {"frames_missing": count - held}),
+            Absence(
+                said, TruncatedSourceError, "shows the others as blank", {"frames_missing": count - held}, to_come=True
+            ),
         )
     if size > end:
         return held, (Absence(f"{said}; the bytes behind are left out", counts={"bytes_left_over": size - end}),)

@@ -217,6 +217,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
     if len(sig) == 2:  # the first row of the array is the last one of the file
         layout = replace(layout, pieces=mirrored(whole_frame(sig), 0))
     nav = series.nav
+    total, valid = int(series.header["total_elements"]), len(series.offsets)
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
     known = dict(zip(dims, calibrations, strict=True))
     scan = nav_dims(len(nav))
@@ -242,6 +243,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
         scan + dims,
         len(nav),
         attrs=attrs,
+        declared=total,
     )
     found = [main]
     if len(series.tags):
@@ -257,12 +259,12 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
             len(nav),
             conventions=units,
             companion=True,
+            declared=total,
         )
         found.append(stamps)
-    total, valid = int(series.header["total_elements"]), len(series.offsets)
     if valid < total:
         said = f"{path}: {total:,} elements were allocated, {valid:,} are stored: the acquisition was stopped"
-        absent = (Absence(said, counts={"frames_missing": total - valid}),)
+        absent = (Absence(said, counts={"frames_missing": total - valid}, to_come=True),)
         found = [altered(one, absent=absent) for one in found]
     return found
 

@@ -2,11 +2,11 @@
 
 A mount shows a `vfs.hierarchy.contents.Contents`, called `folder` below.
 
-    serve(folder, mountpoint)                     serves a mount until it is unmounted or a signal ends it
-    Mount.start(make_folder, mountpoint)          serves it in another process, while the caller goes on (`vfs.mount()`)
-    start_in_background(make_folder, mountpoint)  serves it in another process, which outlives the caller
-    mounts()                                      lists all mounts of this user, with the status of their servers
-    unmount(mountpoint)                           ends a mount, from any process
+    serve(folder, mountpoint, how)           serves a mount until it is unmounted or a signal ends it
+    Mount.start(make, mountpoint, how)       serves it in another process, while the caller goes on (`vfs.mount()`)
+    start_in_background(make, mountpoint, …) serves it in another process, which outlives the caller
+    mounts()                                 lists all mounts of this user, with the status of their servers
+    unmount(mountpoint)                      ends a mount, from any process
 
 A program that uses the mount sees this:
 
@@ -33,13 +33,14 @@ A program that uses the mount sees this:
 
 from typing import TYPE_CHECKING, Any
 
+from vfs.fuse.how import MountHow
 from vfs.fuse.mounts import mounts, unmount
 from vfs.fuse.process import Mount, start_in_background
 
 if TYPE_CHECKING:
     from vfs.fuse.server import serve
 
-__all__ = ["Mount", "mounts", "serve", "start_in_background", "unmount"]
+__all__ = ["Mount", "MountHow", "mounts", "serve", "start_in_background", "unmount"]
 
 
 def __getattr__(name: str) -> Any:

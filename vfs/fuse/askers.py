@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from vfs.sources.names import is_url
+
 READ, SEARCH = 4, 1
 FEW = 64  # the rights of up to so many files are looked up with each request
 SECONDS = 1.0  # an answer about more files than that is reused for so long
@@ -120,8 +122,10 @@ class Askers:
     def kept_by(self, files: Sequence[str], asker: Asker) -> str:
         """Return the first of some files that the asker could not read; "" if all can be read.
 
-        Files that do not exist keep nobody out.
+        Files that do not exist keep nobody out. Those on servers, which the user who mounted may read, keep all out.
         """
+        if (elsewhere := next(filter(is_url, files), None)) is not None:
+            return elsewhere
         key = (files[0], files[-1], len(files)) if len(files) > FEW else None
         now = time.monotonic()
         if key is not None:

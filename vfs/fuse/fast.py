@@ -1,9 +1,9 @@
 """Answers a mount's requests in native code, without the interpreter, as far as possible.
 
-This module fills the tables that native code reads. `NativeServer.open` returns the handle
+This module fills the tables that native code reads. `NativeTables.open` returns the handle
 (`fi->fh`) for a file of a face. From then on `serve.read` answers reads of it: from decoded pieces
 in the chunk cache, or from the source files if they hold the same bytes (with anything between the
-frames, in either byte order, for any scan). Reads that it cannot answer come to `NativeServer.read`,
+frames, in either byte order, for any scan). Reads that it cannot answer come to `NativeTables.read`,
 which opens the file or makes the missing piece. Reads that this cannot answer either, for example
 because the source has gone or changed, go through the hierarchy, which raises the error that says
 why.
@@ -16,7 +16,7 @@ why.
 - Nothing belongs to an open file: closing costs nothing, and nothing can leak.
 - Sets in a folder tree may change (`vfs.hierarchy.contents.Lifetime`). They are answered natively only
   until their files must be looked at again, and not at all once the tree shows another state of
-  them. Then everybody who has a file of the set open gets an error (`NativeServer.check`), because
+  them. Then everybody who has a file of the set open gets an error (`NativeTables.check`), because
   all of them share the kernel's pages of it. A set that was only closed meanwhile is opened again
   under its old number.
 """
@@ -45,7 +45,7 @@ from vfs.kernels.native.fuse.tables import SourceWord, StateWord
 SMALL = 1 << 16  # bytes: a shorter read is decoded by itself, unless it continues another one
 
 
-class NativeServer:
+class NativeTables:
     """Fills the tables for native code of this process, and answers the requests that it cannot.
 
     Only one is active at a time: the last that was started.

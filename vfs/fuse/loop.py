@@ -75,7 +75,7 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         "attr_timeout": view.folder.attr_timeout,
         "entry_timeout": view.folder.entry_timeout,
         "negative_timeout": view.folder.entry_timeout,  # zarr clients often ask for absent names
-        "auto_cache": not view.native_server.lasting,  # else `FuseView.open` tells if the kernel keeps its pages
+        "auto_cache": not view.native_tables.lasting,  # else `FuseView.open` tells if the kernel keeps its pages
         "ac_attr_timeout": 0,
         "use_ino": True,
     }
@@ -99,7 +99,7 @@ def loop(view: FuseView, module: Any, point: str, init: Callable[[], None], endi
         run(_operations(module, start, end), point, **options)
     finally:
         module.fuse_operations = plain
-        view.native_server.close()
+        view.native_tables.close()
 
 
 def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[str]) -> type[Any]:
@@ -108,9 +108,11 @@ def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[s
     The native operations, all or only `some`, replace those that the library puts there, and pass
     on to these the requests that they cannot answer.
     """
-    native_server = view.native_server
+    native_tables = view.native_tables
     fast = {
-        name: call for name, call in native_server.start(structs, *view.asking()).items() if not some or name in some
+        name: call
+        for name, call in native_tables.start(structs, *view.native_hooks()).items()
+        if not some or name in some
     }
     behind = []
 
@@ -118,7 +120,7 @@ def _with(plain: type[Any], view: FuseView, structs: Structs, some: Collection[s
         def __setattr__(self, name: str, value: Any) -> None:
             if name in fast:
                 behind.append(value)
-                native_server.behind(name, ctypes.cast(value, ctypes.c_void_p).value or 0)
+                native_tables.behind(name, ctypes.cast(value, ctypes.c_void_p).value or 0)
                 value = type(value)(fast[name])
             super().__setattr__(name, value)
 

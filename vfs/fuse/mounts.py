@@ -18,6 +18,10 @@ from vfs.serving.entry import alive, drop, entries, keep
 from vfs.serving.status import MountStatus
 
 PATIENCE = 5  # seconds that a server has to end after its mount was unmounted
+GLANCES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Seconds before another attempt to unmount what nobody seems to use: programs that look at every new mount, such as a
+desktop's, have it open for a moment. On a loaded machine that ended in "in use", by nobody.
+"""
 NAMED = 3  # at most so many processes are named in a message
 
 
@@ -105,9 +109,13 @@ def unmount(mountpoint: str | os.PathLike[str], *, lazy: bool = False, force: bo
     ]
     if not force:
         _check_readers(shown, [name for folder in servers for name in readers_of(folder)])
-    code, said = detach(point, lazy)
+    code, said, who = *detach(point, lazy), []
+    for wait in GLANCES:
+        if code != errno.EBUSY or (who := users(mount, detached=False)):
+            break
+        time.sleep(wait)
+        code, said = detach(point, lazy)
     if code == errno.EBUSY:
-        who = users(mount, detached=False)
         by = f" by {', '.join(who)}" if who else ""
         how = "--lazy --force" if force else "--lazy"
         raise MountError(

@@ -7,11 +7,12 @@ import os
 import subprocess
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vfs.errors import MountError, printable
+from vfs.fuse.how import MountHow
 from vfs.fuse.points import KIND, dead, detach, mounted, prepare
-from vfs.serving.process import Plan, ServerProcess, end, set_free, start
+from vfs.serving.process import Command, ServerProcess, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
@@ -36,17 +37,17 @@ class Mount(ServerProcess):
         cls,
         make_folder: Callable[[], Contents],
         mountpoint: str | os.PathLike[str],
+        how: MountHow,
         *,
         log_level: str = "warning",
-        **how: Any,
     ) -> Mount:
         """Start a server and wait until it answers.
 
         Args:
             make_folder: makes the contents of the mount. It is pickled, and called in the server.
             mountpoint: an existing, empty folder.
+            how: how to mount.
             log_level: "error", "warning", "info" or "debug".
-            how: arguments `sources`, `allow_other`, `workers` and `direct_io` of `serve`.
 
         Raises:
             MountError: mounting cannot work; the message says why and what to do.
@@ -62,10 +63,10 @@ class Mount(ServerProcess):
 def start_in_background(
     make_folder: Callable[[], Contents],
     mountpoint: str | os.PathLike[str],
+    how: MountHow,
     *,
     say: Callable[[], None],
     log_level: str = "warning",
-    **how: Any,
 ) -> None:
     """Start a server that outlives this process, and wait until it answers.
 
@@ -86,15 +87,15 @@ def _started(
     mountpoint: str | os.PathLike[str],
     background: bool,
     log_level: str,
-    how: dict[str, Any],
+    how: MountHow,
 ) -> tuple[str, subprocess.Popen[bytes]]:
     """Start a server and wait until it answers.
 
     Returns: (the mount point, absolute and without symbolic links; the process of the server).
     """
     path = prepare(mountpoint)  # the server checks the same; here an error comes at once
-    plan = Plan(make_folder, background, log_level, {**how, "mountpoint": path})
-    process, _ = start("vfs.fuse.server", plan, path, MountError)
+    command = Command(make_folder, background, log_level, {"mountpoint": path, "how": how})
+    process, _ = start("vfs.fuse.server", command, path, MountError)
     try:
         _check(path)
     except BaseException:

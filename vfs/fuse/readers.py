@@ -47,7 +47,7 @@ class Readers:
 
         self.table = np.zeros(THREADS, np.int64)
         self._path = folder and os.path.join(folder, READERS)
-        self._met: dict[Process, None] = {}  # in the order in which they were first seen
+        self._readers: dict[Process, None] = {}  # in the order in which they were first seen
         self._all_seen = True
         self._lock = threading.Lock()
 
@@ -63,10 +63,10 @@ class Readers:
         process = _process_of(thread)
         with self._lock:
             self._all_seen &= process is not None
-            if process is not None and process not in self._met:
-                self._met[process] = None
+            if process is not None and process not in self._readers:
+                self._readers[process] = None
                 self._write([process], os.O_APPEND)
-                if len(self._met) > MOST:
+                if len(self._readers) > MOST:
                     self._thin_out()
             self.table[place] = thread
 
@@ -77,7 +77,7 @@ class Readers:
     def living(self) -> list[str]:
         """Return the recorded processes that still run, as "name (pid 123)"."""
         with self._lock:
-            met = list(self._met)
+            met = list(self._readers)
         return _living(met)
 
     def hold(self, path: str) -> bool:
@@ -90,13 +90,13 @@ class Readers:
             path: path of the file in the mount.
         """
         with self._lock:
-            met = list(self._met)
+            met = list(self._readers)
         return not self._all_seen or any(_holds(process, f"/{path}") for process in met)
 
     def _thin_out(self) -> None:
         self._all_seen = False
-        self._met = dict.fromkeys([process for process in self._met if _name(process)][-MOST // 2 :])
-        self._write(self._met, os.O_TRUNC)
+        self._readers = dict.fromkeys([process for process in self._readers if _name(process)][-MOST // 2 :])
+        self._write(self._readers, os.O_TRUNC)
 
     def _write(self, processes: Iterable[Process], how: int) -> None:
         if self._path:

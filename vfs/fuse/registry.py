@@ -18,10 +18,10 @@ from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup
 from vfs.kernels.native.fuse.tables import SourceWord
+from vfs.serving.native_frames import OVER
 
 MANY = 1 << 16  # sources at most; others are read through the interpreter
 CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
-OVER = 1  # ns of the clock: a time long ago
 LEAST = 1 << 20  # bytes: with a smaller cache, it is not worth cutting files into pieces
 
 
@@ -96,7 +96,7 @@ class SourceRegistry:
         self.numbers.setdefault(key, number)
         self.sources[number] = source
         if lifetime is not None:
-            source.words[SourceWord.UNTIL] = OVER
+            source.frames.answer_until(OVER)
             self._remember(number, lifetime.stamp)
             lifetime.told.append(partial(self._stop, number, lifetime))
         memory.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
@@ -118,7 +118,7 @@ class SourceRegistry:
 
     def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
         """Allow native reads of a source until its files must be looked at again."""
-        source.answer_until(max(OVER, int(lifetime.until * 1e9)))
+        source.frames.answer_until(lifetime.until)
         if lifetime.dropped:  # perhaps before `_stop` was registered for its end
             self._stop(int(source.words[SourceWord.NUMBER]), lifetime)
 
@@ -128,7 +128,7 @@ class SourceRegistry:
             source = self.sources.get(number)
             if source is None or source.lifetime is not lifetime:
                 return
-            source.answer_until(OVER)
+            source.frames.answer_until(OVER)
             if not lifetime.dropped:
                 return
             del self.sources[number]
@@ -136,7 +136,7 @@ class SourceRegistry:
             key = id(source.array), source.npy
             if self.numbers.get(key) == number:
                 del self.numbers[key]
-            for file in list(source.descriptors):
+            for file in list(source.frames.open):
                 self._close(number, source, file)
             for text in source.texts:
                 self.names.remove(text)
@@ -164,14 +164,12 @@ class SourceRegistry:
             if self.sources.get(number) is not source:  # dropped meanwhile
                 return
             self._close(number, source, file)
-            source.descriptors[file] = opened
-            memory.write_word(source.opened.ctypes.data, file, opened.fd + 1)
+            source.frames.show(file, opened)
             self.open[number, file] = source
         self.retired.collect()
 
     def _close(self, number: int, source: NativeSource, file: int) -> None:
-        opened = source.descriptors.pop(file, None)
+        opened = source.frames.hide(file)
         if opened is not None:
-            memory.write_word(source.opened.ctypes.data, file, 0)
             del self.open[number, file]
             self.retired.add(opened)

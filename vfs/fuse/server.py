@@ -10,14 +10,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import partial
+from itertools import islice
 
 from vfs.errors import MountError, OptionError, ServeError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.fuse.ending import Ending
 from vfs.fuse.heap import give_back, share_heap
+from vfs.fuse.how import MountHow
 from vfs.fuse.loop import loop
 from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.fuse.readers import Readers
@@ -26,6 +28,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.status import ENDING, MountStatus, Reporter
+from vfs.sources.names import absolute
 from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
@@ -40,11 +43,8 @@ NOISE = "Ignoring invalid max threads value"  # libfuse 3 says this whenever it 
 def serve(
     folder: Contents,
     mountpoint: str | os.PathLike[str],
+    how: MountHow,
     *,
-    sources: Sequence[str] = (),
-    allow_other: bool = False,
-    workers: int | None = None,
-    direct_io: bool = False,
     ready: Callable[[], None] | None = None,
     watch: Callable[[MountStatus], None] | None = None,
     to_log: bool = False,
@@ -59,14 +59,7 @@ def serve(
         folder: the contents of the mount. Its arrays should use the buffered backend: a source that
             shrinks kills a process that reads its map.
         mountpoint: an existing, empty folder.
-        sources: the file that names each data set, for `vfs mounts` and other programs.
-        allow_other: let in other users. They can read only what they could read of the files
-            themselves: see `vfs.fuse.askers`.
-        workers: number of reads that are answered from sources at once; None: one per core, at least
-            four.
-        direct_io: the kernel keeps no pages of files, and requests are as large as those of the
-            reader. This suits programs that read everything once. Files cannot be mapped shared then
-            (such as `np.load(mmap_mode="r")` of the .npy face).
+        how: how to mount.
         ready: called once when the mount answers, from another thread.
         watch: called with the status after `ready`, about once a second if something changed, and at
             the end.
@@ -81,44 +74,29 @@ def serve(
         MountError: mounting cannot work; the message says why and what to do.
         OptionError: `workers` is not a number from 1 on.
     """
-    workers = WORKERS if workers is None else workers
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise OptionError(f"{option(workers=workers)}: expected a number, at least 1")
-    if threading.current_thread() is not threading.main_thread():
-        raise MountError(
-            errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it"
-        )
+    workers = _workers(how)
     share_heap()
     module = library()
-    point = prepare(mountpoint, version(module), allow_other)
+    point = prepare(mountpoint, version(module), how.allow_other)
     ending = Ending(module, printable(point), lambda: readers.living() if leave() else [])
     with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
         readers = Readers(entry.folder if entry else None)
         _warm_up(folder)
-        # Present objects stay: if the collector went through them each time, opening sets would take
-        # a twentieth longer
-        gc.freeze()
-        if allow_other:
+        gc.freeze()  # objects stay: opening sets takes a twentieth longer where the collector goes through them
+        if how.allow_other:
             _warn_of_closed(folder)
         said = _Stderr(debug)
-        view = FuseView(
-            folder, module, debug, allow_other=allow_other, workers=workers, direct_io=direct_io, readers=readers
-        )
-        named = tuple(os.path.abspath(name) for name in sources[:SOURCES])
+        kinds = {"allow_other": how.allow_other, "direct_io": how.direct_io}
+        view = FuseView(folder, module, debug, workers=workers, readers=readers, **kinds)
+        named = tuple(absolute(name) for name in how.sources[:SOURCES])
         session = _Session(view, readers, point, named, entry, version(module))
         reporter = Reporter(session.status, session.write, watch)
 
-        def init() -> None:  # in a thread of libfuse
-            said.restore()
-            try:
-                session.begin(to_log)
-                reporter.start(ready)
-            except Exception:
-                log.exception("%s: cannot say that the mount is ready", printable(point))
-
         try:
             with ending, _mounting(session, said):
-                loop(view, module, point, init, ending)
+                loop(
+                    view, module, point, partial(_begin, session, said, to_log, partial(reporter.start, ready)), ending
+                )
         finally:
             said.restore()
             view.failures.close()
@@ -128,6 +106,33 @@ def serve(
     elif session.mount is not None:
         _leave(point, session.mount)
     return last
+
+
+def _begin(session: _Session, said: _Stderr, to_log: bool, report: Callable[[], None]) -> None:
+    """Say that a mount is there. A thread of libfuse calls this."""
+    said.restore()
+    try:
+        session.begin(to_log)
+        report()
+    except Exception:
+        log.exception("%s: cannot say that the mount is ready", printable(session.point))
+
+
+def _workers(how: MountHow) -> int:
+    """Return the number of reads that are answered at once.
+
+    Raises:
+        OptionError: it is not a number from 1 on.
+        MountError: this is not the main thread.
+    """
+    workers = WORKERS if how.workers is None else how.workers
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise OptionError(f"{option(workers=workers)}: expected a number, at least 1")
+    if threading.current_thread() is not threading.main_thread():
+        raise MountError(
+            errno.EPERM, "a mount is served by the main thread of a process; vfs.mount() starts a process for it"
+        )
+    return workers
 
 
 class _Session:
@@ -179,6 +184,7 @@ class _Session:
             log=self.entry.log if self.entry else None,
             libfuse=self.libfuse,
             warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
+            live={name: one.said() for name, one in islice(folder.progress().items(), WARNINGS)},
             **_counted(self.view),
         )
 
@@ -187,7 +193,7 @@ class _Session:
         give_back()
         self.readers.look_again()
         others = status.requests - status.reads
-        self.view.remembered.look(self.point, list(self.view.tops), others, status.cached)
+        self.view.remembered.look(self.point, list(self.view.looked_up), others, status.cached)
         if self.entry:
             self.entry.write(status.document())
 
@@ -352,8 +358,8 @@ def _served(
     alone: Callable[[], bool],
     debug: bool,
     mountpoint: str,
-    **how: Any,
+    how: MountHow,
 ) -> str:
     """Serve a mount for `vfs.serving.child.run`; return the last words for its log."""
-    last = serve(folder, mountpoint, ready=lambda: ready({}), to_log=to_log, leave=alone, debug=debug, **how)
+    last = serve(folder, mountpoint, how, ready=lambda: ready({}), to_log=to_log, leave=alone, debug=debug)
     return f"{printable(last.mountpoint)}: {last.summary()}"

@@ -10,14 +10,13 @@ from functools import partial
 
 import numpy as np
 
-from vfs.backends.handles import Descriptor
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.contents import Lifetime
 from vfs.hierarchy.trust import Pace, Trust
-from vfs.kernels.native import memory
-from vfs.kernels.native.fuse.tables import SourceWord
+from vfs.kernels.native.fuse.tables import SOURCE_WORDS, SourceWord
 from vfs.model.files import Files
+from vfs.serving.native_frames import NativeFrames
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
 DIRECT = 1 << 11  # bytes: shorter frames that do not touch are decoded, not read one by one
@@ -29,7 +28,7 @@ class NativeSource:
     """Describes the mounted files of one array: those of its chunks, or its .npy file.
 
     Attributes:
-        words: int64[len(SourceWord)].
+        words: int64[SOURCE_WORDS]; frames: fills the first ones, and knows which files are open.
         direct: True if native reads take bytes from the source files, False if they take them from
             decoded pieces.
         size: bytes of a piece.
@@ -47,19 +46,17 @@ class NativeSource:
         self.sources: Files = array.backend.files
         self.recent: deque[int] = deque(maxlen=16)  # pieces that were read lately
         self.ends: deque[int] = deque(maxlen=16)  # ends of the latest reads
-        self.descriptors: dict[int, Descriptor] = {}
         self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
         self.trust, self.unchanged = Trust(LOOKS), False  # all files together: when looked at, and as they were opened
         body = array.nbytes if self.npy else array.chunk_bytes
         head = np.frombuffer(header or b"\0", np.uint8)
         self.kept: list[np.ndarray] = [head]  # memory whose address is in `words`
-        self.words = np.zeros(len(SourceWord), np.int64)
+        self.words = np.zeros(SOURCE_WORDS, np.int64)
         self.words[SourceWord.HEAD_BYTES] = len(header or b"")
         self.words[SourceWord.FILE_BYTES] = len(header or b"") + body
         self.words[SourceWord.HEAD_ADDRESS] = head.ctypes.data
         self.words[SourceWord.SWAP_BYTES] = 1
-        self.words[SourceWord.MOVES] = self.sources.moves.ctypes.data
         self.size = self._piece(body)
         self.per = max(1, -(-body // self.size))
         self.words[SourceWord.PIECE_BYTES], self.words[SourceWord.PIECES_PER_FILE] = self.size, self.per
@@ -89,36 +86,28 @@ class NativeSource:
         """Note the places of frames in the source files. Returns True if the bytes there can be shown as they are."""
         array = self.array
         run, files = array.frame_run, self.sources
-        if run is None or array.size == 0 or run.layout.stride < 1:
+        if array.size == 0 or (run is not None and run.layout.stride < 1):
+            run = None
+        self.frames = NativeFrames(self.words, files, None if run is None else run.layout)
+        if run is None:
             return False
         layout = run.layout
         nav = array.ndim - len(layout.sig_shape)
         shape = array.shape[:nav]
         chunks = shape if self.npy else array.chunks[:nav]
         counts = (1,) * nav if self.npy else array.grid.counts[:nav]
-        how, chosen = layout.how
         paths = [os.fsencode(path) + b"\0" for path in files.paths]
         text = np.frombuffer(b"".join(paths), np.uint8)
-        self.opened = np.zeros(len(files), np.int64)
         ends = np.cumsum([len(path) for path in paths], dtype=np.int64)
         self.kept.append(text)
         tables = {
             SourceWord.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
-            SourceWord.STREAM: layout.stream,
-            SourceWord.CHOSEN: chosen,
-            SourceWord.DESCRIPTORS: self.opened,
-            SourceWord.STATES: files.states,  # not a copy, since a look at a file changes it
             SourceWord.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
         }
         for word, table in tables.items():
             self.kept.append(np.ascontiguousarray(table, np.int64))
             self.words[word] = self.kept[-1].ctypes.data
-        self.words[SourceWord.NAV_AXES], self.words[SourceWord.STREAM_ROWS], self.words[SourceWord.CHOSEN_COUNT] = (
-            nav,
-            len(layout.stream),
-            len(chosen),
-        )
-        self.words[SourceWord.STRIDE : SourceWord.OFFSET + 1] = how[: SourceWord.OFFSET + 1 - SourceWord.STRIDE]
+        self.words[SourceWord.NAV_AXES] = nav
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[SourceWord.FRAMES] = math.prod(chunks)
         reversed_bytes = run.reversed_bytes
@@ -131,14 +120,6 @@ class NativeSource:
         self.words[SourceWord.SWAP_BYTES] = reversed_bytes
         self.words[SourceWord.FRAME_BYTES] = frame
         return True
-
-    def answer_until(self, time: int) -> None:
-        """Allow native reads up to a time.
-
-        Args:
-            time: ns of the monotonic clock.
-        """
-        memory.write_word(self.words.ctypes.data, int(SourceWord.UNTIL), time)
 
     def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:
         """Return (key of a piece in the chunk cache, function that makes it).

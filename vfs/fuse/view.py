@@ -25,7 +25,7 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError, asked
-from vfs.errors import MountError, NoChunkError, SourceChangedError, SourceError, VfsError, printable
+from vfs.errors import MountError, NoChunkError, NotYetError, SourceChangedError, SourceError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, SECONDS, Asker, Askers
 from vfs.fuse.counters import Counters
 from vfs.fuse.readers import Readers
@@ -117,6 +117,9 @@ def _answer(call: Callable[..., int]) -> Callable[..., int]:
             done = call(view, key, *args)
             view.counters.add(reads=reads, nbytes=max(0, done) * reads)
             return done
+        except NotYetError:  # nothing is wrong, and it is asked for again and again
+            view.counters.add(reads=reads)
+            return -errno.EIO
         except Exception as error:
             view.counters.add(reads=reads, errors=1)
             what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
@@ -162,17 +165,17 @@ class FuseView:
         self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
         roots = {name: folder.node(name) for name in folder.faces}
-        self.tops = {name: None for name, root in roots.items() if root and root.folder}
-        self.three = version(module) == 3
+        self.looked_up = {name: None for name, root in roots.items() if root and root.folder}
+        self.is_fuse3 = version(module) == 3
         self.struct: type[Any] = module.c_stat
         self.owner = (os.getuid(), os.getgid())
         self.blocks = sum(-(-node.size // 4096) for node in roots.values() if node)
-        from vfs.fuse.fast import NativeServer  # loads the compiler, which starting a server does not need
+        from vfs.fuse.fast import NativeTables  # loads the compiler, which starting a server does not need
 
-        self.native_server = NativeServer(folder, self.counters.native_address)
+        self.native_tables = NativeTables(folder, self.counters.native_address)
 
-    def asking(self) -> tuple[int, int]:
-        """Return addresses for `NativeServer.start`: of fuse_get_context, and of the table of readers.
+    def native_hooks(self) -> tuple[int, int]:
+        """Return addresses for `NativeTables.start`: of fuse_get_context, and of the table of readers.
 
         An address is 0 if the user of a request does not matter, or readers are not recorded.
         """
@@ -180,9 +183,9 @@ class FuseView:
             return 0, 0
         return ctypes.cast(self._context, ctypes.c_void_p).value or 0, self.readers.table.ctypes.data
 
-    def _met(self, key: str, node: Node) -> None:
+    def _note_lookup(self, key: str, node: Node) -> None:
         if node.folder and key and "/" not in key:
-            self.tops[key] = None
+            self.looked_up[key] = None
 
     def _describe(self, to: Any, key: str, node: Node) -> None:
         to.st_ino = inode(key)
@@ -254,7 +257,7 @@ class FuseView:
         node = self._shown(key)
         if node is None:
             return self._absent(key)
-        self._met(key, node)
+        self._note_lookup(key, node)
         self._learn(key)
         to = buf.contents
         ctypes.memset(buf, 0, ctypes.sizeof(to))
@@ -306,7 +309,7 @@ class FuseView:
             self._describe(to, key, node)
             return bytes(to)
 
-        self.native_server.learn(key, describe)
+        self.native_tables.learn(key, describe)
 
     @_answer
     def open(self, key: str, info: Any) -> int:
@@ -323,11 +326,11 @@ class FuseView:
         if to.flags & os.O_ACCMODE != os.O_RDONLY:
             return -errno.EROFS
         to.direct_io = self.direct_io
-        to.fh = self.native_server.open(key)
+        to.fh = self.native_tables.open(key)
         self._learn(key)
-        if self.native_server.lasting:
+        if self.native_tables.lasting:
             # If this is False, the kernel drops its pages of the file
-            to.keep_cache = self.native_server.fresh(to.fh, key) if to.fh else self.native_server.document(key)
+            to.keep_cache = self.native_tables.fresh(to.fh, key) if to.fh else self.native_tables.document(key)
         elif not to.fh:
             to.fh = self.folder.stamp(key) & STAMP
         return 0
@@ -335,12 +338,12 @@ class FuseView:
     @_answer
     def read(self, key: str, buf: Any, size: int, offset: int, info: Any) -> int:
         fh, to = info.contents.fh if info else 0, ctypes.cast(buf, ctypes.c_void_p).value or 0
-        asked.gone = partial(self._left, key)
+        asked.gone = partial(self._reader_gone, key)
         try:
             try:
                 with self.gate.shared():
                     with self.working:
-                        got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+                        got = self.native_tables.read(fh, key, to, size, offset) if fh > STAMP else None
                     return self._from_tree(key, to, size, offset, fh) if got is None else got
             except MemoryError:
                 pass  # leaving this block frees the exception, and with it the memory taken so far
@@ -350,15 +353,15 @@ class FuseView:
             with self.gate.alone():  # try again with no other request in progress, and so with their memory
                 self.folder.cache.clear()
                 scratch.clear()
-                self.native_server.collect()
-                got = self.native_server.read(fh, key, to, size, offset) if fh > STAMP else None
+                self.native_tables.collect()
+                got = self.native_tables.read(fh, key, to, size, offset) if fh > STAMP else None
                 return self._from_tree(key, to, size, offset, fh) if got is None else got
         except AbandonedError:
             return -errno.EINTR
         finally:
             asked.gone = None  # libfuse may be asked of a request only while it is under way
 
-    def _left(self, key: str) -> bool:
+    def _reader_gone(self, key: str) -> bool:
         """Return True if nobody waits for the present read of a file any more."""
         return self._interrupted() == 1 or (self.readers is not None and not self.readers.hold(key))
 
@@ -392,7 +395,7 @@ class FuseView:
             SourceChangedError: the sources are others now.
         """
         if fh > STAMP:
-            self.native_server.check(fh, key)
+            self.native_tables.check(fh, key)
         elif self.folder.stamp(key) & STAMP != fh:
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
 
@@ -412,7 +415,7 @@ class FuseView:
         # libfuse copies more bytes than fusepy's struct has, so there must be memory beyond its end
         to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
         plus = bool(flags & 1)  # FUSE_READDIR_PLUS: the attributes are wanted, too
-        last = ((2 if plus else 0),) if self.three else ()  # FUSE_FILL_DIR_PLUS
+        last = ((2 if plus else 0),) if self.is_fuse3 else ()  # FUSE_FILL_DIR_PLUS
         self._learn(key)
         for position, name, path in self._names(key, offset):
             node = self._listed(path)
@@ -421,7 +424,7 @@ class FuseView:
             ctypes.memset(ctypes.byref(to), 0, ctypes.sizeof(to))
             to.st_ino = inode(path)
             if plus and node is not UNKNOWN:
-                self._met(path, node)
+                self._note_lookup(path, node)
                 self._describe(to, path, node)
             elif node is not UNKNOWN:
                 to.st_mode = self._mode(path, node)

@@ -74,11 +74,14 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-_TEXTS = re.compile(r"((Presentation/)?Displays|SharedProperties)/Image\w+/[^/]+", re.ASCII)
+_TEXTS = re.compile(
+    r"((Presentation/)?Displays|SharedProperties)/Image\w+/[^/]+|Data/SpectrumStream/[^/]+/AcquisitionSettings",
+    re.ASCII,
+)
 
 
 def text(name: str, item: Any) -> str:
-    """Return the text in a data set of one element, where it says how Velox displays an image; else "".
+    """Return the text in a data set of one element, where it says how Velox shows images or encodes spectra; else "".
 
     Others are not read: libhdf5 may crash on damaged texts of variable length.
     """
@@ -144,6 +147,8 @@ _TEXT = frozenset(
 
 See https://cfconventions.org, appendix A, and for `_Unsigned` the conventions of the netCDF users' guide.
 """
+_MEANT = ("bool", "timedelta64")
+"""How the attribute `dtype` begins that xarray gives to what netCDF has no type for."""
 _PACKED = frozenset(("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"))
 
 
@@ -167,6 +172,8 @@ def conventions(item: Any, attrs: dict[str, Any], of_netcdf: bool) -> dict[str, 
             found[name] = one
         elif name in _NUMBERS and _are_numbers(one) and (name not in _ONE_NUMBER or not isinstance(one, list)):
             found[name] = [item.attrs.get_id(name).dtype.newbyteorder("=").str, one]
+    if of_netcdf and str(attrs.get("dtype")).startswith(_MEANT):
+        found["dtype"] = attrs["dtype"]
     return found
 
 

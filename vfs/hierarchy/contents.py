@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.faces import Face, Node
+from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import Opening
 
 KEEP = 3600.0
@@ -137,6 +138,10 @@ class Contents(Protocol):
         """Return the data sets of a folder, each once, and its subfolders, as they become known; then files that may be
         data sets, and cannot be opened.
         """
+        ...
+
+    def progress(self) -> Mapping[str, Progress]:
+        """Return how far the sets are that are still being written, by the paths of their main faces."""
         ...
 
     def set_of(self, path: str) -> ShownSet | None:

@@ -11,6 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions, Saved, known
 from vfs.model.stored import StoredArray
 from vfs.sources.boundary import Boundary
+from vfs.sources.names import is_url
 from vfs.wording import option
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
@@ -58,13 +60,18 @@ def describe(
         OptionError: a file lies outside of `folder`, or the set cannot be described in this form.
     """
     names = [name for array in group.arrays.values() for name in array.files] if explicit else list(group.opening.paths)
-    here = (
-        os.path.abspath(folder)
-        if folder is not None
-        else os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
-    )
+    here = os.path.abspath(folder) if folder is not None and not is_url(names[0]) else common_folder(names)
     within = _RelativeNames(here, follow_outside)
     return _explicit(group, within) if explicit else _short(group.opening, within)
+
+
+def common_folder(names: Sequence[str]) -> str:
+    """Return the deepest folder that holds some files, all of which have paths, or all of which have URLs."""
+    if not is_url(names[0]):
+        return os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+    folders = [name.split("/")[:-1] for name in names]
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*folders, strict=False))
+    return "/".join(parts[0] for parts in same)
 
 
 class _RelativeNames:
@@ -72,7 +79,7 @@ class _RelativeNames:
 
     def __init__(self, folder: str, follow_outside: bool) -> None:
         self.folder = folder
-        self.inside = Boundary.around([os.path.join(folder, "x")])
+        self.inside = Boundary.around([os.path.join(folder, "x")]) if not is_url(folder) else None
         self.follow_outside = follow_outside
 
     def of(self, path: str) -> str:
@@ -81,8 +88,10 @@ class _RelativeNames:
         Raises:
             OptionError: the file lies outside of the folder, or its name cannot be written as JSON.
         """
-        name = os.path.relpath(path, self.folder)
-        if not self.follow_outside and (leads_out(name) or not self.inside.covers(os.path.join(self.folder, name))):
+        inside = self.inside
+        name = path.removeprefix(f"{self.folder}/") if inside is None else os.path.relpath(path, self.folder)
+        out = leads_out(name) or (inside is not None and not inside.covers(os.path.join(self.folder, name)))
+        if not self.follow_outside and out:
             raise OptionError(
                 f"{path} lies outside of {self.folder}: write the description beside its files, or with"
                 f" {option(follow_outside=True)}"
@@ -262,19 +271,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
         made["pieces"] = [_piece(row.tolist(), len(layout.sig_shape)) for row in layout.pieces]
     whole = not (stream[:, :2] % stride).any()
     if layout.in_order and not whole:
-        ends = stream[:, 1]
-        follow = (
-            len(stream) > 0
-            and stream[0, 0] == 0
-            and np.array_equal(stream[1:, 0], ends[:-1])
-            and len(set(stream[:, 2].tolist())) == 1
-        )
-        if (
-            not follow
-            or "pieces" in made
-            or "payload" in made
-            or not np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0])
-        ):
+        if "pieces" in made or "payload" in made or not _runs_on(dataset, stream):
             raise OptionError(
                 f"{dataset.path}: frames that run across files in this way have no explicit description; only the short"
                 " one can be written"
@@ -306,6 +303,18 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     if not np.array_equal(which, np.arange(len(used))):
         made["file"] = which.tolist()
     return {"frames": _short_numbers(made) | _stored(layout, int((entries[:, 3] + counts).max()))}, used.tolist()
+
+
+def _runs_on(dataset: StoredArray, stream: np.ndarray) -> bool:
+    """Return True if the frames run on from the end of each file to the same byte of the next one."""
+    ends = stream[:, 1]
+    return (
+        len(stream) > 0
+        and stream[0, 0] == 0
+        and np.array_equal(stream[1:, 0], ends[:-1])
+        and len(set(stream[:, 2].tolist())) == 1
+        and np.array_equal(dataset.files.sizes[stream[:, 3]], stream[:, 2] + ends - stream[:, 0])
+    )
 
 
 def _stored(layout: FrameLayout, stored: int) -> dict[str, int]:

@@ -148,14 +148,14 @@ def _thumbnail(array: ArrayReader) -> str:
     view = FrameView.of(array)
     if len(view.sizes) < 2 or not array.size or array.dataset.companion:
         return ""
-    frames = negotiate("frames", array.source)
-    if frames.one * math.prod(frames.shape) * array.source.stored > THUMBNAIL:
+    frames = negotiate("frames", array.chunking_input)
+    if frames.one * math.prod(frames.shape) * array.chunking_input.stored > THUMBNAIL:
         return ""
     try:
         picture = look(view, view.middle, _SIDE, _SIDE).picture
     except (VfsError, MemoryError):
         return ""
-    low, high, exponent = contrast(picture)
+    low, high, exponent = contrast(picture) if view.palette is None else (0.0, 255.0, 1.0)
     pixels = shaded(picture, 0.0, high, 1.0) if picture.ndim == 3 else shaded(picture, low, high, exponent)
     data = base64.standard_b64encode(png(pixels)).decode()
     where = ", ".join(f"{array.dims[k]} {at}" for k, at in zip(view.where, view.middle, strict=True))

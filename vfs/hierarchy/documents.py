@@ -51,7 +51,8 @@ def document(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, indent=1).encode()
 
 
-def _fill(array: ArrayReader) -> Any:
+def fill_value(array: ArrayReader) -> Any:
+    """Return the value of elements that no file holds, as both zarr formats write it."""
     fill = array.fill
     return [json_number(fill.real), json_number(fill.imag)] if array.dtype.kind == "c" else json_number(fill)
 
@@ -68,7 +69,7 @@ def _conventions(array: ArrayReader, zarr_format: int) -> dict[str, Any]:
     """Return the attributes at the top level, with the value for missing elements (`_FillValue`) as xarray takes it.
 
     With zarr v3 it wants a float as base64 of 8 bytes, little-endian: https://docs.xarray.dev/en/stable/internals/zarr-encoding-spec.html.
-    NaN masks nothing that is not NaN already, and JSON has no number for it.
+    NaN masks nothing that is not NaN already. JSON has no number for infinities, so zarr v2 cannot say them.
     """
     said = plain_json(array.dataset.conventions)
     missing = said.pop("_FillValue", None)
@@ -80,7 +81,9 @@ def _conventions(array: ArrayReader, zarr_format: int) -> dict[str, Any]:
         return dict(said)
     if zarr_format == 3 and array.dtype.kind == "f":
         missing = base64.standard_b64encode(struct.pack("<d", number)).decode()
-    return {**said, "_FillValue": missing} if math.isfinite(number) else dict(said)
+    elif math.isinf(number):
+        return dict(said)
+    return dict(said) if math.isnan(number) else {**said, "_FillValue": missing}
 
 
 def _array_v3(array: ArrayReader) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def _array_v3(array: ArrayReader) -> dict[str, Any]:
         "data_type": array.dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(array.chunks)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-        "fill_value": _fill(array),
+        "fill_value": fill_value(array),
         "codecs": [{"name": "bytes", **endian}],
         "attributes": {**plain_json({"vfs": array.attrs}), **_conventions(array, 3)},
         "dimension_names": list(array.dims),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -16,15 +16,21 @@ from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node
+from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import Opening
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.model.file_state import FileState
 from vfs.model.files import Files
 from vfs.model.naming import first_free
 from vfs.model.pickles import digest
+from vfs.sources.names import is_url
 
 LOOKS = Pace(least=1.0, share=20)
 """How often the files of a set are looked at."""
+
+
+LOOKS_ELSEWHERE = Pace(least=30.0, share=50)
+"""How often files on servers are looked at, which costs a request for each. Whatever is read says what it is of."""
 
 
 class _Watched:
@@ -37,8 +43,8 @@ class _Watched:
 
     def __init__(self, tree: Hierarchy, opened: bytes) -> None:
         self.opened = opened
-        self.trust = Trust(LOOKS)
         self._files = tree.file_sets
+        self.trust = Trust(LOOKS_ELSEWHERE if any(map(is_url, chain(*(one.paths for one in self._files)))) else LOOKS)
         self._moves = [files.moves for files in self._files]
         self._wrong, self._version = "", b""
 
@@ -59,8 +65,9 @@ class _Watched:
         began = time.monotonic()
         wrong = ""
         for files in self._files:
-            for file in np.flatnonzero(files.sizes >= 0).tolist():  # all of them, since each one may be touched
-                if not files.still(file):
+            known = np.flatnonzero(files.sizes >= 0).tolist()  # all of them, since each one may be touched
+            for file, same in zip(known, files.all_still(known), strict=True):
+                if not same:
                     wrong = _changed(files, file)
         if not self._version:  # states tell if a file was touched before this process began, `moves` if it was since
             self._version = digest((self.opened, [files.states.tobytes() for files in self._files]))
@@ -72,7 +79,7 @@ def _changed(files: Files, file: int) -> str:
     """Say what is wrong with a file that is not the one that was opened."""
     path = files.paths[file]
     try:
-        now = FileState.of(os.stat(path))
+        now = files.sources.state(path) if is_url(path) else FileState.of(os.stat(path))
     except OSError as error:
         return f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
     return f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
@@ -167,6 +174,9 @@ class FaceFolder:
 
     def sets(self, path: str) -> Iterator[ShownEntry]:
         return iter(() if path else self._shown)
+
+    def progress(self) -> Mapping[str, Progress]:
+        return {}
 
     def set_of(self, path: str) -> ShownSet | None:
         return self._set_of.get(path.partition("/")[0])

@@ -108,6 +108,40 @@ class Face(Protocol):
         ...
 
 
+class FileFace:
+    """What a face that is one file answers unless it says more: no array is a key, and nothing is at hand.
+
+    A kind of file derives from it, and adds `get`.
+
+    Attributes:
+        root: the file's node, which says its size.
+    """
+
+    main = ""
+    arrays: Mapping[str, ArrayReader] = MappingProxyType({})
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+
+    def node(self, key: str) -> Node | None:
+        return None if key else self.root
+
+    def children(self, key: str, after: int = 0) -> Iterator[str]:
+        return iter(())
+
+    def part(self, key: str) -> ArrayPart | None:
+        return None
+
+    def kept(self, key: str) -> bool:
+        return False
+
+    def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
+        return None
+
+    def planned(self, key: str) -> PlannedChunk | None:
+        return None
+
+
 FOLDER = Node(True, 0)
 GROUP = Node(True, 0, True)
 LONGEST = 248

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.planes import Arrangement, arranged
+from vfs.engine.other_axes import Arrangement, arranged, converted
 from vfs.model.naming import DERIVED
 
 _CHANNELS = ("c", "s")  # what is counted along these is channels: of a microscope, of a pixel
@@ -120,7 +120,9 @@ def _image(name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrange
     array = arrays[path]
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
-    finest = arranged(array, how, path=path, attrs=attrs, **common)
+    wide = array.dataset.computed and array.dtype.kind in "iu" and array.dtype.itemsize == 8
+    shown = converted(array, "f8") if wide else array  # what draws in browsers knows no integers of 64 bits
+    finest = arranged(shown, how, path=path, attrs=attrs, **common)
     found, times = [finest], [(1.0, 1.0)]
     for smaller in _stored_levels(arrays, path):
         level = arranged(smaller, how, path=smaller.dataset.path, attrs={}, **common)

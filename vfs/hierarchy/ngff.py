@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.planes import Arrangement
+from vfs.engine.other_axes import Arrangement
 from vfs.hierarchy.channels import omero
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.images import ShownImage, images

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.lib import format as npy
 
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.faces import ArrayPart, Node, PlannedChunk
+from vfs.hierarchy.faces import ArrayPart, FileFace, Node
 
 
 @lru_cache(1 << 10)
@@ -21,32 +21,18 @@ def _npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
     return written.getvalue()
 
 
-class NpyFace:
+class NpyFace(FileFace):
     """Shows one array as a .npy file, with the same bytes that `np.save` writes (version 1.0, C order)."""
 
     def __init__(self, array: ArrayReader) -> None:
-        self.arrays: Mapping[str, ArrayReader] = {}
-        self.main = ""
         self.array = array
         self._chunks = Chunks(array)
         self.header = _npy_header(array.dtype.newbyteorder("<").str, array.shape)
-        self.root = Node(False, len(self.header) + array.nbytes)
+        super().__init__(Node(False, len(self.header) + array.nbytes))
         self._part = ArrayPart(array, (), True, self.header)
 
     def part(self, key: str) -> ArrayPart | None:
         return None if key else self._part
-
-    def node(self, key: str) -> Node | None:
-        return None if key else self.root
-
-    def children(self, key: str, after: int = 0) -> Iterator[str]:
-        return iter(())
-
-    def kept(self, key: str) -> bool:
-        return False
-
-    def planned(self, key: str) -> PlannedChunk | None:
-        return None
 
     def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
         return None if key else self._bytes(start, stop, self._chunks.run_at_once)

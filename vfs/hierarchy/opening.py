@@ -4,9 +4,12 @@ All opening goes through `open_set`. It takes steps, and each makes a value that
 
 1. the names of the files, with globs expanded;
 2. their format, and the options as this format takes them;
-3. the arrays as they are stored (`_StoredSet`), and the correction images (`_Images`);
+3. the arrays as they are stored (`_StoredSet`), and the correction images (`vfs.hierarchy.correction_images`);
 4. the arrays as they are shown: with scan shape, offset and selection;
 5. their readers, and with these the `OpenedSet`.
+
+Of a set that is still being written (`follow`) it opens what is there at that moment: `vfs.hierarchy.following`
+opens it again as it grows.
 
 Only headers and correction images are read.
 """
@@ -16,21 +19,15 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
-from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
-import numpy as np
-
-from vfs.backends import make_backend
-from vfs.engine.array import ArrayReader, mean_frame
+from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.engine.corrections import check
 from vfs.errors import (
     FormatError,
     IncompleteWarning,
@@ -40,9 +37,13 @@ from vfs.errors import (
     UnknownArrayError,
 )
 from vfs.formats import Format, by_name, detect
-from vfs.hierarchy.arranging import arranged
+from vfs.hierarchy.arranging import Arranged, arranged
+from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.growing import Progress, Rest, at_rest, grown, progress_of
+from vfs.hierarchy.incomplete import all_absent, counted, refuse, standing_in
 from vfs.hierarchy.set_readers import readers
+from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
 from vfs.kernels.columns import CHANGED
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -54,11 +55,20 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray, main_of
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
-from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute
-from vfs.wording import ANY, option
 
 _ORDER = {True: 0, None: 1, False: 2}
+
+
+class Current(Protocol):
+    """A set that is open, perhaps another one each time because it is still being written."""
+
+    def now(self) -> OpenedSet:
+        """Return the set as it is now.
+
+        Raises:
+            SourceChangedError: one of its files was begun anew, or is gone.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,7 +102,7 @@ class Opening:
     @property
     def version(self) -> bytes:
         """Digest of the files, their sizes and times, and of all options; empty if the files may change meanwhile."""
-        if self.options.accept_changes:
+        if self.options.may_change:
             return b""
         own = dict(sorted(self.format_options.items()))
         return digest((self.paths, self.options, own, self.states, self.name))
@@ -106,28 +116,48 @@ class Opening:
         """Pickle this record: equal records give the same bytes, wherever they have been."""
         return packed(self)
 
-    def open(self, cache: ChunkCache | None = None) -> OpenedSet:
+    def open(self, cache: ChunkCache | None = None, rest: Rest = at_rest) -> OpenedSet:
         """Open the data set again.
 
         Args:
             cache: as of `open_set`.
+            rest: says for how long a file has not been written.
 
         Raises:
             SourceChangedError: the set has other files now, or files of other sizes or times, and
                 `accept_changes` was not given.
+            VfsError: what `open_set` raises, for a set that is still being written.
         """
         # Links that were named may still lead outside, to where they led then
         with self.sources.opening() as sources:
             try:
-                found = _open_named(list(self.paths), self.options, self.format_options, cache, sources, name=self.name)
+                names = names_now(self.paths, sources) if self.options.follow else list(self.paths)
+                found = _open_named(names, self.options, self.format_options, cache, sources, name=self.name, rest=rest)
             except (FormatError, TruncatedSourceError) as error:
+                if self.options.follow:
+                    raise
                 raise SourceChangedError(f"the set was changed after it was opened: {error}") from None
-        if not self.options.accept_changes and found.opening.states != self.states:
+        if not self.options.may_change and found.opening.states != self.states:
             raise SourceChangedError(
                 f"{self.paths[0]}: files of the set or of its corrections came, went or changed (size or time) after it"
                 " was opened; open it again"
             )
         return found
+
+    def kept(self, cache: ChunkCache | None) -> Current:
+        """Open the data set again, and go on with it as it grows if it is still being written.
+
+        Args:
+            cache: as of `open_set`.
+
+        Raises: what `open` raises.
+        """
+        found = self.open(cache)
+        if not self.options.follow:
+            return found
+        from vfs.hierarchy.following import Following  # it opens sets, too
+
+        return Following(found, cache)
 
     def changed(self, options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
         """Open the same files with other options, within the same folders.
@@ -146,6 +176,7 @@ class OpenedSet:
         tree: its arrays and its name.
         opening: record of how it was opened.
         absent: things that it should hold and does not, or that it holds and vfs does not show.
+        progress: how far it is written, if it is still being written; None: it is whole, or was not followed.
         warnings: a line for each of these, and for each thing that the files of its correction
             images lack.
     """
@@ -154,6 +185,11 @@ class OpenedSet:
     opening: Opening
     absent: tuple[Absence, ...] = ()
     warnings: tuple[str, ...] = ()
+    progress: Progress | None = None
+
+    def now(self) -> OpenedSet:
+        """Return the set itself: see `Current`."""
+        return self
 
     @property
     def name(self) -> str:
@@ -189,20 +225,6 @@ class _StoredSet:
     main: StoredArray
 
 
-@dataclass(frozen=True)
-class _Images:
-    """Correction images.
-
-    Attributes:
-        given: the arrays for `dark`, `gain` and `dead`, as far as these options are given.
-        sets: the data sets that they were read from, if their files do not belong to the set that
-            is opened.
-    """
-
-    given: Mapping[str, Any]
-    sets: Sequence[OpenedSet]
-
-
 def open_set(
     paths: Paths,
     options: OpenOptions,
@@ -225,28 +247,13 @@ def open_set(
 
     Raises: what `vfs.open` raises, except for the error that the main array is absent.
     """
-    names = expand(paths, sources, options.follow_outside)
     options = options if options.derive is None else _derivable(options)
-    with _opening_sources(sources, names, options, format_options) as opened:
-        return _open_named(names, options, format_options, cache, opened, convert=convert)
-
-
-def _opening_sources(
-    sources: Sources | None, names: Sequence[str], options: OpenOptions, format_options: Mapping[str, Any]
-) -> AbstractContextManager[Sources]:
-    """Return the sources for opening a set that some files name; options may name more files of it."""
-    if sources is not None:
-        return sources.opening()
-    if options.follow_outside:
-        return LocalSources().opening()
-    masks = _masks(options) if options.derive else []
-    given = [options.dark, options.gain, options.dead, options.roi, *masks, *format_options.values()]
-    return LocalSources.around([*names, *map(absolute, file_names(given))])
-
-
-def _masks(options: OpenOptions) -> list[Any]:
-    """Return what the reductions of `derive` are given as masks, which may be names of files."""
-    return [getattr(one, "array", None) for one in options.derive.values()]
+    names, opening = named_files(paths, sources, options, format_options)
+    with opening as opened:
+        found = _open_named(names, options, format_options, cache, opened, convert=convert)
+    if options.follow:  # more files may come that a glob finds
+        found = replace(found, opening=replace(found.opening, paths=lasting_names(paths, found.opening.paths)))
+    return found
 
 
 def _derivable(options: OpenOptions) -> OpenOptions:
@@ -263,6 +270,7 @@ def _open_named(
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
+    rest: Rest = at_rest,
 ) -> OpenedSet:
     """Open the set of some files: see `open_set`.
 
@@ -270,6 +278,7 @@ def _open_named(
         names: absolute names of files, without globs.
         sources: where they are; it is the opening of this set, or of the one that stands for it.
         name: name of the set; None for the name that the format derives from the first file.
+        rest: see `Opening.open`.
     """
     kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
     name = kind.label(names[0]) if name is None else name
@@ -277,30 +286,41 @@ def _open_named(
     options, format_options = _for_format(kind, options, given)
     found = kind.open(names, sources, **format_options)
     if isinstance(found, Saved):
-        return _open_saved(found, names[0], options, cache, sources, name)
+        return _open_saved(found, names[0], options, cache, sources, name, rest)
+    if options.follow:
+        found = [grown(one, options.settle, rest) for one in found]
     stored = _stored(found, options.array, names[0])
-    images = _images(options, stored, sources)
+    other = partial(_other_set, backend=options.backend, sources=sources)
+    images = read_images(options, stored.datasets, stored.main, other)
     mask_files = (
-        [Files.stat(sources, [absolute(name)]) for name in file_names(_masks(options))] if options.derive else []
+        [Files.stat(sources, [absolute(name)]) for name in file_names(masks(options))] if options.derive else []
     )
     if options.roi is not None:
         options = replace(options, roi=positions(sources, options.roi))
     shown = arranged(stored.datasets, stored.main, options, as_stored=bool(images.given))
+    as_stored = options.array is None and shown[stored.main.path] == Arranged(stored.main)
+    progress = progress_of(stored.main, shown[stored.main.path].dataset, options) if options.follow else None
+    if options.follow_blank:
+        shown = {path: one._replace(dataset=altered(one.dataset, head=None)) for path, one in shown.items()}
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
-    absent = _absent(stored, main.dataset)
+    absent = all_absent(stored.datasets, stored.main, main.dataset)
+    if progress is not None:
+        absent = tuple([absence for absence in absent if not absence.to_come])
     if absent:
-        _refuse([absence for absence in absent if not absence.main], options)
+        refuse([absence for absence in absent if not absence.main], options)
     stands_in = options.array is None and not options.allow_incomplete and any(absence.main for absence in absent)
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
-    tree = Hierarchy(name, arrays, _attributes(stored, main.dataset, absent, options), stored.main.path, stands_in)
+    attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
+    tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in)
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
     return OpenedSet(
         tree,
         opening,
         absent,
-        (*chain.from_iterable(each.warnings for each in images.sets), *(absence.said for absence in absent)),
+        (*images.warnings, *(absence.said for absence in absent)),
+        progress,
     )
 
 
@@ -324,15 +344,15 @@ def _opening(
     stored: _StoredSet,
     options: OpenOptions,
     format_options: Mapping[str, Any],
-    images: _Images,
+    images: CorrectionImages,
     mask_files: Sequence[Files],
     name: str,
     sources: Sources,
 ) -> Opening:
     """Record how a set was opened, in a form that works in another process, too."""
-    lasting = {image: _lasting(getattr(options, image), stored.datasets) for image in images.given}
-    states = _digest(stored.datasets, images.sets, mask_files)
-    options = replace(options, **lasting) if lasting else options
+    given = {image: lasting(getattr(options, image), stored.datasets) for image in images.given}
+    states = b"" if options.follow else _digest(stored.datasets, [*images.files, *mask_files])
+    options = replace(options, **given) if given else options
     return Opening(tuple(names), options, format_options, states, name, sources)
 
 
@@ -350,7 +370,13 @@ def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) ->
 
 
 def _open_saved(
-    saved: Saved, description: str, options: OpenOptions, cache: ChunkCache | None, sources: Sources, name: str
+    saved: Saved,
+    description: str,
+    options: OpenOptions,
+    cache: ChunkCache | None,
+    sources: Sources,
+    name: str,
+    rest: Rest,
 ) -> OpenedSet:
     """Open the set that a description stands for. Options given now override those of the description.
 
@@ -360,7 +386,7 @@ def _open_saved(
     try:
         said, own = split(OpenOptions, {**saved.options, **options.said(), "format": saved.format})
         said = said if said.derive is None else _derivable(said)
-        return _open_named(saved.paths, said, own, cache, sources, name=name)
+        return _open_named(saved.paths, said, own, cache, sources, name=name, rest=rest)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
 
@@ -379,54 +405,18 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, file: str) -> _Sto
         main = datasets[paths.index(wanted)]
         datasets = [dataset for dataset in datasets if dataset is main or dataset.companion]
     else:
-        main = main_of(datasets) or _standing_in(datasets, file)
+        main = main_of(datasets) or standing_in(datasets, file)
     others = sorted((one for one in datasets if one.path != main.path), key=lambda one: _ORDER[one.main])
     return _StoredSet([main, *others], main)
-
-
-def _standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
-    """Return the largest array of a set in which no array may be the main one; it says that the main one is absent."""
-    found = main_of([altered(dataset, main=None) for dataset in datasets if not dataset.companion])
-    assert found is not None
-    own = [dataset.path for dataset in datasets if not dataset.companion]
-    said = (
-        f"{file}: expected images or other data to show first, found only what comes beside them: {first_names(own)};"
-        f" open one of these by its name with {option(array=ANY)}"
-    )
-    absence = Absence(said, FormatError, "shows the largest of them", main=True)
-    return altered(found, absent=(*found.absent, absence))
-
-
-def _absent(stored: _StoredSet, main: StoredArray) -> tuple[Absence, ...]:
-    """Collect the absences that the arrays report, each one once.
-
-    Args:
-        main: the main array as it is shown.
-    """
-    beside = [absence for other in stored.datasets for absence in other.absent if absence not in stored.main.absent]
-    return tuple({absence.said: absence for absence in (*main.absent, *beside)}.values())
-
-
-def _refuse(absent: Sequence[Absence], options: OpenOptions) -> None:
-    """Refuse a set whose numbers would be wrong, unless that is allowed.
-
-    Raises:
-        VfsError: of the class that the format names; the message ends with the option that allows it.
-    """
-    for absence in absent:
-        if absence.refused is not None and not options.allow_incomplete:
-            raise absence.refused(
-                f"{absence.said}" + (f"; {option(allow_incomplete=True)} {absence.allowed}" if absence.allowed else "")
-            )
 
 
 def refuse_without_main(found: OpenedSet) -> None:
     """Refuse a set whose main array is absent, for callers that need this array and not any of the set.
 
-    Raises: what `_refuse` raises.
+    Raises: what `refuse` raises.
     """
     if found.absent and found.opening.options.array is None:
-        _refuse([absence for absence in found.absent if absence.main], found.opening.options)
+        refuse([absence for absence in found.absent if absence.main], found.opening.options)
 
 
 def warned(found: OpenedSet) -> OpenedSet:
@@ -444,85 +434,37 @@ def warned(found: OpenedSet) -> OpenedSet:
 
 
 def _attributes(
-    stored: _StoredSet, main: StoredArray, absent: Sequence[Absence], options: OpenOptions
+    stored: _StoredSet,
+    main: StoredArray,
+    absent: Sequence[Absence],
+    format: str,
+    progress: Progress | None,
+    as_stored: bool,
 ) -> dict[str, Any]:
     """Make the attributes of the root group.
 
-    Conventions that a format gives the root describe the arrays as they are stored. So they are left
-    out if the arrays are shown in another way.
+    Args:
+        as_stored: the arrays are shown as they are stored. Conventions that a format gives the root describe these,
+            so they are left out otherwise.
     """
-    counts = Counter[str]()
-    for absence in absent:
-        counts.update(absence.counts)
-    made = {"vfs": {"format": options.format, **main.attrs, **({"incomplete": dict(counts)} if counts else {})}}
-    given = (options.array, options.nav_shape, options.roi, options.axes, options.calibration)
-    as_stored = all(one is None for one in given) and not options.sync_offset and not options.line_skip
+    counts = counted(absent)
+    more = ({"incomplete": counts} if counts else {}) | ({"live": progress.said()} if progress else {})
+    made = {"vfs": {"format": format, **main.attrs, **more}}
     return made | dict(stored.main.group_attrs) if as_stored else made
 
 
-def _images(options: OpenOptions, stored: _StoredSet, sources: Sources) -> _Images:
-    """Read the correction images that the options name.
-
-    Raises:
-        OptionError: an image does not fit the frames. Errors from opening its file are raised, too.
-    """
-    given: dict[str, Any] = {}
-    sets: list[OpenedSet] = []
-    sig_shape = stored.main.shape[stored.main.nav_ndim :]
-    for name in ("dark", "gain", "dead"):
-        value = getattr(options, name)
-        if value is None:
-            continue
-        if isinstance(value, str | os.PathLike):
-            own = next((one for one in stored.datasets if one.path == value), None)
-            if own is not None:
-                array = ArrayReader(own, make_backend(options.backend, own.files))
-            else:
-                sets.append(_other_set(value, options.backend, sources))
-                array = sets[-1].tree.arrays[sets[-1].tree.main]
-            value = _image(name, value, array, sig_shape)
-        given[name] = value
-    return _Images(given, sets)
-
-
-def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OpenedSet:
+def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OtherSet:
     """Open the set from which a correction image is read."""
     found = _open_named(expand(path, sources), OpenOptions(backend=backend), {}, None, sources)
     refuse_without_main(found)
-    return found
+    return OtherSet(found.tree.arrays[found.tree.main], found.warnings)
 
 
-def _image(name: str, given: str | os.PathLike[str], array: ArrayReader, sig_shape: tuple[int, ...]) -> np.ndarray:
-    """Read a correction image; of many frames it is the mean, computed in bounded memory.
-
-    Args:
-        name: dark, gain or dead.
-        given: the file or array that the option names, for the error.
-        array: reader of the image.
-
-    Raises:
-        OptionError: the image does not fit the frames; then nothing of it is read.
-    """
-    try:
-        check(name, array.shape, array.dtype, sig_shape)
-    except OptionError as error:
-        raise OptionError(f"{os.fspath(given)}: {error}") from None
-    if name == "dead" or array.ndim == len(sig_shape):
-        return array.read()
-    return mean_frame(array, len(sig_shape))
-
-
-def _lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
-    """Return a correction option as it is pickled: files have absolute paths, arrays of the set their names."""
-    if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
-        return given
-    return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given
-
-
-def _digest(datasets: Sequence[StoredArray], more: Sequence[OpenedSet], mask_files: Sequence[Files]) -> bytes:
+def _digest(datasets: Sequence[StoredArray], more: Sequence[Files]) -> bytes:
     """Digest the sizes and times of all files of a set, and of those that corrections and masks came from."""
     found = blake2b(digest_size=16)
-    more_files = [*(each.tree.arrays[each.tree.main].dataset.files for each in more), *mask_files]
-    for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more_files]:
+    for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more]:
         found.update(files.states[:, :CHANGED].tobytes())
+        if files.tags:
+            found.update("\0".join(files.tags).encode())
     return found.digest()

@@ -12,9 +12,10 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections
-from vfs.engine.turned import turned
+from vfs.engine.other_axes import turned
 from vfs.hierarchy.arranging import Arranged
 from vfs.model.axis_order import AxisOrder
+from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import StoredArray
 
@@ -72,7 +73,7 @@ def readers(
         how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
         if path != main.path:
             how = {"chunks": _companion_chunks(dataset)}
-        how |= {"backend": options.backend, "accept_changes": options.accept_changes, "cache": cache}
+        how |= {"backend": options.backend, "kept": _states(options), "cache": cache}
         make[path] = partial(_reader, dataset, order, **how)
     return SetReaders(make)
 
@@ -81,15 +82,22 @@ def _reader(
     dataset: StoredArray,
     order: AxisOrder | None,
     backend: str,
-    accept_changes: bool,
+    kept: Callable[[Files], Files],
     chunks: chunking.ChunkSpec,
     cache: ChunkCache,
     **how: Any,
 ) -> ArrayReader:
-    files = dataset.files.unremembered() if accept_changes else dataset.files
+    files = kept(dataset.files)
     if order is None:
         return ArrayReader(dataset, make_backend(backend, files), chunks=chunks, cache=cache, **how)
     return turned(ArrayReader(dataset, make_backend(backend, files), cache=cache, **how), order, chunks, cache)
+
+
+def _states(options: OpenOptions) -> Callable[[Files], Files]:
+    """Return what makes the files of a backend out of those of an array: the states that reads check them against."""
+    if options.follow:
+        return Files.growing
+    return Files.unremembered if options.accept_changes else lambda files: files
 
 
 def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:

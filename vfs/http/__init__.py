@@ -23,13 +23,14 @@ fill values, and they repeat requests that fail with 5xx for minutes.
 
 from typing import TYPE_CHECKING, Any
 
+from vfs.http.how import ServeHow
 from vfs.http.process import Server, start_in_background
 from vfs.http.servers import FoundServer, end, is_address, servers
 
 if TYPE_CHECKING:
     from vfs.http.server import serve
 
-__all__ = ["FoundServer", "Server", "end", "is_address", "serve", "servers", "start_in_background"]
+__all__ = ["FoundServer", "ServeHow", "Server", "end", "is_address", "serve", "servers", "start_in_background"]
 
 
 def __getattr__(name: str) -> Any:

@@ -92,10 +92,11 @@ def refusal(method: str, refused: RefusedError, browser: bool = False) -> Reply:
     close = [(b"connection", b"close")] if refused.status in CLOSING else []
     allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
     size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
+    retry = [(b"retry-after", b"%d" % refused.retry_after)] if refused.retry_after is not None else []
     if browser and refused.status == 401:
         return whole(method, 401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", policy())])
     text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
-    return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size])
+    return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size, *retry])
 
 
 def options(request: Mapping[bytes, bytes], may: bool) -> Reply:

@@ -16,6 +16,7 @@ from vfs.errors import OptionError, SourceChangedError, VfsError, printable
 from vfs.http.answers import Answer
 from vfs.http.centre import centre
 from vfs.http.describing import Describing
+from vfs.http.events import Events
 from vfs.http.first_look import FirstLook
 from vfs.http.guard import RefusedError
 from vfs.http.limits import AtOnce
@@ -39,7 +40,7 @@ from vfs.http.streams import Computing, Stopping
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
-AT_ONCE = {"compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2}
+AT_ONCE = {"events": 8, "compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2}
 """Requests of a kind that a client may have under way."""
 
 
@@ -90,7 +91,7 @@ class Api:
         self._kinds = self._known()
 
     def _known(self) -> dict[str, RequestKind]:
-        """Return the kinds of requests, by the names that paths begin with."""
+        """Return the kinds of requests, by the names that paths begin with: all of `vfs.http.requests.KINDS`."""
         stopping = Stopping()
         thumbnails = partial(stopping.until_stopped, self.pictures.thumbnails)
         return {
@@ -102,6 +103,7 @@ class Api:
             "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id")),
             "centre": RequestKind(self._centre, fields=("within",)),
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),
+            "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
             "stop": RequestKind(stopping.stop, ("POST",)),
             "options": RequestKind(partial(self._told, self._describing.known)),
             "guesses": RequestKind(partial(self._told, self._describing.guesses)),
@@ -118,9 +120,7 @@ class Api:
             VfsError: a source cannot be read.
         """
         what, _, rest = request.path.partition("/")
-        kind = self._kinds.get(what)
-        if kind is None:
-            raise RefusedError(404, f"api/ has {', '.join(self._kinds)}")
+        kind = self._kinds[what]
         if request.method not in kind.methods:
             raise RefusedError(
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))

@@ -1,74 +1,15 @@
-"""Finds the bright-field disk of a scan: the brightest connected spot in the mean of a few frames.
-
-The page draws its first detector there, and the server begins with its image before the page asks.
-
-Noise has bright spots, too. So a spot is looked for in every second pixel, as on a chessboard, and the other pixels
-must confirm it: in noise they know nothing of it. What is too weak for single pixels is looked for in larger ones.
-"""
+"""Finds the bright-field disk for the page, and keeps it: see `vfs.reduce.bright_field`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, VfsError
 from vfs.http.computing import picture_of, state_of
-from vfs.http.views import picture
-
-LOOKED = 256
-"""Pixels along y and x of the pictures in which it is looked for."""
-EDGE = 0.5
-"""Of the brightest: where a disk ends."""
-MOST = 1e300
-"""What a pixel counts for at most, so that sums are finite."""
-LEAST = 8
-"""Fewest rows and columns in which a disk is looked for with larger pixels."""
-SURE = 5.0
-"""Standard errors by which the other pixels of a spot are brighter than the rest. Of 2,000 patterns of noise (normal,
-uniform, or few counts) none reached it; a disk of 11 pixels across in 32 x 32 reaches 20."""
-COVERED = 0.8
-"""Part of the frame that a disk covers at most."""
-WHOLE = 0.6
-"""Part of the ellipse with its second moments that a spot fills at least if it reaches from edge to edge both ways."""
-QUARTERS: dict[int, list[tuple[int, ...]]] = {1: [(2,), (1,), (3,)], 2: [(2, 2), (1, 1), (1, 3), (3, 1), (3, 3)]}
-"""Positions that stand for a scan of so many axes: its middle, and some around."""
-
-
-class CentralDisk(NamedTuple):
-    """The bright-field disk of a scan: centre and radius in pixels of the frame, with one decimal.
-
-    Attributes:
-        found: False: there is none, and this one is in the middle of the frame.
-    """
-
-    cy: float
-    cx: float
-    r: float
-    found: bool = True
-
-
-class Spot(NamedTuple):
-    """A connected spot: its pixels bool[height, width], and what the dimmest of them has."""
-
-    mask: np.ndarray
-    threshold: float
-
-
-def scanned(array: ArrayReader) -> bool:
-    """Return True for a scan along two axes, of frames with two, of real numbers: the page shows its image at once."""
-    n = array.dataset.nav_ndim
-    named = all(name.startswith("scan") for name in array.dims[max(0, n - 2) : n])
-    return n > 1 and named and array.ndim == n + 2 and array.size > 0 and array.dtype.kind in "biuf"
-
-
-def middle(array: ArrayReader) -> tuple[int, ...]:
-    """Return the part of a scan that the page shows first: indices along its axes before the last two."""
-    return tuple(n // 2 for n in array.shape[: max(0, array.dataset.nav_ndim - 2)])
+from vfs.reduce.bright_field import CentralDisk, central_disk
 
 
 def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> CentralDisk:
@@ -78,17 +19,12 @@ def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> Ce
         within: indices along the axes of the scan before the last two.
         cache: keeps it.
 
-    Returns: the disk.
-
     Raises:
         OptionError: the array is no scan of frames with two axes of real numbers, or has no such part.
         SourceError: no frame can be read.
     """
-    n = array.dataset.nav_ndim
-    if not n or array.ndim - n != 2 or not array.size or array.dtype.kind not in "biuf":
-        raise OptionError(f"{array.dataset.path}: expected a scan of frames with two axes, of real numbers")
-    picture_of(array.shape[:n], within)
-    kept = cache.get(_key(array, within), lambda: np.array(_look(array, within)))
+    picture_of(array.shape[: array.dataset.nav_ndim], within)
+    kept = cache.get(_key(array, within), lambda: np.array(central_disk(array, within)))
     return _of(kept)
 
 
@@ -105,173 +41,3 @@ def _of(kept: np.ndarray) -> CentralDisk:
 
 def _key(array: ArrayReader, within: tuple[int, ...]) -> tuple[Hashable, ...]:
     return ("centre", *state_of(array), within)
-
-
-def _look(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
-    """Find the disk in frames."""
-    n = array.dataset.nav_ndim
-    nav = array.shape[:n]
-    shape = nav[-2:]
-    places = {tuple((m - 1) * part // 4 for m, part in zip(shape, at, strict=True)) for at in QUARTERS[len(shape)]}
-    height, width = array.shape[n:]
-    mean, side, wrong = None, max(height, width), None
-    for at in sorted(places):
-        try:
-            numbers, side = picture(array, (*within, *at), LOOKED)
-        except VfsError as error:  # what is wrong is said where this frame is looked at
-            wrong = error
-            continue
-        seen = np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MOST, MOST)
-        mean = seen if mean is None else mean + seen
-    if mean is None:
-        assert wrong is not None
-        raise wrong
-    found = find_disk(mean, side)
-    cy, cx, r = (math.floor(10 * value + 0.5) / 10 for value in found[:3])
-    return CentralDisk(cy, cx, r, found.found)
-
-
-def find_disk(pattern: np.ndarray, side: int) -> CentralDisk:
-    """Find centre and radius.
-
-    Args:
-        pattern: float64[height, width], finite as are sums of all its pixels.
-        side: pixels of the whole frame in one of the pattern, along y and x.
-
-    Returns: pixels of the whole frame. Where there is no disk: the middle.
-    """
-    height, width = pattern.shape
-    middle = CentralDisk(
-        (height * side - 1) / 2, (width * side - 1) / 2, max(1.0, min(height, width) * side / 8), False
-    )
-    light = _scaled(pattern)
-    while light is not None:
-        spot = _sure_spot(light)
-        if spot is not None:
-            rows, columns = np.nonzero(spot)
-            cy, cx = (float(at.mean() + 0.5) * side - 0.5 for at in (rows, columns))
-            return CentralDisk(cy, cx, max(1.0, math.sqrt(len(rows) / math.pi) * side))
-        light, side = _halved(light), 2 * side
-    return middle
-
-
-def _scaled(pattern: np.ndarray) -> np.ndarray | None:
-    """Return a pattern from 0 to 1; None where it is even."""
-    most = float(np.abs(pattern).max())
-    light = pattern / most if most else pattern
-    light = light - light.min()
-    brightest = float(light.max())
-    return light / brightest if brightest else None
-
-
-def _halved(pattern: np.ndarray) -> np.ndarray | None:
-    """Return means over 2 x 2 pixels; None where there would be too few."""
-    height, width = (n // 2 for n in pattern.shape)
-    if min(height, width) < LEAST:
-        return None
-    made: np.ndarray = pattern[: 2 * height, : 2 * width].reshape(height, 2, width, 2).mean((1, 3))
-    return made
-
-
-def _sure_spot(pattern: np.ndarray) -> np.ndarray | None:
-    """Find the brightest spot.
-
-    Args:
-        pattern: float64[height, width], 0 or more.
-
-    Returns: bool[height, width]; None where what is found may be noise, or is no disk.
-    """
-    some = np.indices(pattern.shape).sum(0) % 2 == 0
-    first, spot = _brightest_spot(pattern, some), _brightest_spot(pattern, np.ones_like(some))
-    if first is None or spot is None or not _confirmed(pattern, ~some, first) or not _is_disk(spot.mask):
-        return None
-    shared = np.count_nonzero(first.mask & spot.mask)
-    return spot.mask if 2 * shared >= min(np.count_nonzero(one.mask) for one in (first, spot)) else None
-
-
-def _confirmed(pattern: np.ndarray, others: np.ndarray, spot: Spot) -> bool:
-    """Tell whether pixels know of a spot that was found without them.
-
-    The brightest of them does not count: it may be a hot one, or the only count among few.
-    """
-    within, beside = np.sort(pattern[others & spot.mask])[:-1], pattern[others & ~spot.mask]
-    if not within.size or not beside.size:
-        return False
-    error = pattern[others].std() * math.sqrt(1 / within.size + 1 / beside.size)
-    return bool(within.mean() >= spot.threshold and within.mean() - beside.mean() > SURE * error)
-
-
-def _is_disk(mask: np.ndarray) -> bool:
-    """Tell whether a spot may be a disk: it leaves something dark, and does not run through the frame like noise."""
-    rows, columns = np.nonzero(mask)
-    if len(rows) > COVERED * mask.size:
-        return False
-    if not mask.any(0).all() or not mask.any(1).all():
-        return True
-    spread = np.cov(rows, columns)
-    return bool(len(rows) > WHOLE * 4 * math.pi * math.sqrt(max(0.0, float(np.linalg.det(spread)))))
-
-
-def _smoothed(pattern: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Return means over those of 3 x 3 pixels that count, so that one hot pixel is not the brightest."""
-    sums, counts = (_added(one) for one in (np.where(some, pattern, 0), some.astype(np.float64)))
-    smooth: np.ndarray = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
-    return smooth
-
-
-def _added(pattern: np.ndarray) -> np.ndarray:
-    """Return sums over 3 x 3 pixels, of which those at the edge count as often as they are nearest."""
-    padded = np.pad(pattern, 1, mode="edge")
-    across = padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:]
-    added: np.ndarray = across[:-2] + across[1:-1] + across[2:]
-    return added
-
-
-def _brightest_spot(pattern: np.ndarray, some: np.ndarray) -> Spot | None:
-    """Find the connected spot with the largest sum, in some of the pixels. None where all is even."""
-    smooth = _smoothed(pattern, some)
-    darkest, brightest = float(smooth.min()), float(smooth.max())
-    if not brightest > darkest:
-        return None
-    threshold = darkest + EDGE * (brightest - darkest)
-    return Spot(_spot(smooth, threshold), threshold)
-
-
-def _spot(pattern: np.ndarray, threshold: float) -> np.ndarray:
-    """Return bool[height, width], the connected spot with the largest sum. One pixel at least has the threshold."""
-    height, width = pattern.shape
-    bright = np.zeros((height, width + 2), np.int8)
-    bright[:, 1:-1] = pattern >= threshold
-    edges = np.diff(bright, axis=1)
-    rows, first = np.nonzero(edges == 1)  # runs of bright pixels, row by row
-    stop = np.nonzero(edges == -1)[1]
-    sums = np.concatenate([[0.0], np.cumsum(pattern)])
-    total = sums[rows * width + stop] - sums[rows * width + first]
-    root = np.asarray(_connected(rows.tolist(), first.tolist(), stop.tolist()))
-    own = root == root[np.argmax(np.bincount(root, total)[root])]
-    made = np.zeros((height, width + 1), np.int8)
-    made[rows[own], first[own]] = 1
-    made[rows[own], stop[own]] = -1
-    mask: np.ndarray = np.cumsum(made, axis=1)[:, :width] > 0
-    return mask
-
-
-def _connected(rows: Sequence[int], first: Sequence[int], stop: Sequence[int]) -> list[int]:
-    """Return for each run the number of one that it is connected with: the same for all of a spot."""
-    root = list(range(len(rows)))
-
-    def find(k: int) -> int:
-        while root[k] != k:
-            root[k] = root[root[k]]
-            k = root[k]
-        return k
-
-    above = 0
-    for k, row in enumerate(rows):
-        while rows[above] < row - 1 or (rows[above] == row - 1 and stop[above] <= first[k]):
-            above += 1
-        other = above
-        while rows[other] == row - 1 and first[other] < stop[k]:
-            root[find(k)] = find(other)
-            other += 1
-    return [find(k) for k in range(len(rows))]

@@ -23,8 +23,10 @@ import numpy as np
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, threads_asked
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, size
+from vfs.engine.stored_reader import Token
+from vfs.errors import NotYetError, OptionError, size
 from vfs.http.records import described, head_of, record, sendable
+from vfs.model.stored import StoredArray
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
@@ -63,7 +65,7 @@ TABLES = 8
 
 _BINNED = re.compile(r"\s*binned\(\s*([0-9]{1,4})\s*\)\s*")
 _numbers = count()
-_tokens: WeakKeyDictionary[ArrayReader, int] = WeakKeyDictionary()
+_tokens: WeakKeyDictionary[Token, int] = WeakKeyDictionary()
 
 
 class Step(NamedTuple):
@@ -143,6 +145,7 @@ class Computation:
         cache: keeps the steps.
 
     Attributes:
+        reach: of results for each position, so many can be made: fewer than all of a set that is still being written.
         kind: of all its results, "nav" or "sig"; shape: of the picture of the scan.
         cost: bytes that it needs at most; workers: threads with which it needs no more.
         step: bytes of frames of the next exact step; quick: the one before was.
@@ -176,10 +179,33 @@ class Computation:
         self._bound_entry(self.entry)
         self.chosen = _positions(asked.region, self.shape)
         self.coarse = asked.coarse
+        self.reach = self.count
+        if array.dataset.head is not None:
+            self._bound_by_head(array.dataset)
         self.step, self.quick = STEP, True
         token, self.moves = state_of(array)
-        said = tuple(asked.results.items()), repr(asked.region), asked.within
+        # What is made of rows of a set that is still being written holds for ever, other results for the present frames
+        now = array.dataset.head if self.kind == "sig" else None
+        said = tuple(asked.results.items()), repr(asked.region), asked.within, now
         self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
+
+    def _bound_by_head(self, dataset: StoredArray) -> None:
+        """Take only frames that are written, of a set that is still being written.
+
+        Raises:
+            NotYetError: none of those that are asked for is written.
+        """
+        there = dataset.written(np.arange(self.first, self.first + self.count))
+        self.coarse = False
+        self.reach = self.count if there.all() else int(there.argmin())
+        if self.kind == "sig":
+            chosen = np.arange(self.count) if self.chosen is None else self.chosen
+            self.chosen = chosen[there[chosen]]
+        if not (self.reach if self.chosen is None else len(self.chosen)):
+            raise NotYetError(
+                f"{dataset.files.paths[0]}: none of these frames is written yet: {dataset.head:,} are there",
+                head=dataset.head or 0,
+            )
 
     def _kind(self, asked: Asked) -> str:
         """Return the kind of all results, as their words say, before anything is made for them.
@@ -240,7 +266,7 @@ class Computation:
                 yield self._kept((step,), partial(self._every, step))
             before, budget = step, budget * 16
         first = 0
-        while first < self.count:
+        while first < self.reach:
             made = yield self._kept(("rows", first), partial(self._rows, first))
             assert made is not None
             head = head_of(made)  # whoever made it has chosen how far it goes
@@ -270,7 +296,7 @@ class Computation:
         row = self.shape[-1] if len(self.shape) == 2 else 1
         few = max(1, min(self.step // max(1, self.frame), SENT // max(1, self.entry)))
         few = max(1, few // row) * row if few >= row or self.entry * row <= 4 * SENT else few
-        few = min(few, self.count - first)
+        few = min(few, self.reach - first)
         began = time.monotonic()
         results = self._reduced(np.arange(first, first + few), 0 if self.quick else self.workers)
         self.quick = time.monotonic() - began < QUICK
@@ -318,7 +344,7 @@ class Computation:
 
         how: dict[str, Any] = {"roi": self._all(), "workers": self.workers, "progress": check, "make": make}
         whole = reduce_partial(self.array, self.reductions, parts=parts, **how)
-        parts = max(1, min(parts, passes[0].source.units))  # there are no more, and the last one must be known
+        parts = max(1, min(parts, passes[0].supply.units))  # there are no more, and the last one must be known
         for k in range(parts):
             yield Step(("once", next(_numbers)), partial(self._more, whole, k + 1, parts, total, final))
 
@@ -387,7 +413,7 @@ def _reduction(text: str) -> Reduction:
 
 def state_of(array: ArrayReader) -> tuple[int, int]:
     """Return a number of the array, and how often its files were touched: what is kept of it belongs to both."""
-    return _tokens.setdefault(array, next(_numbers)), int(array.dataset.files.moves.item(0))
+    return _tokens.setdefault(array.token, next(_numbers)), int(array.dataset.files.moves.item(0))
 
 
 def picture_of(nav: tuple[int, ...], within: tuple[int, ...]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError
-from vfs.errors import SourceChangedError, SourceError, VfsError, printable
+from vfs.errors import NotYetError, SourceChangedError, SourceError, VfsError, printable
 from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import Contents, PathAtHand
 from vfs.hierarchy.faces import Node
@@ -23,6 +23,7 @@ from vfs.http.guard import Guard, RefusedError
 from vfs.http.index import index, links
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import assets, etag_of, page, policy
+from vfs.http.requests import KINDS
 from vfs.http.tally import ServerLog
 from vfs.model.files import TRIES
 from vfs.serving.gate import Gate
@@ -156,7 +157,7 @@ class Decisions:
             key, slash = self.guard.place(path)
             if lends and path[-1:].isdigit() and self._is_native(path, key, slash, headers):
                 return ForNative(key)
-            own = method not in _READS or key.startswith(_OWN)
+            own = method not in _READS or key.startswith(_OWN)  # or of a folder so called
             decision: Decision | None = self._of_server(method, key, slash, headers) if own else None
             if decision is None:
                 decision = self._path(_PathAsked(method, key, slash, headers))
@@ -171,6 +172,8 @@ class Decisions:
         """Return the response to a request that met an error."""
         if isinstance(error, AbandonedError):
             error = RefusedError(503, "the server is ending")
+        if isinstance(error, NotYetError):  # nothing is wrong, and it is asked for again and again
+            error = RefusedError(422, str(error), retry_after=1)
         if not isinstance(error, RefusedError):
             what = self._log.failed(path, error)
             known = isinstance(error, VfsError)
@@ -189,14 +192,14 @@ class Decisions:
         if method == "OPTIONS":
             may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
             return options(headers, may)
-        if key.startswith("api/"):
+        if _is_for_api(key):
             return ForApi(key)
         if method not in _READS:
             raise RefusedError(405, f"{method}: this server is read-only; it answers {METHODS}")
         if key == "metrics" and not slash:
             return whole(method, 200, self._own.metrics(), b"text/plain; version=0.0.4; charset=utf-8")
-        if key.startswith("assets/"):
-            return _asset(method, key, slash, headers)
+        if not slash and key.startswith("assets/") and key.removeprefix("assets/") in assets():
+            return _asset(method, key, headers)
         return None
 
     def _path(self, asked: _PathAsked) -> Reply | Work:
@@ -227,7 +230,8 @@ class Decisions:
         key = asked.key
         if looked is None or looked.node.folder != asked.slash:
             check_no_chunk(key)
-            raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+            has = f"; api/ has {', '.join(sorted(KINDS))}" if key.startswith("api/") else ""
+            raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
         if looked.node.folder:
             if not looked.node.listed:
                 check_no_chunk(key)
@@ -332,11 +336,14 @@ _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin wi
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
-def _asset(method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> Reply:
+def _is_for_api(key: str) -> bool:
+    """Return True for a request of the page; a folder of the data may be called `api`, too."""
+    return key.startswith("api/") and key.split("/", 2)[1] in KINDS
+
+
+def _asset(method: str, key: str, headers: Mapping[bytes, bytes]) -> Reply:
     """Answer with a file of the page."""
-    found = None if slash else assets().get(key.removeprefix("assets/"))
-    if found is None:
-        raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+    found = assets()[key.removeprefix("assets/")]
     if conditions.matched(headers, found.etag):
         return Reply(304, [(b"etag", found.etag)])
     return whole(method, 200, found.body, found.kind, [(b"etag", found.etag)])

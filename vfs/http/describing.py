@@ -26,6 +26,7 @@ from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
 from vfs.model.open_options import OpenOptions, known
 from vfs.outputs import whole
+from vfs.sources.names import is_url
 
 ARRAYS = 200
 """Arrays of a set that come with it."""
@@ -139,6 +140,8 @@ class Describing:
         found = reopened(self._opening(key), {}, self._contents.cache)
         usual = {name: known(OpenOptions)[name].default for name in SERVING}
         found = replace(found, opening=replace(found.opening, options=replace(found.opening.options, **usual)))
+        if is_url(found.opening.paths[0]):
+            raise OptionError(f"{found.opening.paths[0]}: is on a server, where nothing can be written")
         first = os.path.abspath(found.opening.paths[0])
         folder = os.path.dirname(first)
         made = describe(found, folder, follow_outside=found.opening.options.follow_outside)

@@ -12,10 +12,11 @@ from vfs.engine.frames import FrameView
 from vfs.errors import VfsError
 from vfs.hierarchy.chunk_plan import AtHand
 from vfs.hierarchy.faces import Face
-from vfs.http.centre import at_hand, centre, middle, scanned
+from vfs.http.centre import at_hand, centre
 from vfs.http.computing import Asked, Computation
 from vfs.http.pages import assets
 from vfs.http.views import picture
+from vfs.reduce.bright_field import middle, scanned
 from vfs.reduce.in_frames import Disk
 from vfs.reduce.passes import reduce
 

@@ -35,10 +35,19 @@ class RefusedError(Exception):
         reason: one line for people.
         size: bytes of the file, if a range lies outside of it.
         allow: methods that go, if this one does not; None: those that go with files.
+        retry_after: seconds after which it may be answered; None: nobody knows.
     """
 
-    def __init__(self, status: int, reason: str, size: int | None = None, allow: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        size: int | None = None,
+        allow: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(reason)
+        self.retry_after = retry_after
         self.size = size
         self.allow = allow
         self.status = status

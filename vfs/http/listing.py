@@ -73,12 +73,18 @@ class SetListing:
             "sources": [printable(path) for path in islice(self.contents.sources(key, False), 1)],
             "warnings": [printable(text) for text in islice(self.contents.warnings, WARNINGS)],
             "npy": shown.file,
+            **self._live(key),
             "count": len(face.arrays),
             "arrays": [
                 described(path, array, path == face.main)
                 for path, array in islice(face.arrays.items(), first, first + count)
             ],
         }
+
+    def _live(self, key: str) -> dict[str, Any]:
+        """Say how far a set is that is still being written."""
+        progress = self.contents.progress().get(key)
+        return {} if progress is None else {"live": {**progress.said(), "grows": progress.grows}}
 
     def array(self, key: str) -> dict[str, Any]:
         """Describe an array, with the format's metadata.

@@ -19,8 +19,9 @@ from vfs.hierarchy.chunk_plan import ChunkPlan
 from vfs.hierarchy.contents import PathAtHand
 from vfs.hierarchy.faces import PlannedChunk
 from vfs.http.conditions import split, stem_of
-from vfs.http.native_tables import OVER, AnswerTables, ArraySource, Loan
+from vfs.http.native_tables import AnswerTables, ArraySource, Loan
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
+from vfs.serving.native_frames import OVER
 
 MOST_FILES = 64
 """Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
@@ -143,7 +144,7 @@ class NativeAnswers:
 
     def _shown(self, source: ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""
-        if source.open.get(file) is opened:
+        if source.frames.open.get(file) is opened:
             return True
         if sum(each.held for each in self._sources.values()) >= MOST_FILES:
             self._drop(max(self._sources.values(), key=lambda each: each.held))

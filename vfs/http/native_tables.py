@@ -23,6 +23,7 @@ from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
 from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native.http.words import (
     ANSWER_WORDS,
+    CHUNK_WORDS,
     DESCRIPTORS,
     HEAD,
     INPUT,
@@ -34,6 +35,7 @@ from vfs.kernels.native.http.words import (
     LentConnection,
 )
 from vfs.kernels.native.words import LINE, WORD
+from vfs.serving.native_frames import OVER, NativeFrames
 
 THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that answer. Copying is most of what they do: with two, 512 KiB over 8 connections take two thirds of the
@@ -41,7 +43,6 @@ time of one, on two processors of which the client has one."""
 MAPPED = 128 << 10
 """Bytes of a chunk that is sent from a map of its file. A smaller one is read: that takes fewer calls."""
 PATIENCE = 5.0  # seconds that the threads have to end
-OVER = 0.0  # a time that has passed
 _MANY = 64  # connections that are taken back at once
 
 
@@ -124,7 +125,7 @@ class ArraySource:
     Attributes:
         until: monotonic seconds up to which it is answered for.
         lifetime: see `vfs.hierarchy.contents.ResolvedPath`.
-        open: the files that threads may read.
+        frames: where its frames lie, and the files that threads may read.
     """
 
     def __init__(
@@ -139,23 +140,21 @@ class ArraySource:
         self.plan = plan
         self.version = version
         self.lifetime: Lifetime | None = None
-        self.open: dict[int, Descriptor] = {}
-        self.fds, self.maps, self.tells = np.zeros((3, len(files)), np.int64)
-        how, _ = layout.how
+        self.maps, self.tells = np.zeros((2, len(files)), np.int64)
         strides = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
         ranges = np.ascontiguousarray(pieces.ranges)
         size = array.chunk_bytes // plan.count
         made = pieces.frames * size
         read = pieces.span + (pieces.frames - 1) * layout.stride
         mapped = pieces.step == 0 and array.chunk_bytes >= MAPPED
-        self._kept = [how, strides, ranges, about, layout, files]
+        self._kept = [strides, ranges, about]
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
         self._told: Callable[[], None] | None = None
-        self.until = 0.0
-        self.words[word.UNTIL :] = 0
+        self.frames = NativeFrames(self.words, files, layout)
+        self.answer_until(OVER)
+        self.words[word.MOVED :] = 0
         for name, value in (
-            (word.MOVES, files.moves.ctypes.data),
             (word.MOVED, files.moves.item(0)),
             (word.PATH, _address(path)),
             (word.PATH_BYTES, len(path)),
@@ -163,9 +162,6 @@ class ArraySource:
             (word.ABOUT_BYTES, len(about)),
             (word.AXES, len(strides)),
             (word.STRIDES, strides.ctypes.data),
-            (word.HOW, how.ctypes.data),
-            (word.STREAM, layout.stream.ctypes.data),
-            (word.STREAM_ROWS, len(layout.stream)),
             (word.LENGTH, plan.length),
             (word.FRAMES, plan.count),
             (word.FRAME_BYTES, size),
@@ -177,10 +173,8 @@ class ArraySource:
             (word.ROWS, pieces.rows),
             (word.PIECE, pieces.frames),
             (word.ROOM, made + (read if pieces.step else 0)),
-            (word.FILES, self.fds.ctypes.data),
             (word.MAPS, self.maps.ctypes.data),
             (word.TELLS, self.tells.ctypes.data),
-            (word.STATES, files.states.ctypes.data),
         ):
             self.words[name] = value
         self._set(word.ACTIVE, 1)
@@ -191,7 +185,7 @@ class ArraySource:
     def answer_until(self, until: float) -> None:
         """Answer for it up to a time, monotonic seconds."""
         self.until = until
-        self._set(ChunkSource.UNTIL, max(1, int(until * 1e9)))
+        self.frames.answer_until(until)
 
     def live(self, lifetime: Lifetime, collect: Callable[[], object]) -> None:
         """Have it end with its set. The set may say so in any thread."""
@@ -215,7 +209,7 @@ class ArraySource:
     @property
     def held(self) -> int:
         """Number of files that it keeps open."""
-        return len(self.open) + len(self._replaced)
+        return len(self.frames.open) + len(self._replaced)
 
     @property
     def used(self) -> bool:
@@ -231,13 +225,12 @@ class ArraySource:
         except (OSError, ValueError):
             return False
         memory = np.frombuffer(shown, np.uint8)
-        if file in self.open:
-            self._replaced.append((self.open[file], self._memory[file]))
+        if file in self.frames.open:
+            self._replaced.append((self.frames.open[file], self._memory[file]))
         self._memory[file] = memory
-        self.open[file] = opened
         _write(self.tells, file, os.fstat(opened.fd).st_uid == os.geteuid())
         _write(self.maps, file, memory.ctypes.data)  # first this: who sees the new descriptor sees it
-        _write(self.fds, file, opened.fd + 1)
+        self.frames.show(file, opened)
         return True
 
 
@@ -253,7 +246,7 @@ class AnswerTables:
     def __init__(self) -> None:
         self._state = np.zeros(ANSWER_WORDS, np.int64)
         self._lent = np.zeros(DESCRIPTORS, np.int64)
-        self._places = np.zeros((SOURCES, len(ChunkSource)), np.int64)
+        self._places = np.zeros((SOURCES, CHUNK_WORDS), np.int64)
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
         self._said = b""
         self.free = [(number, self._places[number]) for number in reversed(range(SOURCES))]

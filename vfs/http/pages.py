@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -120,6 +121,29 @@ def page(links: bytes, first: Mapping[str, Any]) -> bytes:
     """
     known = json.dumps(first).replace("<", "\\u003c").encode()  # no text in it can end the element that it stands in
     return _files()["index.html"].replace(FIRST, known).replace(LINKS, links)
+
+
+def embedded(known: Mapping[str, Any]) -> bytes:
+    """Return the page as one file, which asks no server.
+
+    Args:
+        known: what it knows, see `vfs.http.mail`.
+    """
+    style, code = (assets()[name].body for name in ("style.css", SCRIPT))
+    allowed = (b"'sha256-%s'" % b64encode(sha256(text).digest()) for text in (code, style))
+    said = b"default-src 'none'; script-src %s; style-src %s; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    rule = b'<meta http-equiv="Content-Security-Policy" content="%s">' % (said % tuple(allowed))
+    text = page(b"", known)
+    for old, new in (
+        (b'<meta charset="utf-8">', b'<meta charset="utf-8">\n' + rule),
+        (b'<link rel="icon" href="assets/icon.svg" type="image/svg+xml">\n', b""),
+        (b'<link rel="stylesheet" href="assets/style.css">', b"<style>%s</style>" % style),
+        (b'<script type="module" src="assets/page.js"></script>', b'<script type="module">%s</script>' % code),
+    ):
+        if text.count(old) != 1:
+            raise ValueError(f"index.html: expected {old.decode()} once")
+        text = text.replace(old, new)
+    return text
 
 
 def etag_of(body: bytes) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.frames import FrameView
+from vfs.engine.small_frames import PARTS
 from vfs.errors import SourceChangedError, VfsError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.http.answers import Answer
@@ -21,7 +22,7 @@ from vfs.http.listing import SetListing
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
-from vfs.http.views import LARGEST, PARTS, bytes_of, picture
+from vfs.http.views import LARGEST, bytes_of, picture
 
 SIDE = 256  # most rows and columns of a thumbnail
 HELD = 256 << 20

@@ -6,10 +6,11 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from vfs.serving.process import Plan, ServerProcess, end, set_free, start
+from vfs.http.how import ServeHow
+from vfs.serving.process import Command, ServerProcess, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
@@ -31,18 +32,18 @@ class Server(ServerProcess):
         self.address = address
 
     @classmethod
-    def start(cls, make: Callable[[], Contents], *, log_level: str = "warning", **how: Any) -> Server:
+    def start(cls, make: Callable[[], Contents], how: ServeHow, *, log_level: str = "warning") -> Server:
         """Start a server and wait until it answers.
 
         Args:
             make: makes the contents. It is pickled, and called in the server.
+            how: how to serve.
             log_level: "error", "warning", "info" or "debug".
-            how: arguments of `vfs.http.server.serve`.
 
         Raises:
             ServeError: serving cannot work, or an argument does not fit; the message says why and what to do.
         """
-        process, answer = start("vfs.http.server", Plan(make, False, log_level, how), _name(how))
+        process, answer = start("vfs.http.server", Command(make, False, log_level, {"how": how}), how.name)
         return cls(answer["url"], answer["address"], process)
 
     def _repr_html_(self) -> str:
@@ -70,7 +71,7 @@ def reached(url: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def start_in_background(
-    make: Callable[[], Contents], *, say: Callable[[str, str], None], log_level: str = "info", **how: Any
+    make: Callable[[], Contents], how: ServeHow, *, say: Callable[[str, str], None], log_level: str = "info"
 ) -> None:
     """Start a server that outlives this process, and wait until it answers.
 
@@ -82,9 +83,5 @@ def start_in_background(
     Raises:
         ServeError: see `Server.start`; or there is no folder for the log.
     """
-    process, answer = start("vfs.http.server", Plan(make, True, log_level, how), _name(how))
+    process, answer = start("vfs.http.server", Command(make, True, log_level, {"how": how}), how.name)
     set_free(process, answer["address"], lambda: say(answer["address"], answer["url"]))
-
-
-def _name(how: dict[str, Any]) -> str:
-    return f"{how.get('host', '127.0.0.1')}, port {how.get('port') or 'any'}"

@@ -16,6 +16,7 @@ from vfs.errors import printable
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy.contents import Contents, PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.faces import Face, Node
+from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.hierarchy.reopening import reopened
 from vfs.http.guard import RefusedError
@@ -113,6 +114,9 @@ class Reopened:
     @property
     def faces(self) -> Mapping[str, Face]:
         return self._served.faces
+
+    def progress(self) -> Mapping[str, Progress]:
+        return self._served.progress()
 
     @property
     def entry_timeout(self) -> float:

@@ -12,20 +12,27 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from vfs.errors import DependencyError, OptionError, ServeError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.http.accepting import Acceptor, more_descriptors
 from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
+from vfs.http.how import ServeHow
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
 from vfs.serving.status import ENDING, Reporter, ServerStatus
+from vfs.sources.names import absolute
 from vfs.wording import option, option_names
+
+if TYPE_CHECKING:
+    from vfs.http.application import Application
+    from vfs.http.connection import Shared
 
 log = logging.getLogger("vfs.http")
 
@@ -41,23 +48,12 @@ SOURCES = WARNINGS = 100  # at most so many are named in a status
 
 def serve(
     contents: Contents,
+    how: ServeHow,
     *,
-    host: str = "127.0.0.1",
-    port: int | None = None,
-    token: str | None = None,
-    cors: Sequence[str] = (),
-    allow_host: Sequence[str] = (),
-    embed: Sequence[str] = (),
-    tls_cert: str | None = None,
-    tls_key: str | None = None,
-    workers: int | None = None,
-    no_native: bool = False,
-    sources: Sequence[str] = (),
     ready: Callable[[str, str], None] | None = None,
     watch: Callable[[ServerStatus], None] | None = None,
     to_log: bool = False,
     debug: bool = False,
-    allow_describe: bool = False,
 ) -> ServerStatus:
     """Serve contents over HTTP until SIGINT, SIGTERM or SIGHUP ends it.
 
@@ -66,15 +62,12 @@ def serve(
     Args:
         contents: what is served. Its arrays should use the buffered backend: a source that shrinks
             kills a process that reads its map.
-        host, port, token, cors, allow_host, embed, tls_cert, tls_key, workers, no_native: see
-            `vfs.model.open_options.ServeOptions`.
-        sources: the file that names each data set, for `vfs mounts`.
+        how: how to serve.
         ready: called once with (address, URL with the token) when the server answers.
         watch: called with the status after `ready`, about once a second if something changed, and at
             the end.
         to_log: when the server is ready, redirect stdout and stderr to the log file of its entry.
         debug: log every request, and put tracebacks into the log.
-        allow_describe: see `vfs.model.open_options.ServeOptions`.
 
     Returns: the last status.
 
@@ -85,19 +78,18 @@ def serve(
     """
     if threading.current_thread() is not threading.main_thread():
         raise ServeError(errno.EPERM, "a server runs in the main thread; vfs.serve() starts a process for it")
-    workers = WORKERS if workers is None else workers
-    if workers < 1:
-        raise OptionError(f"{option(workers=workers)}: expected a number, at least 1")
+    if how.workers is not None and how.workers < 1:
+        raise OptionError(f"{option(workers=how.workers)}: expected a number, at least 1")
     more_descriptors()
-    secret = choose_token(token, host)
-    origins, names = tuple(map(origin_of, cors)), tuple(map(name_of, allow_host))
+    secret = choose_token(how.token, how.host)
+    origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
     web = _web_server()
-    encryption = _encryption(tls_cert, tls_key)
-    with _listening(host, port) as listener:
-        address = _address(listener, host, encryption is not None)
-        guard = Guard(secret, host, names, origins, tuple(map(framer_of, embed)))
-        status = _Run(contents, guard, address, workers, sources, ready, watch, to_log)
-        return asyncio.run(status.run(web, listener, encryption, debug, not no_native, allow_describe))
+    encryption = _encryption(how.tls_cert, how.tls_key)
+    with _listening(how.host, how.port) as listener:
+        address = _address(listener, how.host, encryption is not None)
+        guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)))
+        run = _Run(contents, guard, address, how, ready, watch, to_log=to_log, debug=debug)
+        return asyncio.run(run.run(web, listener, encryption))
 
 
 def _web_server() -> Any:
@@ -177,67 +169,52 @@ def _address(listener: socket.socket, host: str, encrypted: bool) -> str:
 
 
 class _Run:
-    """A run of a server, with its entry and status."""
+    """A run of a server, with its entry and status.
+
+    Attributes:
+        since: time at which it began to answer, in seconds since 1970.
+    """
 
     def __init__(
         self,
         contents: Contents,
         guard: Guard,
         address: str,
-        workers: int,
-        sources: Sequence[str],
+        how: ServeHow,
         ready: Callable[[str, str], None] | None,
         watch: Callable[[ServerStatus], None] | None,
+        *,
         to_log: bool,
+        debug: bool,
     ) -> None:
         self.contents = contents
         self.guard = guard
         self.address = address
-        self.workers = workers
-        self.sources = tuple(os.path.abspath(name) for name in sources[:SOURCES])
+        self.how = how
+        self.sources = tuple(absolute(name) for name in how.sources[:SOURCES])
         self.ready = ready
         self.watch = watch
         self.to_log = to_log
+        self.debug = debug
         self.since = 0.0
 
-    async def run(
-        self,
-        web: Any,
-        listener: socket.socket,
-        encryption: ssl.SSLContext | None,
-        debug: bool,
-        natively: bool,
-        allow_describe: bool,
-    ) -> ServerStatus:
+    async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
         from vfs.http.application import Application
-        from vfs.http.connection import KEPT, Connection, Shared
+        from vfs.http.connection import Shared
         from vfs.http.reads import Reads
 
-        def common() -> bytes:
-            return b"".join(b"%s: %s\r\n" % header for header in server.server_state.default_headers)
-
-        reads = Reads(self.workers)
-        how = {"natively": natively, "allow_describe": allow_describe}
-        application = Application(self.contents, self.guard, reads, debug=debug, **how)
-        shared = Shared(application, common)
-        config = web.Config(
-            application,
-            http=partial(Connection, shared=shared),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEPT,
-            timeout_graceful_shutdown=PATIENCE,
+        reads = Reads(WORKERS if self.how.workers is None else self.how.workers)
+        kinds = {"natively": not self.how.no_native, "allow_describe": self.how.allow_describe}
+        application = Application(self.contents, self.guard, reads, debug=self.debug, **kinds)
+        # The headers that the web server adds are made anew each second
+        shared = Shared(
+            application, lambda: b"".join(b"%s: %s\r\n" % each for each in server.server_state.default_headers)
         )
-        config.load()
-        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs what clients do wrong; we log what we do
+        config = _config(web, application, shared)
         server = web.Server(config)
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(partial(_unexpected, application.log.failures, debug))
+        loop.set_exception_handler(partial(_unexpected, application.log.failures, self.debug))
         entry = self._entry()
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
 
@@ -258,14 +235,7 @@ class _Run:
             while not server.started and not running.done():
                 await asyncio.sleep(0.001)
             if server.started:
-                made = partial(
-                    config.http_protocol_class,
-                    config=config,
-                    server_state=server.server_state,
-                    app_state=server.lifespan.state,
-                )
-                connections = server.server_state.connections
-                accepting = Acceptor(listener, BACKLOG, made, encryption, connections, application.log.failures)
+                accepting = _accepting(server, config, listener, encryption, application.log.failures)
                 server.servers.append(accepting)  # so that it is closed first
                 self._begin(entry, reporter)
                 application.api.load()
@@ -317,7 +287,39 @@ class _Run:
             cache_size=cache.limit,
             log=entry.log if entry else None,
             warnings=tuple(map(printable, list(self.contents.warnings)[:WARNINGS])),
+            live={name: one.said() for name, one in islice(self.contents.progress().items(), WARNINGS)},
         )
+
+
+def _config(web: Any, application: Application, shared: Shared) -> Any:
+    """Return the settings of the web server."""
+    from vfs.http.connection import KEPT, Connection
+
+    config = web.Config(
+        application,
+        http=partial(Connection, shared=shared),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=PATIENCE,
+    )
+    config.load()
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs what clients do wrong; we log what we do
+    return config
+
+
+def _accepting(
+    server: Any, config: Any, listener: socket.socket, encryption: ssl.SSLContext | None, failures: Failures
+) -> Acceptor:
+    """Begin to accept connections for a web server that has started."""
+    made = partial(
+        config.http_protocol_class, config=config, server_state=server.server_state, app_state=server.lifespan.state
+    )
+    return Acceptor(listener, BACKLOG, made, encryption, server.server_state.connections, failures)
 
 
 def _writer(entry: Entry) -> Callable[[ServerStatus], None]:
@@ -339,14 +341,12 @@ def main() -> None:
 
 
 def _served(
-    contents: Contents, *, ready: Ready, to_log: bool, alone: Callable[[], bool], debug: bool, **how: Any
+    contents: Contents, *, ready: Ready, to_log: bool, alone: Callable[[], bool], debug: bool, how: ServeHow
 ) -> str:
     """Serve for `vfs.serving.child.run`; return the last words for its log."""
-    last = serve(
-        contents,
-        ready=lambda address, url: ready({"address": address, "url": url}),
-        to_log=to_log,
-        debug=debug,
-        **how,
-    )
+
+    def tell(address: str, url: str) -> None:
+        ready({"address": address, "url": url})
+
+    last = serve(contents, how, ready=tell, to_log=to_log, debug=debug)
     return f"{last.address}: {last.summary()}"

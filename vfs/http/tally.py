@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from vfs.errors import VfsError, printable
+from vfs.errors import NotYetError, VfsError, printable
 from vfs.serving.failures import Failures
 
 log = logging.getLogger("vfs.http")
@@ -42,7 +42,12 @@ class ServerLog:
         log.debug("%s", printable(f"{method} {path} {status}"))
 
     def failed(self, path: str, error: Exception) -> str:
-        """Count and log that something could not be answered. Returns what is wrong."""
+        """Count and log that something could not be answered. Returns what is wrong.
+
+        Frames that are yet to be written are no failure: somebody asks for them again and again.
+        """
+        if isinstance(error, NotYetError):
+            return str(error)
         self.tally.errors += 1
         what = str(error) if isinstance(error, VfsError) else f"{type(error).__name__}: {error}"
         self.failures.add(printable(what), printable(f"{path[:200]}: {what}"), trace=self.debug)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import MOST, FrameView, look
-from vfs.errors import OptionError, printable
+from vfs.engine.frames import FrameView
+from vfs.engine.small_frames import size_of, small_frame
+from vfs.errors import printable
 from vfs.hierarchy.documents import plain_json
 from vfs.http.records import sendable
-from vfs.model.region import Region
 
-PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "abs": np.abs,
-    "phase": np.angle,
-    "real": np.real,
-    "imag": np.imag,
-}
-"""What can be shown of complex numbers."""
 LARGEST = 8192
 """Most rows and columns of a picture that are sent."""
-FEW = 3
-"""Rows or columns that are not binned: the page draws them as lines."""
-BAND = 16 << 20  # bytes of a large frame that are read at once
 
 
 def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
@@ -41,7 +30,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "dtype": array.dtype.name,
         "dims": list(array.dims),
         "nav": array.dataset.nav_ndim,
-        "shown": len(view.shown) + (view.colour is not None),
+        "shown": len(view.shown) + (view.colour is not None or view.palette is not None),
         "where": list(view.where),
         "picture": list(view.shown),
         "colour": view.colour,
@@ -54,36 +43,14 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
 
 
 def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> tuple[np.ndarray, int]:
-    """Read a picture of an array.
-
-    Args:
-        at: an index along each axis that is not shown.
-        most: rows and columns that the picture may have. One with more is binned: each number is
-            the mean of a square of pixels that are numbers, or of those of a row or column where
-            there are no more than `FEW` of them.
-        part: of complex numbers, see `PARTS`.
-
-    Returns: numbers as `vfs.http.records.sendable` makes them, [], [n], [rows, columns] or [rows,
-        columns, samples]; and the side of the squares.
+    """Read a picture as `vfs.engine.small_frames.small_frame` does, as numbers that `sendable` has made.
 
     Raises:
         OptionError: there is no such picture.
         SourceError: it cannot be read.
     """
-    view = _view(array, at)
-    factor = _factor(view, most)
-    frame = _frame_bytes(view)
-    if frame > MOST:
-        return _sampled(view, at, most)
-    lines = view.sizes[0] if view.sizes else 1
-    if not frame:
-        return sendable(np.zeros(_shape(view, 1), np.uint8)), 1
-    step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
-    sides = _sides(view, factor)
-    bands = [
-        _binned(_read(view, at, range(first, min(first + step, lines)), part), sides) for first in range(0, lines, step)
-    ]
-    return sendable(bands[0] if len(bands) == 1 else np.concatenate(bands)), factor
+    numbers, side = small_frame(array, at, most, part)
+    return sendable(numbers), side
 
 
 def bytes_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> int:
@@ -92,93 +59,5 @@ def bytes_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs"
     Raises:
         OptionError: there is no such picture.
     """
-    view = _view(array, at)
-    factor = _factor(view, most)
-    if _frame_bytes(view) > MOST:
-        return math.prod(min(n, most) for n in view.sizes) * 8
-    pixel = np.zeros(1, array.dtype)
-    sent = sendable(PARTS[part](pixel) if pixel.dtype.kind == "c" else pixel)
-    return math.prod(_shape(view, factor)) * (sent.itemsize if factor == 1 else 4)
-
-
-def _view(array: ArrayReader, at: Sequence[int]) -> FrameView:
-    """Check that there is a picture.
-
-    Raises:
-        OptionError: there is none.
-    """
-    view = FrameView.of(array)
-    if array.dtype.kind not in "biufcmM":
-        raise OptionError(f"{array.dataset.path} is {array.dtype}: expected numbers")
-    if not all(view.counts):
-        raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there is nothing to show")
-    if len(at) != len(view.where) or not all(0 <= k < n for k, n in zip(at, view.counts, strict=True)):
-        each = ", ".join(f"{array.dims[k]} 0 to {array.shape[k] - 1}" for k in view.where)
-        raise OptionError(f"at={','.join(map(str, at))}: expected {each or 'no index'}")
-    return view
-
-
-def _factor(view: FrameView, most: int) -> int:
-    """Return the side of the squares of which a picture has means."""
-    return max(1, *(-(-n // most) for n in view.sizes)) if view.sizes else 1
-
-
-def _sides(view: FrameView, factor: int) -> list[int]:
-    """Return how many pixels become one, along each axis."""
-    return [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
-
-
-def _samples(view: FrameView) -> int:
-    return 1 if view.colour is None else view.array.shape[view.colour]
-
-
-def _shape(view: FrameView, factor: int) -> list[int]:
-    """Return the shape of a picture."""
-    sizes = [-(-n // side) for n, side in zip(view.sizes, _sides(view, factor), strict=True)]
-    return [*sizes, *([] if view.colour is None else [_samples(view)])]
-
-
-def _frame_bytes(view: FrameView) -> int:
-    return math.prod(view.sizes) * _samples(view) * view.array.dtype.itemsize
-
-
-def _read(view: FrameView, at: Sequence[int], rows: range, part: str) -> np.ndarray:
-    """Read rows of a picture, with its axes in their order."""
-    array = view.array
-    read = array.read(Region.of(_box(view, at, rows), array.shape))
-    kept = [*view.shown, *(() if view.colour is None else (view.colour,))]
-    values = read.transpose([*view.where, *kept])[(0,) * len(view.where)]
-    return PARTS[part](values) if values.dtype.kind == "c" else values
-
-
-def _box(view: FrameView, at: Sequence[int], rows: range) -> list[slice]:
-    box = [slice(0, n) for n in view.array.shape]
-    for axis, k in zip(view.where, at, strict=True):
-        box[axis] = slice(k, k + 1)
-    if view.shown:
-        box[view.shown[0]] = slice(rows.start, rows.stop)
-    return box
-
-
-def _binned(values: np.ndarray, sides: Sequence[int]) -> np.ndarray:
-    """Average boxes of pixels, so many along each of the first axes. Those that are not finite do not count."""
-    if all(side == 1 for side in sides):
-        return values
-    if values.dtype.kind in "mM":
-        values = sendable(values)
-    good = np.isfinite(values)
-    sums: np.ndarray = np.where(good, values, 0).astype(np.float64)
-    counts = good.astype(np.float64)
-    for axis, side in enumerate(sides):
-        edges = np.arange(0, values.shape[axis], side)
-        sums, counts = (np.add.reduceat(part, edges, axis=axis) for part in (sums, counts))
-    with np.errstate(all="ignore"):
-        return np.where(counts > 0, sums / counts, np.nan).astype(np.float32)
-
-
-def _sampled(view: FrameView, at: Sequence[int], most: int) -> tuple[np.ndarray, int]:
-    """Look at a frame that is too large to be read: at rows of it at even distances."""
-    if len(view.shown) != 2:
-        raise OptionError(f"{view.array.dataset.path}: a line of {view.sizes[0]:,} numbers is too long to be shown")
-    found = look(view, at, most, most)
-    return sendable(found.picture.astype(np.float32)), max(1, round(view.sizes[0] / max(1, len(found.picture))))
+    count, dtype = size_of(array, at, most, part)
+    return count * sendable(np.zeros(1, dtype)).itemsize

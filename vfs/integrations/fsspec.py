@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from fsspec.asyn import AsyncFileSystem
 
-from vfs.api.arrays import opened_again
+from vfs.api.again import opened_again
 from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.formats import Format

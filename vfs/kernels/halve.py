@@ -12,18 +12,20 @@ from vfs.kernels.compiled import kernel
 
 
 @kernel
-def narrow(images, out):
-    """Halve images of integers of at most 16 bits.
+def narrow(images, top, left, out):
+    """Halve a box of images of integers of at most 16 bits.
 
     Args:
         images: [n, y, x], C-contiguous.
-        out: [n, (y + 1) // 2, (x + 1) // 2], of the same dtype, written to.
+        top, left: where the box begins. It ends where `images` do, or after an even number of pixels.
+        out: [n, …, …], half of the box along y and x, of the same dtype, written to.
     """
     two = np.int32(2)
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
-            row, pairs = out[n, j], images.shape[2] // 2
+            y = top + 2 * j
+            a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
+            row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
                 s = np.int32(a[2 * i]) + np.int32(a[2 * i + 1]) + np.int32(b[2 * i]) + np.int32(b[2 * i + 1])
                 row[i] = (s + two) >> two
@@ -32,13 +34,14 @@ def narrow(images, out):
 
 
 @kernel
-def middle(images, out):
+def middle(images, top, left, out):
     """Do what `narrow` does, for integers of 32 bits."""
     two = np.int64(2)
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
-            row, pairs = out[n, j], images.shape[2] // 2
+            y = top + 2 * j
+            a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
+            row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
                 s = np.int64(a[2 * i]) + np.int64(a[2 * i + 1]) + np.int64(b[2 * i]) + np.int64(b[2 * i + 1])
                 row[i] = (s + two) >> two
@@ -47,7 +50,7 @@ def middle(images, out):
 
 
 @kernel
-def wide(images, out, one):
+def wide(images, top, left, out, one):
     """Do what `narrow` does, for integers of 64 bits: quarters are added up, then what is left of them.
 
     Args:
@@ -56,22 +59,24 @@ def wide(images, out, one):
     two, rest = one + one, one + one + one
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
+            y = top + 2 * j
+            a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             for i in range(out.shape[2]):
-                k = min(2 * i + 1, images.shape[2] - 1)
+                k = min(2 * i + 1, len(a) - 1)
                 p, q, r, s = a[2 * i], a[k], b[2 * i], b[k]
-                left = (p & rest) + (q & rest) + (r & rest) + (s & rest) + two
-                out[n, j, i] = (p >> two) + (q >> two) + (r >> two) + (s >> two) + (left >> two)
+                over = (p & rest) + (q & rest) + (r & rest) + (s & rest) + two
+                out[n, j, i] = (p >> two) + (q >> two) + (r >> two) + (s >> two) + (over >> two)
 
 
 @kernel
-def real(images, out):
+def real(images, top, left, out):
     """Do what `narrow` does, for floats. What has NaN among its pixels is NaN."""
     q = 0.25
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            a, b = images[n, 2 * j], images[n, min(2 * j + 1, images.shape[1] - 1)]
-            row, pairs = out[n, j], images.shape[2] // 2
+            y = top + 2 * j
+            a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
+            row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
                 row[i] = (a[2 * i] * q + a[2 * i + 1] * q) + (b[2 * i] * q + b[2 * i + 1] * q)
             if pairs < out.shape[2]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from vfs import kernels
-from vfs.errors import DecodeError, OptionError
+from vfs.errors import DecodeError, NotReferenceableError, OptionError
 
 
 class LiesAs(NamedTuple):
@@ -35,6 +35,19 @@ class LiesAs(NamedTuple):
 
     stored: np.dtype
     backwards: int
+
+
+class Encoding(NamedTuple):
+    """How the elements of a block became its bytes.
+
+    Attributes:
+        dtype: of the elements, with the byte order that they have in the file.
+        codecs: configurations of numcodecs, `{"id": "zlib", …}`, in the order of encoding: each takes bytes and makes
+            bytes.
+    """
+
+    dtype: np.dtype
+    codecs: tuple[Mapping[str, Any], ...] = ()
 
 
 class Decoder(Protocol):
@@ -268,6 +281,21 @@ class CodecDecoder:
             flat[:] = got
         if not self.stored.isnative:
             out.byteswap(inplace=True)
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        codecs = cast(Sequence[Mapping[str, Any]], self.codec)
+        for codec in codecs:
+            if codec["id"] not in BYTES_CODECS:
+                raise NotReferenceableError(f"its codec {codec['id']} makes no bytes of bytes")
+        return Encoding(self.stored, tuple(codecs))
+
+
+BYTES_CODECS = (
+    *("zlib", "gzip", "bz2", "lzma", "zstd", "blosc", "lz4", "shuffle"),
+    *("adler32", "crc32", "crc32c", "fletcher32", "jenkins_lookup3"),
+)
+"""Codecs of numcodecs that make bytes of bytes, and that zarr knows in both formats."""
 
 
 _OBJECTS = ("pickle", "json2", "msgpack2", "categorize", "vlen-array", "vlen-bytes", "vlen-utf8")

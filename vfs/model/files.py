@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from vfs.errors import MissingSourceError, SourceChangedError
+from vfs.errors import MissingSourceError, SourceChangedError, SourceError
 from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.model.file_state import UNKNOWN, FileState
-from vfs.model.sources import Sources
+from vfs.model.sources import Sources, expect
 
 TRIES = range(5)
 """Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
@@ -38,6 +38,8 @@ class Files:
         sources: where the files are read from.
         tags: `FileState.tag` of each file at opening; () if none has one.
         sizes: int64[n], bytes of each file at opening; -1 if they are not known. A view of `states`.
+        inodes: int64[n, 2], device and inode of each file that may still be written (`growing`): such a file is the
+            same as long as it is this one, whatever is added to it. None for files that are not written any more.
         moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
     """
 
@@ -46,6 +48,7 @@ class Files:
     sources: Sources
     tags: tuple[str, ...] = ()
     moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
+    inodes: np.ndarray | None = None
     sizes: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +84,8 @@ class Files:
             SourceError: a file cannot be looked at, or is a folder or device.
         """
         states: list[FileState] = []
+        if len(paths) > 1:
+            expect(sources, paths)
         for name in paths:
             try:
                 states.append(sources.state(name))
@@ -105,6 +110,8 @@ class Files:
         before = self.state(file)
         if not before.same(now):
             return False
+        if self.inodes is not None:  # it is written, which touches nothing that was read
+            return True
         if now.changed != before.changed:
             if before.changed:  # first this: a thread that sees the new time must see the new number, too
                 self.moves[0] = next(_moves)
@@ -115,10 +122,20 @@ class Files:
         """Look where the path of a file leads now. Return `same`; of a file that was missing, True while it is."""
         known = self.sizes[file] >= 0
         try:
+            if "://" in self.paths[file]:
+                return self.same(file, self.sources.state(self.paths[file]))
             found = os.stat(self.paths[file])
         except OSError:
             return not known
         return self.same(file, FileState.of(found)) if known else not stat.S_ISREG(found.st_mode)
+
+    def all_still(self, files: Sequence[int]) -> list[bool]:
+        """Return `still` for some files. Sources that take long to answer are asked for all of them at once."""
+        states = getattr(self.sources, "states", None)
+        if states is None:
+            return [self.still(file) for file in files]
+        now = states([self.paths[file] for file in files])
+        return [isinstance(one, FileState) and self.same(file, one) for file, one in zip(files, now, strict=True)]
 
     def restless(self) -> SourceChangedError:
         """Return the error for files that are touched again and again while they are read."""
@@ -132,6 +149,22 @@ class Files:
         states = self.states.copy()
         states[:, [SIZE, WRITTEN]] = UNKNOWN.size, UNKNOWN.written
         return Files(self.paths, states, self.sources, moves=self.moves)
+
+    def growing(self) -> Files:
+        """Return the same files with unknown states, to which more may be added while they are read.
+
+        Raises:
+            SourceError: one of them is gone.
+        """
+        found = np.zeros((len(self), 2), np.int64)
+        for k, path in enumerate(self.paths):
+            if os.path.isabs(path) and self.sizes[k] >= 0:
+                try:
+                    at = os.stat(path)
+                except OSError as error:
+                    raise SourceError(f"{path}: cannot be looked at: {error.strerror}") from None
+                found[k] = at.st_dev, at.st_ino
+        return replace(self.unremembered(), moves=np.zeros(1, np.int64), inodes=found)
 
     def joined(self, others: Files) -> Files:
         """Return these files and `others` behind them, from the same sources."""

@@ -51,6 +51,7 @@ class About:
         scope: see `Scope`.
         several: the command line takes it several times; the value is a list.
         hidden: the help of the command line leaves it out.
+        group: heading under which the help of the command line has it; "" for those of the command itself.
     """
 
     help: str
@@ -60,6 +61,12 @@ class About:
     scope: Scope = "any"
     several: bool = False
     hidden: bool = False
+    group: str = ""
+
+
+FILES, SCAN, PIXELS = "Files and arrays", "The scan", "Pixels"
+READING, GROWING = "How data is read", "Sets that are still being written"
+"""Groups of options in the help of the command line."""
 
 
 def option(
@@ -72,6 +79,7 @@ def option(
     scope: Scope = "any",
     several: bool = False,
     hidden: bool = False,
+    group: str = "",
 ) -> Any:
     """Make a field of a dataclass that is an option.
 
@@ -79,9 +87,9 @@ def option(
 
     Args:
         default: value of the option if it is not given.
-        help, metavar, more, saved, scope, several, hidden: see `About`.
+        help, metavar, more, saved, scope, several, hidden, group: see `About`.
     """
-    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several, hidden)})
+    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several, hidden, group)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +101,15 @@ class OpenOptions:
     """
 
     format: str | None = option(
-        None, "Format of the files. Without it, vfs finds it by their first bytes.", "NAME", saved="never"
+        None,
+        "Format of the files. Without it, vfs finds it by their first bytes.",
+        "NAME",
+        saved="never",
+        group=FILES,
     )
-    array: str | None = option(None, "Show only this array of a file that has several.", "NAME", scope="one set")
+    array: str | None = option(
+        None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES
+    )
     nav_shape: int | str | Sequence[int] | None = option(
         None,
         "Shape of the scan, slowest axis first, such as 256,256.",
@@ -103,9 +117,14 @@ class OpenOptions:
         more="With fewer positions than frames, the other frames are left out; with more, blank frames follow.",
         saved="numbers",
         scope="one set",
+        group=SCAN,
     )
     sync_offset: int = option(
-        0, "Skip N frames at the start; if negative, put -N blank frames first.", "N", scope="one set"
+        0,
+        "Skip N frames at the start; if negative, put -N blank frames first.",
+        "N",
+        scope="one set",
+        group=SCAN,
     )
     line_skip: int = option(
         0,
@@ -116,6 +135,7 @@ class OpenOptions:
             " it."
         ),
         scope="one set",
+        group=SCAN,
     )
     roi: Any = option(
         None,
@@ -127,6 +147,7 @@ class OpenOptions:
         ),
         saved="positions",
         scope="one set",
+        group=SCAN,
     )
     axes: str | None = option(
         None,
@@ -138,6 +159,7 @@ class OpenOptions:
             " are turned with it."
         ),
         scope="one set",
+        group=SCAN,
     )
     calibration: Any = option(
         None,
@@ -147,6 +169,7 @@ class OpenOptions:
         saved="calibration",
         scope="one set",
         several=True,
+        group=SCAN,
     )
     dtype: Any = option(
         None,
@@ -154,6 +177,7 @@ class OpenOptions:
         "T",
         more="For data without headers this is the dtype of the stored pixels, unless `stored_dtype` is given.",
         saved="dtype",
+        group=PIXELS,
     )
     dark: Any = option(
         None,
@@ -166,6 +190,7 @@ class OpenOptions:
         ),
         saved="image",
         scope="one set",
+        group=PIXELS,
     )
     gain: Any = option(
         None,
@@ -174,6 +199,7 @@ class OpenOptions:
         more="Takes what `dark` takes.",
         saved="image",
         scope="one set",
+        group=PIXELS,
     )
     dead: Any = option(
         None,
@@ -187,6 +213,7 @@ class OpenOptions:
         ),
         saved="image",
         scope="one set",
+        group=PIXELS,
     )
     derive: Any = option(
         None,
@@ -199,6 +226,7 @@ class OpenOptions:
         saved="reductions",
         scope="one set",
         several=True,
+        group=PIXELS,
     )
     chunks: int | str | Sequence[int] = option(
         "auto",
@@ -206,6 +234,7 @@ class OpenOptions:
         "SPEC",
         saved="numbers",
         scope="reading",
+        group=READING,
     )
     backend: str = option(
         "auto",
@@ -216,6 +245,7 @@ class OpenOptions:
             " that reads its map."
         ),
         scope="reading",
+        group=READING,
     )
     accept_changes: bool = option(
         False,
@@ -225,11 +255,48 @@ class OpenOptions:
             " and are still in the cache do not change."
         ),
         scope="reading",
+        group=READING,
+    )
+    follow: bool = option(
+        False,
+        "Open a set that is still being written, as far as it is recorded, and go on as frames come.",
+        more=(
+            "Frames that are not written yet are a `NotYetError`, not a fill value. The page `live` says by what a"
+            " frame counts as written, for each format."
+        ),
+        saved="never",
+        scope="reading",
+        group=GROWING,
+    )
+    follow_blank: bool = option(
+        False,
+        "With `follow`: show frames that are not written yet as blank, for viewers that stop at an error.",
+        more="`valid` says which frames are there. Nothing of it is kept by anybody.",
+        saved="never",
+        scope="reading",
+        group=GROWING,
+    )
+    settle: float = option(
+        2.0,
+        "With `follow`: seconds without a write after which the last frame of a file counts as written.",
+        "SECONDS",
+        saved="never",
+        scope="reading",
+        group=GROWING,
+    )
+    give_up: float = option(
+        600.0,
+        "With `follow`: seconds without a write after which a set counts as stopped. What is there stays.",
+        "SECONDS",
+        saved="never",
+        scope="reading",
+        group=GROWING,
     )
     allow_incomplete: bool = option(
         False,
         "Open a set although files or frames are missing. Missing frames are blank or left out.",
         more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
+        group=FILES,
     )
     follow_outside: bool = option(
         False,
@@ -239,6 +306,7 @@ class OpenOptions:
             " leads out of it, is an error (in HDF5 the array is absent). See `vfs.sources.boundary`."
         ),
         saved="never",
+        group=FILES,
     )
 
     def __post_init__(self) -> None:
@@ -249,6 +317,11 @@ class OpenOptions:
                 continue
             if type(value) not in (types := kinds(annotation)) and not _PARSED.issubset(types):
                 object.__setattr__(self, name, fitting(name, value, annotation))
+
+    @property
+    def may_change(self) -> bool:
+        """True if files may change after they were opened."""
+        return self.accept_changes or self.follow
 
     def common(self, **changes: Any) -> OpenOptions:
         """Return these options as `OpenOptions`, without the options that a subclass adds.
@@ -376,6 +449,15 @@ class ExportOptions(OpenOptions):
         False, "Go on with an export that was interrupted: what is done is not done again. All else must be the same."
     )
     verify: bool = option(False, "Then read the store back by another library, and compare it with the checksums.")
+    to: str | None = option(
+        None,
+        "Copy nothing, and write references to the bytes of DATASET's own files: kerchunk (OUT.json or OUT.parquet) or"
+        " icechunk (a folder). They need chunks that are stored as zarr knows them.",
+        "KIND",
+    )
+    blank: bool = option(
+        False, "With --to: let readers fill in the chunks that no file holds. Without it, these are refused."
+    )
 
 
 _PARSED = {int, str}
@@ -431,6 +513,7 @@ _USUAL: dict[type[OpenOptions], OpenOptions] = {}
 
 
 def file_names(values: Iterable[Any]) -> list[str]:
-    """Return the values that are names of existing files, because options may name files to read."""
+    """Return the values that are names of existing files, or URLs, because options may name files to read."""
     given = [value for value in values if value is not None]  # most are None: five checks take 2 µs
-    return [os.fspath(value) for value in given if isinstance(value, str | os.PathLike) and os.path.isfile(value)]
+    names = [os.fspath(value) for value in given if isinstance(value, str | os.PathLike)]
+    return [name for name in names if "://" in name or os.path.isfile(name)]

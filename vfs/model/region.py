@@ -79,6 +79,21 @@ class Region:
             step.append(s)
         return cls(tuple(start), tuple(stop), tuple(step))
 
+    def last_position(self, nav: Sequence[int]) -> int:
+        """Return the flat index of the last position that the box touches along the first axes of an array.
+
+        Args:
+            nav: their lengths.
+
+        Returns: -1 for an empty box.
+        """
+        if not self.size:
+            return -1
+        last = 0
+        for start, stop, step, n in zip(self.start, self.stop, self.step, nav, strict=False):
+            last = last * n + start + (stop - start - 1) // step * step
+        return last
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements per axis."""
@@ -224,17 +239,12 @@ def _is_integer(part: object) -> bool:
     return True
 
 
-def select(key: object, shape: Sequence[int]) -> Selection:
-    """Translate a numpy basic index into a `Selection`.
+def _filled(parts: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    """Return an integer or a slice for each of `ndim` axes: those of an index, and whole axes where it has none.
 
     Raises:
-        RegionError: the index has newaxis, arrays, lists, masks or floats, is out of bounds, or has
-            too many parts.
+        RegionError: see `select`.
     """
-    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # one frame: the most frequent index
-        i, ones = key % shape[0], (1,) * len(shape)
-        return Selection(Region((i,) + (0,) * (len(shape) - 1), (i + 1, *shape[1:]), ones), (0,))
-    parts = key if isinstance(key, tuple) else (key,)
     for part in parts:
         if part is None:
             raise RegionError(
@@ -250,10 +260,24 @@ def select(key: object, shape: Sequence[int]) -> Selection:
     if dots > 1:
         raise RegionError("an index can only have a single Ellipsis")
     given = len(parts) - dots
-    if given > len(shape):
-        raise RegionError(f"too many indices: the array has {len(shape)} axes, {given} were given")
+    if given > ndim:
+        raise RegionError(f"too many indices: the array has {ndim} axes, {given} were given")
     at = next((i for i, part in enumerate(parts) if part is Ellipsis), len(parts))
-    full = parts[:at] + (slice(None),) * (len(shape) - given) + parts[at + 1 :]
+    return parts[:at] + (slice(None),) * (ndim - given) + parts[at + 1 :]
+
+
+def select(key: object, shape: Sequence[int]) -> Selection:
+    """Translate a numpy basic index into a `Selection`.
+
+    Raises:
+        RegionError: the index has newaxis, arrays, lists, masks or floats, is out of bounds, or has
+            too many parts.
+    """
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:  # one frame: the most frequent index
+        i, ones = key % shape[0], (1,) * len(shape)
+        return Selection(Region((i,) + (0,) * (len(shape) - 1), (i + 1, *shape[1:]), ones), (0,))
+    parts = key if isinstance(key, tuple) else (key,)
+    full = _filled(parts, len(shape))
 
     start, stop, step = [], [], []
     post: list[Any] = []
@@ -282,6 +306,6 @@ def select(key: object, shape: Sequence[int]) -> Selection:
         stop.append(b)
         step.append(s)
         post.append(after)
-    if dots:
+    if any(part is Ellipsis for part in parts):
         post.append(Ellipsis)
     return Selection(Region(tuple(start), tuple(stop), tuple(step)), tuple(post))

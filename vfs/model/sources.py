@@ -9,6 +9,19 @@ from typing import BinaryIO, Protocol, runtime_checkable
 from vfs.model.file_state import FileState
 
 
+def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
+    """Say that the states and some bytes of many files are asked for next.
+
+    Sources for which each question takes long have a further verb, `expect`, and ask for all of them at once.
+
+    Args:
+        starts: first of the bytes that are asked for of each file; None: those at its beginning.
+    """
+    ahead = getattr(sources, "expect", None)
+    if ahead is not None and len(names) > 1:
+        ahead(names, starts)
+
+
 @runtime_checkable
 class Sources(Protocol):
     """Where the files of a set come from: the file system of this machine, a store of objects, memory.

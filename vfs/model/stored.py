@@ -15,15 +15,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vfs.errors import OptionError, VfsError
+from vfs.errors import NotYetError, OptionError, VfsError
 from vfs.model import calibration
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import Layout, altered, whole_frame
+from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
+from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
-from vfs.wording import Word, option, option_names
+from vfs.wording import option, option_names
 
 T = TypeVar("T")
 
@@ -43,15 +44,11 @@ def scan_dims(units: Sequence[str]) -> tuple[str, ...]:
     return ("scan_x",) if len(units) == 1 and units[0] in LENGTHS else nav_dims(len(units))
 
 
-_MOST_BLANK = 1000
-"""A scan shape is taken for a typing error if it has more than this many times the stored frames."""
-
-
 @dataclass(frozen=True)
 class Absence:
     """Reports something that a set should hold and does not, or that it holds and vfs does not show.
 
-    A format reports it and opens everything else. `vfs.hierarchy.opening` decides whether it is an
+    A format reports it and opens everything else. `vfs.hierarchy.incomplete` decides whether it is an
     error or a warning, by one rule for all formats.
 
     Attributes:
@@ -65,6 +62,8 @@ class Absence:
         main: True where the main array is absent: `vfs.open` fails, `vfs.open_group` shows the others
             with a warning.
         arrangement: True if all frames are shown and only their places in a scan are in doubt.
+        to_come: True if it is what a file lacks that is still being written: frames at the end of the set,
+            a part of one behind the last whole one. With `follow` nobody is told.
     """
 
     said: str
@@ -74,6 +73,7 @@ class Absence:
     files: tuple[str, ...] = ()
     main: bool = False
     arrangement: bool = False
+    to_come: bool = False
 
     @property
     def of_scan(self) -> bool:
@@ -83,28 +83,6 @@ class Absence:
         """
         counted = bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
         return self.refused is None and (counted or self.arrangement)
-
-
-def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
-    """Return the scan positions that a mask or a list selects, as int64[m], of a scan that has shape `nav`.
-
-    Raises:
-        OptionError: it does not fit the scan.
-    """
-    mask = np.asarray(roi)
-    if mask.dtype == bool:
-        if mask.shape != nav and mask.shape != (math.prod(nav),):
-            raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
-        mask = np.flatnonzero(mask)
-    if mask.dtype.kind not in "iu" or mask.ndim != 1:
-        raise OptionError(
-            f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions"
-        )
-    chosen = mask.astype(np.int64)
-    if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
-        found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
-        raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
-    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +107,10 @@ class StoredArray:
         conventions: attributes that other tools look for at the top level (`units`, `ome`, those of netCDF).
             Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group.
+        declared: number of frames that there will be, as the files say; None where they do not.
+        proved: True if each record tells by itself whether it was written, so that `layout` has no others.
+        head: number of frames that are whole, of a set that is still being written (`follow`): those from
+            there on, in the order in which they are recorded, are not there yet. None: nothing is to come.
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
@@ -155,6 +137,9 @@ class StoredArray:
     companion: bool = False
     main: bool | None = None
     computed: bool = False
+    declared: int | None = None
+    proved: bool = False
+    head: int | None = None
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
 
@@ -200,6 +185,40 @@ class StoredArray:
         """
         return self.layout.blank(box, self.nav_ndim)
 
+    def to_come(self, box: Region) -> int | None:
+        """Return the number of a frame that a box touches and that is not there yet; None if there is none."""
+        if self.head is None or not self.nav_ndim:
+            return None
+        last = self.layout.last_frame(box, self.nav_ndim)
+        return last if last >= self.head else None
+
+    def written(self, positions: np.ndarray | None) -> np.ndarray:
+        """Find the scan positions whose frames are there, or will never be.
+
+        Args:
+            positions: int64[m] flat positions; None: all.
+
+        Returns: bool[m].
+        """
+        nav = self.shape[: self.nav_ndim]
+        if self.head is None or not nav:
+            return np.ones(math.prod(nav) if positions is None else len(positions), bool)
+        return self.layout.frame_numbers(positions, self.nav_ndim) < self.head
+
+    def check_head(self, box: Region) -> None:
+        """Check that all frames that a box touches are there.
+
+        Raises:
+            NotYetError: some are not there yet.
+        """
+        frame = self.to_come(box)
+        if frame is not None:
+            assert self.head is not None
+            of = f" of {self.declared:,}" if self.declared else ""
+            raise NotYetError(
+                f"{self._named}: frame {frame:,}{of} is not written yet: {self.head:,} are there", head=self.head
+            )
+
     def arranged(
         self,
         nav_shape: tuple[int, ...] | None = None,
@@ -230,17 +249,15 @@ class StoredArray:
                 f" navigation axes (shape {self.shape})"
             )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
-        if math.prod(nav + self.shape[self.nav_ndim :]) * self.dtype.itemsize >= 1 << 63:
-            raise OptionError(
-                f"{option(nav_shape=nav)}: an array of {nav + self.shape[self.nav_ndim :]} has more bytes than can be"
-                " counted"
-            )
+        whole = nav + self.shape[self.nav_ndim :]
+        if math.prod(whole) * self.dtype.itemsize >= 1 << 63:
+            raise OptionError(f"{option(nav_shape=nav)}: an array of {whole} has more bytes than can be counted")
         try:
             sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
         except TypeError:
             raise OptionError(f"{option(sync_offset=sync_offset)}: expected a number of frames") from None
         if line_skip:
-            self._skippable(nav, line_skip)
+            check_line_skip(self._named, self.layout, self.nav_ndim, nav, line_skip)
         chosen = None if roi is None else flat_positions(roi, nav)
         if self.chosen is not None and (nav_shape is not None or sync_offset or line_skip):
             raise OptionError(
@@ -259,7 +276,9 @@ class StoredArray:
         attrs = self._still_calibrated(None if chosen is not None else nav, sync_offset)
         if line_skip or (nav_shape is not None and layout.order is None):
             absent = self._absent_of(self._unequal(nav, sync_offset, line_skip), line_skip)
-        more = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        more: dict[str, Any] = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        if nav_shape is not None and self.head is not None:
+            more["declared"] = layout.last_frame(Region.whole(shape), nav_ndim) + 1
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
 
     def along_one_axis(self) -> StoredArray:
@@ -302,35 +321,6 @@ class StoredArray:
             kept = [one for one in kept if one.counts.keys() != {"frames_left_out"}]
         return (*kept, *((unequal,) if unequal else ()))
 
-    def _skippable(self, nav: tuple[int, ...], line_skip: int) -> None:
-        """Check that frames can be left out behind each line of a scan.
-
-        Raises:
-            OptionError: the number is negative or absurd, there are no lines, or the files say where each frame is.
-        """
-        if not isinstance(line_skip, int | np.integer) or not 0 < line_skip < 1 << 31:
-            raise OptionError(f"{option(line_skip=line_skip)}: expected a number of frames, 0 or more")
-        if len(nav) < 2:
-            raise OptionError(
-                f"{option(line_skip=line_skip)}: the frames are one axis; give the scan without the frames to leave"
-                f" out, as {option(nav_shape=(Word('LINES'), Word('COLUMNS')))}"
-            )
-        order = self.layout.order
-        if order is not None and order.shape == nav and not order.line_skip:
-            raise OptionError(
-                f"{option(line_skip=line_skip)}: does not apply, since the files say the scan position of each"
-                f" frame; with another {option_names('nav_shape')}, frames are in the order in which they were recorded"
-            )
-        if math.prod(nav) > _MOST_BLANK * max(1, self.layout.stored_frames(self.nav_ndim)):
-            raise OptionError(f"{option(line_skip=line_skip)}: {self._scan_said(nav, 0)}")
-
-    def _scan_said(self, nav: tuple[int, ...], line_skip: int) -> str:
-        """Return words that compare a scan with the stored frames."""
-        stored, shown = self.layout.stored_frames(self.nav_ndim), math.prod(nav)
-        each = f" and {line_skip:,} behind each line" if line_skip else ""
-        shape = ",".join(map(str, nav))
-        return f"{self._named}: nav_shape {shape} holds {shown:,} frames{each}, {stored:,} are stored"
-
     def _unequal(self, nav: tuple[int, ...], sync_offset: int, line_skip: int) -> Absence | None:
         """Report the frames that a scan shape leaves out or shows blank; None if it fits the stored frames.
 
@@ -341,10 +331,10 @@ class StoredArray:
         shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
         lines, left = divmod(most, nav[-1] + line_skip) if line_skip else (0, most)
         held = lines * nav[-1] + (min(left, nav[-1]) if line_skip else left)
-        said = self._scan_said(nav, line_skip)
-        if shown > held:
+        said = compared(self._named, nav, stored, line_skip)
+        if shown > held and self.head is None:
             blank = shown - held
-            beyond = shown > _MOST_BLANK * max(1, stored)
+            beyond = shown > MOST_BLANK * max(1, stored)
             return Absence(
                 f"{said}: {_are(blank)} blank",
                 OptionError if beyond else None,
@@ -366,6 +356,30 @@ class StoredArray:
 
 def _are(n: int) -> str:
     return "1 is" if n == 1 else f"{n:,} are"
+
+
+def scan_array(
+    files: Files,
+    layout: FrameLayout,
+    decoder: Decoder,
+    *,
+    dims: tuple[str, ...] = ("y", "x"),
+    attrs: Mapping[str, Any] | None = None,
+    absent: tuple[Absence, ...] = (),
+    declared: int | None = None,
+    proved: bool = False,
+) -> StoredArray:
+    """Make the array `data` of a set whose frames are a scan.
+
+    Args:
+        layout: where the frames lie, in the shape of the scan.
+        dims: names of the axes of a frame; those of the scan are `nav_dims`.
+        declared, proved: see `StoredArray`.
+    """
+    nav = len(layout.shape) - len(layout.sig_shape)
+    names = nav_dims(nav) + dims
+    more: dict[str, Any] = {"attrs": attrs or {}, "absent": absent, "declared": declared, "proved": proved}
+    return StoredArray("data", files, layout, decoder, layout.shape, names, nav, **more)
 
 
 def per_frame(
@@ -403,7 +417,17 @@ def per_frame(
     nav = main.nav_ndim
     shape, names = main.shape[:nav] + sig_shape, main.dims[:nav] + dims
     return StoredArray(
-        path, main.files, layout, PlainDecoder(dtype), shape, names, nav, attrs=attrs or {}, companion=True
+        path,
+        main.files,
+        layout,
+        PlainDecoder(dtype),
+        shape,
+        names,
+        nav,
+        attrs=attrs or {},
+        companion=True,
+        declared=main.declared,
+        proved=main.proved,
     )
 
 

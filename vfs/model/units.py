@@ -8,6 +8,7 @@ be ampere there, so ångström is written out.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 
@@ -104,6 +105,63 @@ def long_name(unit: str, kind: str) -> str:
     Returns: "" for units that are not of this kind, or not listed there.
     """
     return _LONG.get(kind, {}).get(unit, "")
+
+
+_SHOWN = {"m": {"p": -12, "n": -9, "u": -6, "m": -3, "": 0}, "s": {"n": -9, "u": -6, "m": -3, "": 0}} | {
+    "eV": {"m": -3, "": 0, "k": 3},
+    "rad": {"m": -3},
+}
+_POWERS = {"f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "": 0, "k": 3, "M": 6, "G": 9}
+_CRYSTALS = 1e-3, 1e3
+"""Numbers of 1/nm that are said so: patterns of crystals are 0.2 1/nm, and not 200 1/um."""
+
+
+def readable(size: float, unit: str) -> tuple[float, str]:
+    """Choose the unit in which people would say a size: 5.3 nm, not 5.3e-9 m or 0.0053 um. The page chooses so, too.
+
+    Args:
+        size: a number of `unit`; unit: as `spelled` returns it.
+
+    Returns: what to multiply numbers of `unit` by, and the unit then. A size from 0.1 to 1,000 stays, and so does one
+        in a unit that has no prefixes.
+    """
+    found = _parsed(unit)
+    if found is None or not size or not math.isfinite(size):
+        return 1.0, unit
+    sign, own, base = found
+    over = "1/" if sign < 0 else ""
+    if own in _SHOWN[base].values() and 0.1 <= abs(size) < 1000:
+        return 1.0, unit
+    if over and base == "m" and _CRYSTALS[0] <= abs(size) * 10.0 ** -(own + 9) < _CRYSTALS[1]:
+        return 10.0 ** -(own + 9), "1/nm"
+    sizes = {prefix: math.log10(abs(size)) + sign * (own - power) for prefix, power in _SHOWN[base].items()}
+    best = min(sizes, key=lambda prefix: max(-sizes[prefix] - 1e-9, sizes[prefix] - 3 + 1e-9, 0))
+    return 10.0 ** (sign * (own - _SHOWN[base][best])), f"{over}{best}{base}"
+
+
+def factor(unit: str, other: str) -> float | None:
+    """Return what to multiply numbers of a unit by, so that they are of another; None if that cannot be said."""
+    if unit == other:
+        return 1.0
+    one, two = _parsed(unit), _parsed(other)
+    if one is None or two is None or (one[0], one[2]) != (two[0], two[2]):
+        return None
+    return 10.0 ** (one[0] * (one[1] - two[1]))
+
+
+def _parsed(unit: str) -> tuple[int, int, str] | None:
+    """Return 1, or -1 of a unit of 1/..., power of ten and base of a unit; None where it is no base with a prefix."""
+    sign, plain = (-1, unit[2:]) if unit.startswith("1/") else (1, unit)
+    for base in _SHOWN:
+        prefix = plain.removesuffix(base)
+        if plain.endswith(base) and prefix in _POWERS:
+            return sign, _POWERS[prefix], base
+    return None
+
+
+def symbol(unit: str) -> str:
+    """Return a unit as people write it: µm, Å."""
+    return re.sub(r"^(1/)?u(?=(m|s|rad|eV)$)", "\\g<1>µ", unit).replace("angstrom", "Å")
 
 
 def _known(text: str) -> str | None:

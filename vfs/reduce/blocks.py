@@ -16,22 +16,24 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
 from vfs.engine.reader import RegionReader
-from vfs.engine.stored_reader import scratch_none
-from vfs.errors import OptionError, SourceError
+from vfs.errors import NotYetError, OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
-from vfs.model.stored import flat_positions
+from vfs.model.scan_shape import flat_positions
 from vfs.reduce.reduction import FrameBlock, taken_as
 from vfs.sources.given import positions
 from vfs.sources.local import LocalSources
+from vfs.wording import option
+
+T = TypeVar("T")
 
 DECODED = 4 << 20
 """Bytes of frames that are decoded at once, at most. What is made of each pixel over the scan gains
@@ -66,7 +68,7 @@ SEGMENT = 64 << 20
 """Bytes of frames whose tiles are planned at once."""
 
 
-class Source(Protocol):
+class FrameSupply(Protocol):
     """Gives the frames of a pass, in units that are shared out among threads.
 
     Attributes:
@@ -84,7 +86,7 @@ class Source(Protocol):
         """
 
 
-def source_of(
+def supply_of(
     array: ArrayReader,
     chosen: np.ndarray | None,
     stored: np.ndarray,
@@ -94,7 +96,7 @@ def source_of(
     patches: bool,
     tile_bytes: int,
     tile_frames: int,
-) -> Source:
+) -> FrameSupply:
     """Choose what gives the frames of an array.
 
     Args:
@@ -124,6 +126,14 @@ def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
     return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
+def _named(windows: Iterator[T], reader: RegionReader, region: Region) -> Iterator[T]:
+    """Go through windows; the error of one that cannot be read names the region."""
+    try:
+        yield from windows
+    except SourceError as error:
+        raise reader.unread(error, region) from None
+
+
 def _of_elements(elements: np.ndarray, skipped: int, at: np.ndarray) -> FrameBlock:
     """Make a block of frames that lie one after the other in memory.
 
@@ -140,7 +150,7 @@ class _Frames:
     """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
 
     Args:
-        stored: bool[frames]; rows, in_place, turned, patches, tile_bytes, tile_frames: see `source_of`.
+        stored: bool[frames]; rows, in_place, turned, patches, tile_bytes, tile_frames: see `supply_of`.
 
     Attributes:
         least: bytes of frames that are taken at once where frames are large.
@@ -234,21 +244,14 @@ class _Frames:
         cut = (frames, max(READ, self.least)) if backend.copies else (len(table), 2 * backend.window)
         parts = parts[: groups(table, *cut, parts)]
         like = np.empty(0, taken_as(reader.stored))
-        room = int((parts[:, 2] - parts[:, 1]).max(initial=0)) + backend.margin if backend.copies else 0
-        with scratch.borrow(room) as memory:
-            for file, lo, hi, a, b in parts.tolist():
-                few = None
-                if backend.copies and (b - a) * nbytes * 2 < hi - lo:
-                    few = table[a:b, [P_FILE, P_START, P_STOP]]
-                try:
-                    data = backend.span(file, lo, hi, memory if backend.copies else scratch_none, few)
-                except SourceError as error:
-                    raise reader.unread(error, region) from None
-                places = table[a:b, P_START] + (data.ctypes.data - lo - self.skipped * width)
-                where = table[a:b, P_FRAME] + at
-                for k in range(0, b - a, frames):
-                    here = places[k : k + frames], like, self.order, where[k : k + frames]
-                    yield FrameBlock(*here, None, data, self.turned)
+        wins = np.column_stack([parts, (parts[:, 4] - parts[:, 3]) * nbytes])
+        windows = reader.windows(table, wins, together=0)  # the threads of a pass wait for many servers already
+        for lo, part, data in _named(windows, reader, region):
+            places = part[:, P_START] + (data.ctypes.data - lo - self.skipped * width)
+            where = part[:, P_FRAME] + at
+            for k in range(0, len(part), frames):
+                here = places[k : k + frames], like, self.order, where[k : k + frames]
+                yield FrameBlock(*here, None, data, self.turned)
 
     def _in_patches(self, first: int, last: int) -> Iterator[FrameBlock]:
         """Give frames that are all stored, one patch after the other."""
@@ -280,7 +283,7 @@ class _Boxes:
     is as long as the blocks are, so that each is decoded once.
 
     Args:
-        chosen, stored, rows: see `source_of`.
+        chosen, stored, rows: see `supply_of`.
 
     Attributes:
         together: how many units at most are planned together. Only if they are a single position long along
@@ -416,6 +419,26 @@ def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarra
         return np.asarray(frames.locate(chosen)[:, 0] >= 0)  # not for each position of a scan that may be huge
     valid = dataset.valid.reshape(-1) if dataset.nav_ndim else np.ones(1, bool)
     return valid if chosen is None else valid[chosen]
+
+
+def check_written(array: ArrayReader, chosen: np.ndarray | None) -> None:
+    """Check that the frames at the selected positions are written.
+
+    Raises:
+        NotYetError: some are not.
+    """
+    dataset = array.dataset
+    if dataset.head is None:
+        return
+    last = dataset.to_come(Region.whole(dataset.shape)) if chosen is None else None
+    if chosen is not None and not (there := dataset.written(chosen)).all():
+        last = int(chosen[~there][0])
+    if last is not None:
+        raise NotYetError(
+            f"{dataset.files.paths[0]}: frame {last:,} is not written yet: {dataset.head:,} are there;"
+            f" {option(follow=True)} goes on as frames come",
+            head=dataset.head,
+        )
 
 
 def chosen_positions(array: ArrayReader, roi: Any) -> np.ndarray | None:

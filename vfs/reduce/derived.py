@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,10 +23,11 @@ from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.computed import ComputedBlocks
+from vfs.engine.frames import FrameView
 from vfs.errors import OptionError
 from vfs.model.naming import DERIVED
 from vfs.model.region import Region
-from vfs.model.stored import StoredArray
+from vfs.model.stored import BOTTOM_FIRST, StoredArray
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
@@ -67,7 +69,8 @@ def reductions(given: Any) -> dict[str, Reduction]:
 
 
 def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dict[str, ArrayReader]:
-    """Make the arrays that stand for results of another one. Nothing is read but the files of masks.
+    """Make the arrays that stand for results of another one. Nothing is read but the files of masks, and a few
+    frames where the bright-field disk is looked for.
 
     Args:
         array: what is reduced.
@@ -91,7 +94,7 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
     except OptionError as error:
         raise OptionError(f"derive: {error}") from None
     source = _Source(array, tried.bound, made)
-    return {f"{DERIVED}/{name}": source.reader(name, wanted[name]) for name in wanted}
+    return {f"{DERIVED}/{name}": source.reader(name) for name in wanted}
 
 
 class _Source:
@@ -115,7 +118,7 @@ class _Source:
         # There is room for one state of the files: nobody reads those before it
         self.whole = ChunkCache(sum(made[name].selected.nbytes for name in self.others))
 
-    def reader(self, name: str, reduction: Reduction) -> ArrayReader:
+    def reader(self, name: str) -> ArrayReader:
         """Make the array of a result."""
         one, source = self.made[name], self.array.dataset
         extra = one.selected.shape[1:] if one.kind == "nav" else one.selected.shape
@@ -126,7 +129,9 @@ class _Source:
             raise OptionError(f"derive: {name} is {one.dtype}: expected numbers")
         blocks = ComputedBlocks(shape, block, one.dtype, partial(self._block, name))
         known = {dim: self.array.calibration[dim] for dim in dims if dim in self.array.calibration}
-        attrs = spelling.attributes(reduction, one.kind, source.path, known | dict(one.calibration))
+        attrs = spelling.attributes(replace(one, calibration=known | dict(one.calibration)))
+        if one.kind == "sig" and FrameView.of(self.array).upward:
+            attrs["rows"] = BOTTOM_FIRST  # an image of the detector is the same way up as its frames
         dataset = StoredArray(
             f"{DERIVED}/{name}",
             source.files,

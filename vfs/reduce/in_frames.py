@@ -1,5 +1,5 @@
 """Reductions of every frame by itself: `FrameSum`, `Disk`, `Ring`, `Rectangle`, `Point`, `Masks`,
-`CenterOfMass`, `RadialSum`; and `Histogram`.
+`CenterOfMass`, `RadialSum`.
 
 Pixels outside of a mask do not count, whatever they hold: a NaN there is no NaN in the result. Sums
 of integers are exact. What does not fit the frames is an OptionError, which `reduce` raises: an
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -356,7 +356,7 @@ class RadialSum(Reduction):
         masks.frame_of_two("RadialSum", frames.shape)
         cy, cx = (masks.number("RadialSum", c, n) for c, n in ((self.cy, "cy"), (self.cx, "cx")))
         far = np.floor(np.sqrt(masks.squares(frames.shape, cy, cx)))
-        if self.bins is not None and not _is_count(self.bins, MOST_RINGS):
+        if self.bins is not None and not is_count(self.bins, MOST_RINGS):
             raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings, each one pixel wide")
         bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
         masks.inside(str(self), frames.shape, far < bins)
@@ -402,93 +402,10 @@ class _Rings(Kernel):
         return {"ring": {"scale": 1.0, "offset": 0.5, "unit": "px"}}
 
 
-@dataclass(frozen=True)
-class Histogram(Reduction):
-    """Number of pixels of all frames that have a value in each bin: uint64[bins].
-
-    Bins are half-open, the last one is closed, as in numpy. Pixels outside of them, and NaN, are in none.
-
-    Args:
-        bins: number of equal bins, at most 2 ** 24.
-        range: (lowest, highest) value, both finite.
-    """
-
-    bins: int
-    range: Sequence[float]
-
-    kind = "single"
-    dims = ("value",)
-
-    def bound(self, frames: FrameType) -> Reduction:
-        real_pixels("Histogram", frames)
-        if not _is_count(self.bins, MOST_BINS):
-            raise OptionError(f"Histogram: bins={self.bins!r}: expected 1 to {MOST_BINS:,} bins")
-        try:
-            low, high = (float(end) for end in self.range)
-        except (TypeError, ValueError, OverflowError):
-            low = high = np.nan
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise OptionError(f"Histogram: range={self.range!r}: expected the lowest and the highest value")
-        with np.errstate(all="ignore"):
-            edges = np.linspace(low, high, int(self.bins) + 1)
-            apart = np.isfinite(high - low) and bool((np.diff(edges) > 0).all())
-        if not apart:
-            raise OptionError(
-                f"Histogram: bins={self.bins}, range={self.range!r}: expected bins that float64 can tell apart"
-            )
-        return _Counts(frames, edges)
-
-
-def _is_count(value: Any, most: int) -> bool:
+def is_count(value: Any, most: int) -> bool:
+    """Return True for an integer from 1 to `most`."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= most)
 
 
 MOST_RINGS = 1 << 20
 """Rings: the diagonal of no detector is longer."""
-MOST_BINS = 1 << 24
-"""Bins: every thread has a counter of 8 bytes for each."""
-
-
-class _Counts(Kernel):
-    """Counts of values, prepared for frames of one kind.
-
-    Args:
-        edges: float64[bins + 1], of the bins.
-    """
-
-    kind = "single"
-    dims = ("value",)
-
-    def __init__(self, frames: FrameType, edges: np.ndarray) -> None:
-        self.size, self.bins, self.low, self.high = frames.size, len(edges) - 1, float(edges[0]), float(edges[-1])
-        self.edges = edges
-        pixels = taken_as(frames.dtype)
-        self.short = pixels.kind in "iu" and pixels.itemsize <= 2
-        info = np.iinfo(pixels) if self.short else None
-        self.values = np.arange(int(info.min), int(info.max) + 1) if info else np.empty(0, int)
-        self.units = frames.units
-
-    def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
-        return {"counts": ("single", np.uint64, (4, len(self.values)) if self.short else (self.bins,))}
-
-    def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
-        if self.short:
-            kernels.count_values(
-                block.places, block.like, block.order, self.size, int(self.values[0]), buffers["counts"]
-            )
-        else:
-            kernels.count_bins(block.places, block.like, block.order, self.size, self.edges, buffers["counts"])
-
-    def finish(self, buffers: Buffers) -> np.ndarray:
-        counts = buffers["counts"]
-        if not self.short:
-            return counts
-        within = (self.values >= self.low) & (self.values <= self.high)
-        to = np.minimum(np.searchsorted(self.edges, self.values[within], "right") - 1, self.bins - 1)
-        made = np.zeros(self.bins, np.uint64)
-        np.add.at(made, to, cast(np.ndarray, counts.sum(axis=0))[within])
-        return made
-
-    def calibration(self) -> dict[str, dict[str, Any]]:
-        width = (self.high - self.low) / self.bins
-        return {"value": {"scale": width, "offset": self.low + width / 2, "unit": self.units or ""}}

@@ -180,7 +180,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.work = PartitionWork(opening.packed(), lasting(reductions), chosen)
+        self.work = PartitionWork(opening.packed(), lasting(self.given), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.
@@ -207,7 +207,7 @@ class SharedPass(Pass):
         frame = self.frames.size * self.frames.dtype.itemsize
         returned = sum(buffer.nbytes for buffers in self.own[0].values() for buffer in buffers.values())
         nbytes = frame * self.frames.count
-        units = self.source.units
+        units = self.supply.units
         n = max(1, min(units, nbytes // max(PARTITION, nbytes // MOST, RETURNED * returned)))
         return [units * k // n for k in range(n + 1)]
 

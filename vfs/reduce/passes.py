@@ -34,9 +34,11 @@ from vfs.model import coverage
 from vfs.model.calibration import of_axes
 from vfs.model.files import TRIES
 from vfs.model.stored import nav_dims
-from vfs.reduce.blocks import Source, chosen_positions, source_of, stored_positions
+from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, stored_positions, supply_of
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
+from vfs.reduce.spelling import spelled
+from vfs.reduce.usual import placed
 
 Progress = Callable[[int, int], object]
 
@@ -47,6 +49,8 @@ SHARED = 1 << 23
 Disk, centre of mass and sum in one pass, 128 MiB of MIB U16: 2 MiB 15.0 ms, 4 MiB 13.0, 8 MiB 12.2,
 16 MiB 12.8; one after the other 15.4.
 """
+WAITING = 1 << 28
+"""Bytes of buffers that threads have for themselves, of all threads together, where they mostly wait for a server."""
 STRETCH = 1 << 25
 """Bytes of frames that a thread takes at least, one stretch after the other. To plan a stretch takes a tenth of a
 millisecond, and the last ones of two threads end so much apart at most: a millisecond where nothing is decoded.
@@ -120,7 +124,8 @@ def needs(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Needs]
         OptionError: a reduction does not fit.
     """
     frames = _frame_type(array, 1)
-    return {name: _needs(_bound(name, reduction, frames), frames) for name, reduction in reductions.items()}
+    found = placed(array, reductions)
+    return {name: _needs(_bound(name, reduction, frames), frames) for name, reduction in found.items()}
 
 
 def _needs(reduction: Reduction, frames: FrameType) -> Needs:
@@ -144,8 +149,10 @@ class Pass:
 
     Args:
         array, reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
+        grows: frames may be selected that are yet to be written; nobody takes them.
 
     Attributes:
+        given: the reductions, those that look for the bright-field disk with the place that they found.
         frames: what the frames have in common; stored: bool[m], which of those selected are stored.
         bound: the reductions, prepared for these frames.
         shared: buffers that have an entry for each frame, by the names of reduction and buffer.
@@ -163,6 +170,7 @@ class Pass:
         roi: Any = None,
         workers: int | None = None,
         progress: Progress | None = None,
+        grows: bool = False,
     ) -> None:
         self.array, self.progress = array, progress
         self.workers = max(1, threads_asked(workers))
@@ -170,15 +178,20 @@ class Pass:
             raise OptionError(f"progress={progress!r}: expected a function of the frames done and all frames")
         dataset = array.dataset
         chosen = chosen_positions(array, roi)
+        if not grows:
+            check_written(array, chosen)
         self.stored = stored_positions(array, chosen)
         self.frames = _frame_type(array, len(self.stored))
         if not reductions:
             raise OptionError("expected at least one reduction: a.reduce(total=vfs.Sum())")
         if not self.frames.size:
             raise OptionError(f"{dataset.path} has frames of shape {list(self.frames.shape)}: there is nothing in them")
-        self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in reductions.items()}
+        self.given = placed(array, reductions)
+        self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in self.given.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
-        self.source = self._source(chosen)
+        if workers is None:
+            self.workers = max(self.workers, self._that_wait())
+        self.supply = self._supply(chosen)
         self.chosen = chosen
         self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
         self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
@@ -186,7 +199,12 @@ class Pass:
         self.counted = [0]
         self.stopped = threading.Event()
 
-    def _source(self, chosen: np.ndarray | None) -> Source:
+    def _that_wait(self) -> int:
+        """Return how many threads are worth their memory where each of them mostly waits for a server."""
+        nbytes = sum(_needs(reduction, self.frames).thread for reduction in self.bound.values())
+        return int(max(1, min(self.array.backend.parallel, WAITING // max(1, nbytes))))
+
+    def _supply(self, chosen: np.ndarray | None) -> FrameSupply:
         """Negotiate how frames are taken: where they lie if only kernels look at them; in tiles of a size
         that suits all.
         """
@@ -198,7 +216,7 @@ class Pass:
         rows = min(first for first, _ in seen), max(last for _, last in seen)
         least = max(one.tile_frames for one in self.bound.values())
         turned, patches = (all(getattr(one, what) for one in kernels) for what in ("takes_turned", "takes_patches"))
-        return source_of(self.array, chosen, self.stored, rows, only, turned, only and patches, size, least)
+        return supply_of(self.array, chosen, self.stored, rows, only, turned, only and patches, size, least)
 
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
         """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""
@@ -215,7 +233,7 @@ class Pass:
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete."""
-        units = self.source.units
+        units = self.supply.units
         parts = max(1, min(parts, units))
         self._tell()
         for k in range(parts):
@@ -247,7 +265,7 @@ class Pass:
             edges = [first + (last - first) * k // workers for k in range(workers + 1)]
             return [deque([ends]) for ends in pairwise(edges)]
         nbytes = max(1, len(self.stored) * self.frames.size * self.frames.dtype.itemsize)
-        least = max(1, min(STRETCH * self.source.units // nbytes, (last - first) // workers))
+        least = max(1, min(STRETCH * self.supply.units // nbytes, (last - first) // workers))
         stretches: deque[tuple[int, int]] = deque()
         while first < last:
             end = min(last, first + max(least, (last - first) // (2 * workers)))
@@ -285,7 +303,7 @@ class Pass:
     def _stretch(self, worker: int, first: int, last: int, tell: Callable[[], None] | None = None) -> None:
         """Take the units `first` to `last` in one thread."""
         own, shared, done = self.own[worker], self.shared, self.done
-        with np.errstate(all="ignore"), closing(self.source.blocks(first, last)) as blocks:
+        with np.errstate(all="ignore"), closing(self.supply.blocks(first, last)) as blocks:
             for block in blocks:
                 for name, reduction in self.bound.items():
                     reduction.take(block, own[name], shared[name])
@@ -342,7 +360,8 @@ class Pass:
         units = self.frames.units if reduction.units is None else reduction.units
         filled = done if reduction.kind == "nav" else np.asarray(bool(done.any()))
         upward = FrameView.of(array).upward
-        return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled, upward)
+        said, of = spelled(self.given[name]), array.dataset.path
+        return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled, upward, said, of)
 
 
 def _with_nothing(made: np.ndarray, done: np.ndarray) -> np.ndarray:
@@ -407,5 +426,6 @@ def _is_spec(spec: Any) -> bool:
 
 NAMES = (
     *("Sum", "Mean", "Std", "Variance", "Max", "Min", "FrameSum", "Disk", "Ring", "Rectangle", "Point"),
+    *("BrightField", "AnnularBrightField", "AnnularDarkField", "HighAngleDarkField"),
     *("Masks", "CenterOfMass", "RadialSum", "Histogram"),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +19,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast, png, shaded, shares
 from vfs.errors import DependencyError, OptionError, printable
+from vfs.model.units import factor, readable, symbol
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -212,12 +213,24 @@ def _masked(one: Drawn, result: Result) -> np.ndarray:
 
 
 def plot_all(results: Mapping[str, Result], **how: Any) -> Figure:
-    """See `vfs.Results.plot`."""
+    """See `vfs.reduce.result.Results.plot`."""
+    return draw_all(results, _pyplot().figure, **how)
+
+
+def draw_all(results: Mapping[str, Result], make: Callable[..., Figure], **how: Any) -> Figure:
+    """Draw results side by side.
+
+    Args:
+        make: makes the figure; how: see `vfs.Result.plot`.
+
+    Raises:
+        OptionError: there are none.
+    """
     if not results:
         raise OptionError("there is no result to plot")
     columns = math.ceil(math.sqrt(len(results)))
     rows = math.ceil(len(results) / columns)
-    figure: Figure = _pyplot().figure(figsize=(4.5 * columns, 3.8 * rows), layout="constrained")
+    figure = make(figsize=(4.5 * columns, 3.8 * rows), layout="constrained")
     for k, result in enumerate(results.values()):
         plot(result, figure.add_subplot(rows, columns, k + 1), **how)
     return figure
@@ -278,6 +291,25 @@ class _Plot(NamedTuple):
 
     def draw(self, one: Drawn, ax: Axes, how: dict[str, Any]) -> Axes:
         """Draw a picture, a line or a number."""
+        return self._replace(calibration=self._as_people_say(one))._draw(one, ax, how)
+
+    def _as_people_say(self, one: Drawn) -> dict[str, Mapping[str, Any]]:
+        """Return the calibration in units that fit what is drawn: nm, not 1e-9 m. Rows have that of columns."""
+        known, columns = dict(self.calibration), ""
+        for dim, count in [*zip(one.dims, one.values.shape, strict=False)][::-1]:
+            axis = known.get(dim, {})
+            scale, unit = axis.get("scale"), str(axis.get("unit") or "")
+            if scale is None:
+                continue
+            length = scale * self.lengths.get(dim, count)
+            times, said = readable(scale if unit.endswith("eV") else length, unit)
+            if columns and (same := factor(unit, columns)) is not None:
+                times, said = same, columns
+            columns = columns or said
+            known[dim] = {"scale": scale * times, "offset": (axis.get("offset") or 0.0) * times, "unit": symbol(said)}
+        return known
+
+    def _draw(self, one: Drawn, ax: Axes, how: dict[str, Any]) -> Axes:
         ax.set_title(self.title)
         if one.values.ndim == 0:
             ax.set_axis_off()

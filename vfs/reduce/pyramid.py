@@ -17,6 +17,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from vfs.buffers import scratch
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, ahead, threads_asked
 from vfs.engine.computed import ComputedBlocks
-from vfs.engine.planes import uncached
+from vfs.engine.other_axes import uncached
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import StoredArray
 
@@ -48,19 +49,29 @@ def halved(images: np.ndarray, nearest: bool = False) -> np.ndarray:
 
     Returns: a new array of the same dtype, […, (y + 1) // 2, (x + 1) // 2].
     """
+    return _halved(images, (slice(0, images.shape[-2]), slice(0, images.shape[-1])), nearest)
+
+
+def _halved(images: np.ndarray, box: tuple[slice, slice], nearest: bool) -> np.ndarray:
+    """Halve a box of images: see `halved`.
+
+    Args:
+        box: lines and columns, which end where those of the images do, or after an even number.
+    """
     dtype, (high, wide) = images.dtype, images.shape[-2:]
     if nearest or dtype.kind == "b":
-        return np.ascontiguousarray(images[..., ::2, ::2])
+        return np.ascontiguousarray(images[..., *box][..., ::2, ::2])
     if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # of 16 bits, which kernels do not know
-        return halved(images.astype(np.float32)).astype(dtype)
-    out = np.empty((*images.shape[:-2], -(-high // 2), -(-wide // 2)), dtype)  # its own: no view, which a cache copies
-    planes, halves = images.reshape(-1, high, wide), out.reshape(-1, *out.shape[-2:])
+        return halved(images[..., *box].astype(np.float32)).astype(dtype)
+    half = [-(-(cut.stop - cut.start) // 2) for cut in box]
+    out = np.empty((*images.shape[:-2], *half), dtype)  # its own: no view, which a cache copies
+    how = images.reshape(-1, high, wide), box[0].start, box[1].start, out.reshape(-1, *half)
     if dtype.kind == "f":
-        kernels.halve.real(planes, halves)
+        kernels.halve.real(*how)
     elif dtype.itemsize == 8:
-        kernels.halve.wide(planes, halves, dtype.type(1))
+        kernels.halve.wide(*how, dtype.type(1))
     else:
-        (kernels.halve.middle if dtype.itemsize == 4 else kernels.halve.narrow)(planes, halves)
+        (kernels.halve.middle if dtype.itemsize == 4 else kernels.halve.narrow)(*how)
     return out
 
 
@@ -79,6 +90,9 @@ def levels(image: ArrayReader, nearest: bool = False) -> list[ArrayReader]:
 class _Pyramid:
     """Makes blocks of the levels of an image.
 
+    A block that somebody still holds is not made again: the cache drops blocks that are waited for, too, where a
+    level has more than it can hold.
+
     Attributes:
         levels: the levels, the finest first.
     """
@@ -87,6 +101,7 @@ class _Pyramid:
         self.image, self.nearest = uncached(image), nearest
         self.cache = image.cache
         self.levels: list[ArrayReader] = []
+        self._alive: WeakValueDictionary[tuple[int, Region], np.ndarray] = WeakValueDictionary()
         block = tuple(-(-n // h) for n, h in zip(_unit(image), (1,) * (image.ndim - 2) + (2, 2), strict=True))
         below = image.shape
         while max(below[-2:]) > LEAST and 0 not in below:
@@ -121,39 +136,60 @@ class _Pyramid:
             AbandonedError: the one for whom it is made has gone away.
         """
         check()
+        block = self._alive.get((number, region))
+        if block is None:
+            before = _ahead.made
+            below = [] if before or not number else self._made_ahead(number, region)
+            try:
+                _ahead.made = before or bool(below)
+                block = self._alive[number, region] = self._made(number, region)
+            finally:
+                _ahead.made = before
+            del below  # held until now
+        return block
+
+    def _made(self, number: int, region: Region) -> np.ndarray:
         under = self.levels[number - 1] if number else self.image
         box = _under(region, under.shape, 1)
-        if number and not _helping.now:
-            self._make_ahead(number, region)
+        if not number and under.views:  # where lines follow one another in a file that is mapped, nothing is copied
+            ends = [*box.stop[:-2], *under.shape[-2:]]
+            images = Region.box([*box.start[:-2], 0, 0], ends)
+            if under.straight(images):
+                *_, lines, columns = box.slices
+                return _halved(under.read(images), (lines, columns), self.nearest)
         with scratch.borrow(box.size * under.dtype.itemsize) as memory:
             part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
             return halved(under.read(box, part), self.nearest)
 
-    def _make_ahead(self, number: int, region: Region) -> None:
-        """Have blocks some levels below a block made in several threads, if the cache can hold them."""
+    def _made_ahead(self, number: int, region: Region) -> list[np.ndarray | None]:
+        """Have blocks some levels below a block made in several threads, if the cache can hold them. Return them."""
         depth = max(0, number - DEPTH)
         level = self.levels[depth]
         wanted = list(_blocks(level, _under(region, level.shape, number - depth)))
         held = 2 * len(wanted) * math.prod(level.dataset.block) * level.dtype.itemsize
-        if len(wanted) > 1 and held <= level.cache.limit:
-            for _ in ahead(iter(wanted), partial(_kept, level), threads_asked(None)):
-                check()
+        if len(wanted) < 2 or held > level.cache.limit:
+            return []
+        blocks = []
+        for _, block in ahead(iter(wanted), partial(self._kept, depth), threads_asked(None)):
+            blocks.append(block)
+            check()
+        return blocks
+
+    def _kept(self, number: int, region: Region) -> np.ndarray | None:
+        """Have a block made and kept, in a thread that makes blocks for another one."""
+        _ahead.made = True
+        corner = Region.box(region.start, [a + 1 for a in region.start])
+        self.levels[number].read(corner)
+        return self._alive.get((number, region))
 
 
-class _Helping(threading.local):
-    """Tells whether a thread makes blocks for another one, which has several such threads."""
+class _Ahead(threading.local):
+    """Tells whether what a thread needs of levels further down is made already, or made by this thread for another."""
 
-    now = False
-
-
-_helping = _Helping()
+    made = False
 
 
-def _kept(level: ArrayReader, region: Region) -> None:
-    """Have a block made and kept."""
-    _helping.now = True
-    corner = Region.box(region.start, [a + 1 for a in region.start])
-    level.read(corner)
+_ahead = _Ahead()
 
 
 def _blocks(level: ArrayReader, region: Region) -> Iterator[Region]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Result:
         scan: shape of the scan; positions: int64[m], flat positions in it that were selected, None for all.
         filled: of kind "nav" bool[m], the selected positions that are stored, and done; else whether there is any.
         upward: the bottom row of a frame comes first: frames, and directions in them, are drawn upwards.
+        reduction: what it is, as the command line writes it: "disk(cy=128, cx=128, r=20)"; of: path of the array
+            that it was made of.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Result:
     positions: np.ndarray | None = field(repr=False)
     filled: np.ndarray = field(repr=False)
     upward: bool = field(default=False, repr=False)
+    reduction: str = field(default="", repr=False)
+    of: str = field(default="", repr=False)
 
     @cached_property
     def data(self) -> np.ndarray:
@@ -137,6 +142,22 @@ class Result:
 
         return plot(self, ax, **how)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the result to a new file, as the end of its name says.
+
+        .npy: the numbers. .tif: an image with its calibration, for ImageJ and DigitalMicrograph. .hspy: a signal of
+        HyperSpy. .csv: numbers along an axis. .png, .svg, .pdf: a drawing, as by `plot`. .zarr: a store.
+        The file has its name only when it is complete.
+
+        Raises:
+            OptionError: there is something of this name, the name says none of these ways, or the result does not fit
+                into such a file.
+            DependencyError: a library is missing; the message says which extra has it.
+        """
+        from vfs.reduce.saving import save
+
+        save({self.name: self}, path)
+
 
 class Results(dict[str, Result]):
     """Results of one pass: name -> `Result`. A notebook shows a picture of each."""
@@ -156,3 +177,9 @@ class Results(dict[str, Result]):
         from vfs.reduce.pictures import plot_all
 
         return plot_all(self, **how)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all results to a new store (.zarr), or draw them side by side (.png, .svg, .pdf); see `Result.save`."""
+        from vfs.reduce.saving import save
+
+        save(self, path)

@@ -1,6 +1,7 @@
 """Reductions as text: `bf=disk(cy=128, cx=128, r=20)`, as the command line, descriptions and attributes have them.
 
-A kind is the name of a class in lower case; upper case and underscores make no difference. Arguments
+A kind is the name of a class in lower case; upper case and underscores make no difference. What takes no arguments may
+stand alone, and is its own name: `bf` is `bf=bf()`, the bright field of the disk that is found in frames. Arguments
 are those of the class, by name or by place. They are numbers, tuples of numbers, and, of `masks` and
 for `dtype=`, words: no code is run.
 """
@@ -8,9 +9,10 @@ for `dtype=`, words: no code is run.
 from __future__ import annotations
 
 import ast
+import difflib
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -18,8 +20,9 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.naming import unusable
-from vfs.reduce import in_frames, over_frames
+from vfs.reduce import histogram, in_frames, over_frames, usual
 from vfs.reduce.reduction import Reduction, dtype_of
+from vfs.reduce.result import Result
 from vfs.wording import shown
 
 _CLASSES: tuple[type[Reduction], ...] = (
@@ -37,9 +40,20 @@ _CLASSES: tuple[type[Reduction], ...] = (
     in_frames.Masks,
     in_frames.CenterOfMass,
     in_frames.RadialSum,
-    in_frames.Histogram,
+    histogram.Histogram,
+    usual.BrightField,
+    usual.AnnularBrightField,
+    usual.AnnularDarkField,
+    usual.HighAngleDarkField,
 )
-KINDS = {kind.__name__.lower(): kind for kind in _CLASSES} | {"com": in_frames.CenterOfMass}
+_SHORT: dict[str, type[Reduction]] = {
+    "com": in_frames.CenterOfMass,
+    "bf": usual.BrightField,
+    "abf": usual.AnnularBrightField,
+    "adf": usual.AnnularDarkField,
+    "haadf": usual.HighAngleDarkField,
+}
+KINDS = {kind.__name__.lower(): kind for kind in _CLASSES} | _SHORT
 """Name of a kind -> its class."""
 WORDS = ("array", "dtype")
 """Arguments that are words: the file of masks, and a dtype."""
@@ -81,7 +95,7 @@ def read_all(texts: Iterable[str]) -> dict[str, Reduction]:
 
 
 def read(text: str) -> tuple[str, Reduction]:
-    """Read a reduction that is written as NAME=KIND(…).
+    """Read a reduction that is written as NAME=KIND(…), or as KIND where it takes no arguments.
 
     Returns: its name, and the reduction.
 
@@ -91,7 +105,10 @@ def read(text: str) -> tuple[str, Reduction]:
     """
     name, equals, call = (part.strip() for part in text.partition("="))
     said = " ".join(text.split())
-    if not equals or not name or "(" in name:
+    alone = not equals and _kind(name) is not None
+    if alone:
+        call = name
+    elif not equals or not name or "(" in name:
         raise OptionError(f"{said}: {_EXAMPLE}")
     try:
         return check_name(name), read_call(call)
@@ -106,9 +123,11 @@ def read_call(text: str) -> Reduction:
         OptionError: see `read`.
     """
     word, bracket, rest = text.strip().partition("(")
-    kind = KINDS.get(word.strip().replace("_", "").lower())
+    kind = _kind(word)
     if kind is None:
-        raise OptionError(f"no kind {word.strip()!r}; there are {', '.join(KINDS)}")
+        near = difflib.get_close_matches(_plain(word), KINDS, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise OptionError(f"no kind {word.strip()!r}{hint}; there are {', '.join(KINDS)}")
     if bracket and not rest.endswith(")"):
         raise OptionError(f"the bracket behind {word.strip()} does not end; {_EXAMPLE}")
     places: list[Any] = []
@@ -130,6 +149,15 @@ def read_call(text: str) -> Reduction:
     return kind(*places, **named)
 
 
+def _kind(word: str) -> type[Reduction] | None:
+    """Return the class that a word names; None: it names none."""
+    return KINDS.get(_plain(word))
+
+
+def _plain(word: str) -> str:
+    return word.strip().replace("_", "").lower()
+
+
 def spelled(reduction: Reduction) -> str:
     """Write a reduction as `read_call` reads it. Arrays, and reductions of other classes, are only named."""
     kind = type(reduction).__name__
@@ -142,14 +170,10 @@ def spelled(reduction: Reduction) -> str:
     return f"{kind.lower()}({', '.join(said)})"
 
 
-def attributes(reduction: Reduction, kind: str, of: str, calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a result for the metadata of the array that holds it.
-
-    Args:
-        kind: of the result; of: path of the array that it was made of; calibration: of its axes.
-    """
-    made = {"reduction": spelled(reduction), "kind": kind, "of": of}
-    return made | ({"calibration": dict(calibration)} if calibration else {})
+def attributes(result: Result) -> dict[str, Any]:
+    """Describe a result for the metadata of the array that holds it."""
+    made = {"reduction": result.reduction, "kind": result.kind, "of": result.of}
+    return made | ({"calibration": dict(result.calibration)} if result.calibration else {})
 
 
 def _written(name: str, value: Any) -> str:

@@ -27,7 +27,7 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
     """Run a server.
 
     It reads a pickled (pid of the parent, whether its messages are for a
-    shell, `vfs.serving.process.Plan`) from standard input. It
+    shell, `vfs.serving.process.Command`) from standard input. It
     answers with one line of JSON on standard output: what the server says when it is ready, else
     {"code", "error"}. It serves until standard input is closed or the parent is gone. A background
     server goes on without its parent once that has written `FREE`.
@@ -35,7 +35,7 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
     Args:
         serve: called with the contents, and by keyword with `ready` (to be called with the answer),
             `to_log` (the log goes to the entry's file), `alone` (returns True if the parent is gone without having
-            told this process to end), `debug`, and `Plan.how`. Returns the last words for the log.
+            told this process to end), `debug`, and `Command.how`. Returns the last words for the log.
         name: the command, for lines on stderr.
         prepare: is called before threads look at the data sets.
     """

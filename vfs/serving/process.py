@@ -25,14 +25,14 @@ PATIENCE = 10  # seconds that a server has to finish its requests when it is tol
 FREE = b"."  # tells a background server to go on without the process that started it
 
 
-class Plan(NamedTuple):
+class Command(NamedTuple):
     """What a server is to do. It is pickled and sent to its process.
 
     Attributes:
         make: makes the contents that are served, in the process of the server.
         background: the server outlives the process that starts it, and logs into a file of its own.
         log_level: "error", "warning", "info" or "debug".
-        how: more arguments of the function that serves.
+        how: more arguments of the function that serves, by name.
     """
 
     make: Callable[[], Any]
@@ -86,7 +86,7 @@ def _end_own(process: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[b
 
 
 def start(
-    module: str, plan: Plan, name: str, error: type[ServeError] = ServeError
+    module: str, command: Command, name: str, error: type[ServeError] = ServeError
 ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     """Start a server and wait until it answers.
 
@@ -120,7 +120,7 @@ def start(
     assert process.stdout is not None
     try:
         with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, is reported below
-            process.stdin.write(pickle.dumps((os.getpid(), speaks_shell(), plan)))
+            process.stdin.write(pickle.dumps((os.getpid(), speaks_shell(), command)))
             process.stdin.flush()
         line = process.stdout.readline()
         if not line:

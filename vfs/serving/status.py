@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -41,6 +41,8 @@ class Status:
     cache_size: int  # the limit of `cached`
     log: str | None  # log file of a server in the background
     warnings: tuple[str, ...]  # data that is missing from data sets; the first 100
+    live: Mapping[str, Any] = field(default_factory=dict)
+    """Main face of each set that is still being written -> frames, of, complete."""
 
     def document(self) -> dict[str, Any]:
         """Return the document that status.json holds: where the server is, then what it has done."""
@@ -51,6 +53,7 @@ class Status:
             **vars(self),
             "sources": list(self.sources),
             "warnings": list(self.warnings),
+            "live": dict(self.live),
             "since": stamp(self.since),
         }
 
@@ -58,8 +61,9 @@ class Status:
         """Return a line for people about the work done."""
         pieces = self.hits + self.misses
         cache = f", {self.hits / pieces:.0%} of {pieces:,} pieces from the cache" if pieces else ""
+        live = "".join(f", live: {one['frames']:,} of {one['of'] or '?'} frames" for one in self.live.values())
         errors = "no errors" if not self.errors else "1 error" if self.errors == 1 else f"{self.errors:,} errors"
-        return f"{size(self.bytes)} in {self.reads:,} reads{cache}, {errors}"
+        return f"{size(self.bytes)} in {self.reads:,} reads{cache}, {errors}{live}"
 
     def summary(self) -> str:
         """Return a line for people about the work done, and the time since the beginning."""
@@ -73,7 +77,7 @@ class Status:
             ValueError: it is not such a document.
         """
         try:
-            told = {field.name: document[field.name] for field in fields(cls)}
+            told = {"live": {}} | {field.name: document[field.name] for field in fields(cls) if field.name in document}
             return cls(
                 **{
                     **told,

@@ -10,15 +10,17 @@ from typing import Any
 
 from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.model.name_order import in_order, numbers_in
+from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
-from vfs.sources.names import absolute, beside, split, splitext
+from vfs.sources.names import absolute, beside, is_url, split, splitext
+from vfs.sources.urls import given as given_url
 from vfs.wording import shown
 
 
 def expand(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Paths,
     sources: Sources | None = None,
     follow_outside: bool = False,
 ) -> list[str]:
@@ -42,16 +44,17 @@ def expand(
     found = []
     for item in given:
         name = file_name(item)
+        name = given_url(name) if "://" in name else name
         path = absolute(name) if name else name  # an empty name is not that of the folder
         if not has_magic(name):
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
-        if _is_file(looked, path):
+        if not is_url(path) and _is_file(looked, path):
             found.append(path)
             continue
         start, pattern = _fixed(path)
-        hits = in_order([hit for hit in _matches(looked, start, pattern.split("/")) if _is_file(looked, hit)])
+        hits = in_order(_files(looked, [*_matches(looked, start, pattern.split("/"))]))
         if not hits:
             raise MissingSourceError(f"{name}: no file matches")
         if sources is None and not follow_outside:  # the user named the glob, not these files
@@ -60,6 +63,13 @@ def expand(
                 searched.check(hit)
         found += hits
     return found
+
+
+def starts(paths: Paths) -> list[str]:
+    """Return a name in each folder in which `expand` looks for files: that of a file, or one for what a glob finds."""
+    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
+    names = [absolute(given_url(name)) for name in map(file_name, given) if name]
+    return [f"{_fixed(name)[0]}/x" if has_magic(name) else name for name in names]
 
 
 def _fixed(pattern: str) -> tuple[str, str]:
@@ -94,6 +104,14 @@ def _matches(sources: Sources, folder: str, parts: Sequence[str]) -> Iterator[st
             yield from _matches(sources, path, rest)
         else:
             yield path
+
+
+def _files(sources: Sources, names: Sequence[str]) -> list[str]:
+    """Return those names that are files. Sources that take long to answer are asked for all of them at once."""
+    states = getattr(sources, "states", None)
+    if states is None:
+        return [name for name in names if _is_file(sources, name)]
+    return [name for name, found in zip(names, states(names), strict=True) if not isinstance(found, SourceError)]
 
 
 def _is_file(sources: Sources, name: str) -> bool:

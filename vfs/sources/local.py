@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import BinaryIO
 
-from vfs.errors import MissingSourceError, SourceError
+from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.model.file_state import FileState
 from vfs.sources.boundary import (
     ANYWHERE,
@@ -19,7 +19,7 @@ from vfs.sources.boundary import (
     open_folder,
     open_found,
 )
-from vfs.sources.names import absolute
+from vfs.sources.names import absolute, is_url
 
 _HEADS = 8
 """Most files whose first bytes are kept while a set is opened. The file that tells the format is among them."""
@@ -136,6 +136,8 @@ class LocalSources:
             raise SourceError(f"{folder}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
 
     def join(self, folder: str, name: str) -> str:
+        if is_url(name):
+            raise OutsideError(f"{name}: is on a server, where files of this machine lead to none; open it by its URL")
         path = absolute(os.path.join(folder, name))
         self.boundary.check(path)
         return path

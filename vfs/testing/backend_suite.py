@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vfs.backends import Backend
+from vfs.backends import Backend, Window
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.files import Files
 from vfs.testing.backends import local_files
@@ -109,6 +109,13 @@ class BackendTests:
         else:
             assert not got.flags.writeable
             assert np.shares_memory(got, backend.span(0, 1234, 1235, memory))  # a view of the file, not a copy
+
+    def test_many_windows_at_once(self, paths: list[Path], backend: Backend) -> None:
+        assert (backend.fetch is None) == (backend.parallel == 1)
+        windows = [Window(file, 1, size, np.empty(size - 1, np.uint8)) for file, size in enumerate(self.SIZES)]
+        if backend.fetch is not None:
+            backend.fetch(windows)
+            assert [one.memory.tobytes() for one in windows] == [path.read_bytes()[1:] for path in paths]
 
     @pytest.mark.parametrize(("start", "stop"), [(19_000, 20_001), (20_000, 20_001), (30_000, 30_010), (0, 1 << 33)])
     def test_bytes_beyond_the_end(self, paths: list[Path], backend: Backend, start: int, stop: int) -> None:

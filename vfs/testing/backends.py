@@ -56,6 +56,7 @@ class MemoryBackend:
         self.margin = 0
         self.window = window
         self.descriptors: Handles[Descriptor] | None = None
+        self.fetch, self.parallel = None, 1
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
@@ -101,6 +102,7 @@ class _WrappingBackend:
         self.margin = inner.margin
         self.window = inner.window
         self.descriptors: Handles[Descriptor] | None = None
+        self.fetch, self.parallel = None, 1
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0

@@ -28,15 +28,15 @@ from vfs.kernels.columns import FILE
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.units import spelled
-from vfs.reduce.in_frames import FrameSum
 from vfs.sources.local import LocalSources
 from vfs.testing.arranged import check_arranged, check_axes, same
 from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
 from vfs.testing.inside import reader_of, set_of
-from vfs.testing.memory_sources import MemorySources
 from vfs.testing.opens import opened_past_the_boundary
+from vfs.testing.reference_suite import ReferenceTests
+from vfs.testing.remote_suite import RemoteTests
 from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
 TRIES = 40  # mutations and truncations of a set
@@ -48,7 +48,7 @@ def _rows(suite: type[FormatTests], name: str) -> list[Row]:
     return [row for row in suite.rows if getattr(getattr(suite, name), "applies", always)(row)]
 
 
-class FormatTests(CountedTests):
+class FormatTests(CountedTests, RemoteTests, ReferenceTests):
     """Checks that a format reads sets of files correctly. Subclasses define `rows`."""
 
     rows: ClassVar[Sequence[Row]] = ()
@@ -324,28 +324,6 @@ class FormatTests(CountedTests):
         except OutsideError as error:
             return found.complaint(error), set()
         return "", {name for array in group.values() for name in array.files}
-
-    def test_files_that_are_not_on_this_machine(self, found: WrittenSet) -> None:
-        """What a format needs to know it asks its sources. Their files have URLs, and neither paths nor descriptors."""
-        local = {path: array[...] for path, array in found.group().items()}
-        sources = MemorySources.of(found.folder)
-        found.folder.rename(found.folder.with_name("gone"))
-        options = {name: found.url(value) for name, value in found.options.items()}
-        urls = [found.url(str(path)) for path in found.named]
-        how = {**options, "sources": sources} | ({} if found.row.detected else {"format": found.row.format})
-        group = open_group(urls, **how)
-        assert {path: array.shape for path, array in group.items()} == {path: one.shape for path, one in local.items()}
-        for path, array in group.items():
-            same(array[...], local[path])
-            assert all(file.startswith("memory://set/") for file in array.files)
-        same(group.main[...], found.twin)
-        shown: Any = group.zarr()[reader_of(group.main).dataset.path]
-        same(shown[...], found.twin)
-        same(pickle.loads(pickle.dumps(group)).main[...], found.twin)
-        if group.main.ndim > 2 and found.twin.dtype.kind in "iuf" and reader_of(group.main).dataset.nav_ndim:
-            summed = group.main.reduce(sum=FrameSum())["sum"].data
-            axes = tuple(range(reader_of(group.main).dataset.nav_ndim, found.twin.ndim))
-            np.testing.assert_allclose(summed, found.twin.sum(axis=axes, dtype="f8"), rtol=1e-4)
 
     def test_files_are_opened_through_the_boundary(self, found: WrittenSet) -> None:
         """Only `vfs.sources` opens files: a checked path may become a pipe, or a link that leads out."""

@@ -211,22 +211,8 @@ def write_tvips(
     """
     height, width = frames.shape[1:]
     gap = 12 if version == 1 else header_bytes
-    head = struct.pack(
-        "<13i",
-        256,
-        version,
-        width,
-        height,
-        frames.itemsize * 8,
-        0,
-        0,
-        1,
-        1,
-        15_500,
-        200,
-        80,
-        gap if version == 2 else 0,
-    ).ljust(256, b"T")
+    bits, room = frames.itemsize * 8, gap if version == 2 else 0
+    head = struct.pack("<13i", 256, version, width, height, bits, 0, 0, 1, 1, 15_500, 200, 80, room).ljust(256, b"T")
     n = 0
     for k, part in enumerate(_parts(frames, frames_per_file)):
         records = [head] if k == 0 else []

@@ -43,6 +43,8 @@ class Row:
             more than 1 because of headers between frames, or blocks that are read whole.
         calibrated: axes of the main array whose scale, offset and unit the files hold.
         companions: names of the companions of the main array.
+        referenceable: True if the chunks of the main array are in the files as zarr knows them; else references to it
+            must be refused.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Row:
     factor: float = 1.0
     calibrated: Collection[str] = ()
     companions: Collection[str] = ()
+    referenceable: bool = True
 
 
 def always(row: Row) -> bool:
@@ -99,10 +102,10 @@ class WrittenSet:
         """All files in the folder."""
         return sorted(path for path in self.folder.rglob("*") if path.is_file())
 
-    def url(self, value: Any) -> Any:
-        """Return the URL that a file of the folder gets in `MemorySources.of`; other values stay."""
+    def url(self, value: Any, top: str) -> Any:
+        """Return the URL of a file of the folder, if `top` is that of the folder; other values stay."""
         inside = isinstance(value, str) and value.startswith(f"{self.folder}/")
-        return f"memory://set/{value.removeprefix(f'{self.folder}/')}" if inside else value
+        return f"{top}/{value.removeprefix(f'{self.folder}/')}" if inside else value
 
     def open(self, **more: Any) -> VirtualArray:
         """Open the main array."""

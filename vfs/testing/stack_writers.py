@@ -108,32 +108,11 @@ def write_mrc(
             for k in range(nz)
         ]
         extra = b"".join(row.ljust(record, b"\0") for row in rows)
-    head = struct.pack(
-        f"{order}10i6f3i3f2i",
-        columns,
-        ny,
-        nz,
-        mode,
-        0,
-        0,
-        0,
-        columns,
-        ny,
-        nz,
-        2.0 * columns,
-        3.0 * ny,
-        4.0 * nz,
-        90,
-        90,
-        90,
-        1,
-        2,
-        3,
-        *limits,
-        0.5,
-        ispg,
-        len(extra),
-    )
+    size = (columns, ny, nz)
+    lengths = (2.0 * columns, 3.0 * ny, 4.0 * nz)
+    # Size, mode, start, sampling, lengths and angles of the cell, order of the axes, limits and mean, space group
+    values = (*size, mode, 0, 0, 0, *size, *lengths, 90, 90, 90, 1, 2, 3, *limits, 0.5, ispg, len(extra))
+    head = struct.pack(f"{order}10i6f3i3f2i", *values)
     head = head.ljust(104, b"\0") + (b"FEI1" if fei else bytes(4))
     if imod is not None:
         head = head.ljust(152, b"\0") + struct.pack(f"{order}2i", 1146047817, imod)

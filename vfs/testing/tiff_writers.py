@@ -6,6 +6,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -61,81 +62,125 @@ def write_tiff(
         shuffled: True stores the strips or tiles of a page last to first.
         tags: more or other tags of every page, tag -> (type, values, count in the directory).
     """
-    room, pointer, number = (8, "Q", LONG8) if big else (4, "I", LONG)
+    how = _How(order, big, strip, tile, planar, bits, compression, encode, gap, shuffled, dict(tags or {}))
     out = bytearray(
         (b"II" if order == "<" else b"MM")
         + (struct.pack(order + "HHHQ", 43, 8, 0, 0) if big else struct.pack(order + "HI", 42, 0))
     )
+    link = 8 if big else 4
+    for k, page in enumerate(pages):
+        at, following = how.page(out, page, smaller[k] if smaller else (), description if k == 0 else "")
+        struct.pack_into(order + how.pointer, out, link, at)
+        link = following
+    Path(path).write_bytes(out)
+    return Path(path)
 
-    def segments(page: np.ndarray) -> list[bytes]:
-        width = 8 * page.itemsize if bits is None and page.dtype != bool else bits or 1
-        height, columns = page.shape[1:] if planar else page.shape[:2]
-        step, across = tile or (strip or height, columns)
+
+@dataclass(frozen=True)
+class _How:
+    """How the pages of a file are stored: see `write_tiff`."""
+
+    order: str
+    big: bool
+    strip: int | None
+    tile: tuple[int, int] | None
+    planar: bool
+    bits: int | None
+    compression: int
+    encode: Callable[[bytes], bytes]
+    gap: int
+    shuffled: bool
+    tags: dict[int, tuple[int, Sequence[int] | bytes, int]]
+
+    @property
+    def pointer(self) -> str:
+        return "Q" if self.big else "I"
+
+    def width(self, page: np.ndarray) -> int:
+        """Return the bits of a sample."""
+        return 8 * page.itemsize if self.bits is None and page.dtype != bool else self.bits or 1
+
+    def size(self, page: np.ndarray) -> tuple[int, int]:
+        """Return height and width of a page."""
+        height, columns = page.shape[1:] if self.planar else page.shape[:2]
+        return height, columns
+
+    def segments(self, page: np.ndarray) -> list[bytes]:
+        """Return the stored strips or tiles of a page."""
+        width = self.width(page)
+        height, columns = self.size(page)
+        step, across = self.tile or (self.strip or height, columns)
         found = []
-        for plane in page if planar else [page]:
+        for plane in page if self.planar else [page]:
             for y, x in itertools.product(range(0, height, step), range(0, columns, across)):
                 part = plane[y : y + step, x : x + across]
-                if tile:
+                if self.tile:
                     pad = [(0, step - part.shape[0]), (0, across - part.shape[1])] + [(0, 0)] * (part.ndim - 2)
                     part = np.pad(part, pad, constant_values=np.array(0xAB).astype(part.dtype))
-                data = _packed(part, width) if width % 8 else part.astype(part.dtype.newbyteorder(order)).tobytes()
-                found.append(encode(data))
+                swapped = part.dtype.newbyteorder("<" if self.order == "<" else ">")
+                found.append(self.encode(_packed(part, width) if width % 8 else part.astype(swapped).tobytes()))
         return found
 
-    def directory(page: np.ndarray, first: bool, below: Sequence[np.ndarray]) -> tuple[int, int]:
-        """Write a page. Returns the offsets, in bytes, of its directory and of the pointer to the next one."""
-        stored = segments(page)
+    def page(self, out: bytearray, page: np.ndarray, below: Sequence[np.ndarray], description: str) -> tuple[int, int]:
+        """Append a page, and the pages in its sub-directories.
+
+        Returns: the offsets, in bytes, of its directory and of the pointer to the next one.
+        """
+        stored = self.segments(page)
         places = []
-        for data in reversed(stored) if shuffled else stored:
-            out.extend(b"\xcd" * (gap + (gap + len(out)) % 2))
+        for data in reversed(stored) if self.shuffled else stored:
+            out.extend(b"\xcd" * (self.gap + (self.gap + len(out)) % 2))
             places.append(len(out))
             out.extend(data)
-        places = places[::-1] if shuffled else places
-        subs = [directory(one, False, ())[0] for one in below]
-        height, columns = page.shape[1:] if planar else page.shape[:2]
-        samples = (page.shape[0] if planar else page.shape[2]) if page.ndim == 3 else 1
-        width = 8 * page.itemsize if bits is None and page.dtype != bool else bits or 1
-        where, sizes = (324, 325) if tile else (273, 279)
+        places = places[::-1] if self.shuffled else places
+        subs = [self.page(out, one, (), "")[0] for one in below]
+        height, columns = self.size(page)
+        samples = (page.shape[0] if self.planar else page.shape[2]) if page.ndim == 3 else 1
+        number = LONG8 if self.big else LONG
+        where, sizes = (324, 325) if self.tile else (273, 279)
         entries: dict[int, tuple[int, Sequence[int] | bytes]] = {
             256: (LONG, [columns]),
             257: (LONG, [height]),
-            258: (SHORT, [width] * samples),
-            259: (SHORT, [compression]),
+            258: (SHORT, [self.width(page)] * samples),
+            259: (SHORT, [self.compression]),
             262: (SHORT, [2 if samples == 3 else 1]),
             where: (number, places),
             277: (SHORT, [samples]),
             sizes: (number, [len(data) for data in stored]),
-            284: (SHORT, [2 if planar else 1]),
+            284: (SHORT, [2 if self.planar else 1]),
             339: (SHORT, [_FORMATS[page.dtype.kind]] * samples),
         }
-        entries |= {322: (SHORT, [tile[1]]), 323: (SHORT, [tile[0]])} if tile else {278: (LONG, [strip or height])}
-        if first and description:
+        if self.tile:
+            entries |= {322: (SHORT, [self.tile[1]]), 323: (SHORT, [self.tile[0]])}
+        else:
+            entries[278] = (LONG, [self.strip or height])
+        if description:
             entries[270] = (2, description.encode() + b"\0")
         if subs:
             entries[330] = (number, subs)
-        table = b""
-        said = {tag: (kind, values, 0) for tag, (kind, values) in entries.items()} | dict(tags or {})
-        for tag, (kind, values, count) in sorted(said.items()):
-            data = values if isinstance(values, bytes) else struct.pack(f"{order}{len(values)}{_CODES[kind]}", *values)
+        return self.directory(out, {tag: (kind, values, 0) for tag, (kind, values) in entries.items()} | self.tags)
+
+    def directory(
+        self, out: bytearray, entries: Mapping[int, tuple[int, Sequence[int] | bytes, int]]
+    ) -> tuple[int, int]:
+        """Append a directory, and the values that have no room in it. Returns what `page` returns."""
+        room, table = 8 if self.big else 4, b""
+        for tag, (kind, values, count) in sorted(entries.items()):
+            data = values if isinstance(values, bytes) else self.packed(kind, values)
             count = count or len(data) // _SIZES[kind]
             if len(data) > room:
                 out.extend(bytes(len(out) % 2))
-                place = struct.pack(order + pointer, len(out))
+                place = struct.pack(self.order + self.pointer, len(out))
                 out.extend(data)
                 data = place
-            table += struct.pack(f"{order}HH{pointer}", tag, kind, count) + data.ljust(room, b"\0")
+            table += struct.pack(f"{self.order}HH{self.pointer}", tag, kind, count) + data.ljust(room, b"\0")
         out.extend(bytes(len(out) % 2))
         at = len(out)
-        out.extend(struct.pack(order + ("Q" if big else "H"), len(said)) + table + bytes(room))
+        out.extend(struct.pack(self.order + ("Q" if self.big else "H"), len(entries)) + table + bytes(room))
         return at, len(out) - room
 
-    link = 8 if big else 4
-    for k, page in enumerate(pages):
-        at, following = directory(page, k == 0, smaller[k] if smaller else ())
-        struct.pack_into(order + pointer, out, link, at)
-        link = following
-    Path(path).write_bytes(out)
-    return Path(path)
+    def packed(self, kind: int, values: Sequence[int]) -> bytes:
+        return struct.pack(f"{self.order}{len(values)}{_CODES[kind]}", *values)
 
 
 _PIXELS = (
@@ -177,6 +222,12 @@ def ome_xml(
     )
 
 
+def _tiff_data(planes: Sequence[Mapping[str, int]], file: str, uuid: str) -> str:
+    """Return the XML of planes that follow one another in a file."""
+    first = " ".join(f'First{axis}="{n}"' for axis, n in planes[0].items())
+    return f'<TiffData IFD="0" PlaneCount="{len(planes)}" {first}><UUID FileName="{file}">{uuid}</UUID></TiffData>'
+
+
 def write_ome_tiff(
     folder: Folder,
     image: np.ndarray,
@@ -199,13 +250,7 @@ def write_ome_tiff(
     """
     folder = Path(folder)
     samples = image.shape[5] if image.ndim == 6 else 1
-    sizes = {
-        "X": image.shape[4],
-        "Y": image.shape[3],
-        "Z": image.shape[2],
-        "C": image.shape[1] * samples,
-        "T": image.shape[0],
-    }
+    sizes = dict(zip("TCZYX", image.shape, strict=False)) | {"C": image.shape[1] * samples}
     length = {"T": image.shape[0], "C": image.shape[1], "Z": image.shape[2]}
     slow_first = order[:1:-1]
     positions = [
@@ -218,18 +263,14 @@ def write_ome_tiff(
     kind = {"f4": "float", "f8": "double", "c8": "complex", "c16": "double-complex", "b1": "bit"}.get(
         image.dtype.str[1:], image.dtype.name
     )
-    runs = ""
-    for k, (file, uuid) in enumerate(zip(names, uuids, strict=True)):
-        part = positions[k * per_file : (k + 1) * per_file]
-        if part:
-            first = " ".join(f'First{axis}="{n}"' for axis, n in part[0].items())
-            runs += (
-                f'<TiffData IFD="0" PlaneCount="{len(part)}" {first}><UUID FileName="{file}">{uuid}</UUID></TiffData>'
-            )
+    parts = [positions[k * per_file : (k + 1) * per_file] for k in range(files)]
+    runs = "".join(
+        _tiff_data(part, *one) for part, one in zip(parts, zip(names, uuids, strict=True), strict=True) if part
+    )
     describing = f"{name}.companion.ome" if describe == "companion" else names[0]
     elsewhere = f'<BinaryOnly MetadataFile="{describing}" UUID="{uuids[0]}"/>'
     for k, (file, uuid) in enumerate(zip(names, uuids, strict=True)):
-        pages = [image[at["T"], at["C"], at["Z"]] for at in positions[k * per_file : (k + 1) * per_file]]
+        pages = [image[at["T"], at["C"], at["Z"]] for at in parts[k]]
         if options.get("planar"):
             pages = [np.moveaxis(page, -1, 0) for page in pages]
         xml = ome_xml(sizes, kind, runs, order=order, samples=samples, uuid=uuid)

@@ -150,8 +150,7 @@ def write_mib(
     raw = kind.upper() == "R64"
     depth = depth or {"U08": 6, "U16": 12, "U32": 24, "R64": 12}[kind.upper()]
     x, y = (width * 2, height // 2) if quad and raw else (width, height)
-    if raw and depth == 24:
-        x *= 2
+    x *= 2 if raw and depth == 24 else 1
     chips = 4 if quad else 1
     size = header_bytes or (768 if quad else 384)
     said = [f"{size:05d}", f"{chips:02d}", f"{x:04d}", f"{y:04d}", kind, layout or ("   2x2" if quad else "   1x1")]
@@ -166,12 +165,7 @@ def write_mib(
         header = (",".join(fields) + ",").encode().ljust(size, b"\0")[:size]
         return header + _mib_pixels(frames[i], kind.upper(), depth, quad)
 
-    if frames_per_file is None:
-        counts = [n]
-    elif isinstance(frames_per_file, int):
-        counts = [frames_per_file] * -(-n // frames_per_file)
-    else:
-        counts = list(frames_per_file)
+    counts = _per_file(n, frames_per_file)
     paths, at = [], 0
     for k, count in enumerate(counts):
         path = folder / (f"{prefix}{k + 1:03d}.mib" if len(counts) > 1 else f"{prefix}.mib")
@@ -182,19 +176,28 @@ def write_mib(
         at += count
     if not hdr:
         return next(path for k, path in enumerate(paths) if k not in missing)
+    return _write_hdr(folder / f"{prefix}.hdr", depth, n, per_trigger, scan)
+
+
+def _per_file(frames: int, per_file: int | Sequence[int] | None) -> list[int]:
+    """Return the number of frames in each file."""
+    if per_file is None:
+        return [frames]
+    return [per_file] * -(-frames // per_file) if isinstance(per_file, int) else list(per_file)
+
+
+def _write_hdr(path: Path, depth: int, frames: int, per_trigger: int, scan: tuple[int, int] | None) -> Path:
     lines = [
         "HDR,\t",
         "Chip ID:\tW556_B4, - , - , -",
         f"Counter Depth (number):\t{depth}",
-        f"Frames in Acquisition (Number):\t{n}",
-    ]
-    lines += [
+        f"Frames in Acquisition (Number):\t{frames}",
         f"Frames per Trigger (Number):\t{per_trigger}",
         *([f"ScanX:\t{scan[1]}", f"ScanY:\t{scan[0]}"] if scan else []),
         "End\t",
     ]
-    (folder / f"{prefix}.hdr").write_text("\r\n".join(lines), encoding="latin-1", newline="")
-    return folder / f"{prefix}.hdr"
+    path.write_text("\r\n".join(lines), encoding="latin-1", newline="")
+    return path
 
 
 def _mib_pixels(image: np.ndarray, kind: str, depth: int, quad: bool) -> bytes:

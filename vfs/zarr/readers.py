@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -43,28 +44,33 @@ class StoredZarr:
 def open_stored(store: str, path: str) -> StoredZarr:
     """Open an array of a store, in either zarr format.
 
+    Args:
+        store: a folder, or a zip file.
+
     Raises:
         VerifyError: it is not there, or cannot be opened.
     """
-    folder = os.path.join(store, path)
-    version = next((n for n, name in ((3, "zarr.json"), (2, ".zarray")) if os.path.isfile(f"{folder}/{name}")), None)
+    names = [(3, "zarr.json"), (2, ".zarray")]
+    version = next((n for n, name in names if _document(store, f"{path}/{name}") is not None), None)
     if version is None:
-        raise VerifyError(f"{folder}: no such array")
+        raise VerifyError(f"{os.path.join(store, path)}: no such array")
     try:
-        return _tensorstore(folder, version) or _zarr(folder, version)
+        return _tensorstore(store, path, version) or _zarr(store, path, version)
     except Exception as error:
-        raise VerifyError(f"{folder}: cannot be opened: {_first(error)}") from None
+        raise VerifyError(f"{os.path.join(store, path)}: cannot be opened: {_first(error)}") from None
 
 
-def _tensorstore(folder: str, version: int) -> StoredZarr | None:
+def _tensorstore(store: str, path: str, version: int) -> StoredZarr | None:
     """Open an array with tensorstore; None where that is not installed, or does not know the type of elements."""
     try:
         import tensorstore
     except ImportError:
         return None
+    where = {"driver": "file", "path": os.path.abspath(store)}
+    kept = {"driver": "zip", "base": where, "path": f"{path}/"}
     spec = {
         "driver": "zarr3" if version == 3 else "zarr",
-        "kvstore": {"driver": "file", "path": f"{os.path.abspath(folder)}/"},
+        "kvstore": kept if os.path.isfile(store) else where | {"path": f"{where['path']}/{path}/"},
         "recheck_cached_data": False,
     }
     try:
@@ -74,34 +80,49 @@ def _tensorstore(folder: str, version: int) -> StoredZarr | None:
     return StoredZarr("tensorstore", tuple(array.shape), array.dtype.numpy_dtype, array)
 
 
-def _zarr(folder: str, version: int) -> StoredZarr:
+def _zarr(store: str, path: str, version: int) -> StoredZarr:
     import zarr
 
-    array = zarr.open_array(folder, mode="r", zarr_format=3 if version == 3 else 2)
+    where = zarr.storage.ZipStore(store, mode="r") if os.path.isfile(store) else store
+    array = zarr.open_array(where, path=path, mode="r", zarr_format=3 if version == 3 else 2)
     return StoredZarr("zarr-python", array.shape, array.dtype, array)
+
+
+def _document(store: str, key: str) -> bytes | None:
+    """Return a document of a store; None if it is not there."""
+    try:
+        if os.path.isfile(store):
+            with ZipFile(store) as archive:
+                return archive.read(key)
+        with open(os.path.join(store, key), "rb") as file:
+            return file.read()
+    except (OSError, KeyError, BadZipFile):
+        return None
 
 
 def arrays_in(store: str) -> list[str]:
     """Return the paths of the arrays of a store, from its documents; chunks are not looked at."""
-    found: list[str] = []
+    if os.path.isfile(store):
+        with ZipFile(store) as archive:
+            found = {os.path.dirname(name) for name in archive.namelist() if name.endswith(("/zarr.json", "/.zarray"))}
+        return sorted(path for path in found if _is_array(store, path))
+    arrays: list[str] = []
     folders = [""]
     while folders:
         path = folders.pop()
         for entry in sorted(os.scandir(os.path.join(store, path)), key=lambda entry: entry.name):
             name = f"{path}/{entry.name}".lstrip("/")
             if entry.is_dir():
-                is_array = _is_array(entry.path)
-                (found if is_array else folders).append(name)
-    return sorted(found)
+                (arrays if _is_array(store, name) else folders).append(name)
+    return sorted(arrays)
 
 
-def _is_array(folder: str) -> bool:
-    if os.path.isfile(f"{folder}/.zarray"):
+def _is_array(store: str, path: str) -> bool:
+    if _document(store, f"{path}/.zarray") is not None:
         return True
     try:
-        with open(f"{folder}/zarr.json", "rb") as file:
-            return bool(json.load(file).get("node_type") == "array")
-    except (OSError, ValueError, AttributeError):
+        return bool(json.loads(_document(store, f"{path}/zarr.json") or b"").get("node_type") == "array")
+    except (ValueError, AttributeError):
         return False
 
 

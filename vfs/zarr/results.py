@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
 from vfs.hierarchy.documents import plain_json
 from vfs.reduce.result import Result
+from vfs.reduce.saving import SAVERS, Saver
+from vfs.reduce.spelling import attributes
 
 
-def write_results(results: Mapping[str, Result], attrs: Mapping[str, Mapping[str, Any]], folder: str) -> None:
+def write_results(results: Mapping[str, Result], folder: str) -> None:
     """Write a store with an array for each result.
 
     Args:
-        attrs: of each result, what its attribute `vfs` says.
         folder: is made.
     """
     import zarr
@@ -29,10 +29,13 @@ def write_results(results: Mapping[str, Result], attrs: Mapping[str, Mapping[str
             shape=result.shape,
             dtype=result.dtype,
             dimension_names=result.dims,
-            attributes=plain_json({"vfs": attrs[name], **units}),
+            attributes=plain_json({"vfs": attributes(result), **units}),
         )
         made[...] = result.data
     with warnings.catch_warnings():
         # Zarr warns that its consolidated metadata of v3 is not in the specification yet
         warnings.simplefilter("ignore")
         zarr.consolidate_metadata(store)
+
+
+SAVERS[".zarr"] = Saver(write_results, several=True)

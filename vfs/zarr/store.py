@@ -277,3 +277,13 @@ def _frozen(value: Any) -> Hashable:
     if is_dataclass(value) and not isinstance(value, type):
         return type(value), tuple(_frozen(getattr(value, field.name)) for field in fields(value))
     return value if isinstance(value, Hashable) else repr(value)
+
+
+class GrowingStore(Store):
+    """A store of a set that is still being written: each request is answered from the set as it is then."""
+
+    @property
+    def face(self) -> ZarrFace:
+        """The zarr face of the data set at this moment."""
+        assert not isinstance(self._face, ZarrFace)
+        return self._face()

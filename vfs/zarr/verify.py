@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -89,9 +90,10 @@ def verify(
         SourceError: the arrays cannot be read.
     """
     path = os.fspath(store).rstrip("/")
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) and not is_zipfile(path):
         raise OptionError(
-            f"{path}: expected the folder of a zarr store, found {'a file' if os.path.exists(path) else 'nothing'}"
+            f"{path}: expected a zarr store, a folder or a zip file, found"
+            f" {'another file' if os.path.exists(path) else 'nothing'}"
         )
     if arrays is None:
         found, works, total = _from_sums(path)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, NotReferenceableError, OptionError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import Value
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
-from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
+from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, Encoding, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, altered
 from vfs.model.stored import Absence, StoredArray
@@ -52,6 +52,13 @@ class MixedDecoder:
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         self.decoders[int(self.which[block])].decode_into(data, block, out)
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        kinds = np.unique(self.which[blocks])
+        if len(kinds) == 1:
+            return self.decoders[int(kinds[0])].encoding(nbytes, blocks)
+        raise NotReferenceableError("its blocks differ in their codecs or byte order")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,28 +188,7 @@ def _check_blocks(
     Returns: (the blocks that exist, the absence of blocks that lie beyond the ends of their files).
         Blocks of missing files are left out silently, since `lost` reports them.
     """
-    blocks.refuse(
-        (blocks.file < 0) | (blocks.file >= len(files)),
-        "file",
-        f"there are {len(files)} files, counted from 0; found {{file}}",
-    )
-    blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
-    blocks.refuse(
-        blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}"
-    )
-    blocks.refuse(blocks.shape < 1, "shape", "expected 1 element or more along every axis, found {shape}")
-    room = np.array(common.shape) - blocks.origin
-    blocks.refuse(
-        blocks.shape > room,
-        "shape",
-        f"a block at {{origin}} of shape {{shape}} does not fit into an array of {list(common.shape)}",
-    )
-    if pitch:
-        blocks.refuse(
-            blocks.shape > np.array(pitch),
-            "shape",
-            f"a block of shape {{shape}} is larger than stored_shape {list(pitch)}",
-        )
+    _refuse_impossible(blocks, common, len(files), pitch)
     size = np.full(len(blocks), math.prod(pitch), np.int64) if pitch else blocks.shape.prod(axis=1)
     size = size * common.dtype.itemsize
     coded = np.array([bool(decoder.codec) for decoder in blocks.decoders], bool)[blocks.encoding]
@@ -240,6 +226,32 @@ def _check_blocks(
             said, TruncatedSourceError, "shows blocks that are not whole as blank", {"blocks_missing": int(cut.sum())}
         ),
     )
+
+
+def _refuse_impossible(blocks: _Blocks, common: Common, files: int, pitch: tuple[int, ...]) -> None:
+    """Refuse blocks that cannot be: of a file beyond the so many there are, or with a place outside of the array."""
+    blocks.refuse(
+        (blocks.file < 0) | (blocks.file >= files),
+        "file",
+        f"there are {files} files, counted from 0; found {{file}}",
+    )
+    blocks.refuse(blocks.offset < 0, "offset", "expected a number of bytes, 0 or more, found {offset}")
+    blocks.refuse(
+        blocks.origin < 0, "origin", "expected elements from the start of the array, 0 or more, found {origin}"
+    )
+    blocks.refuse(blocks.shape < 1, "shape", "expected 1 element or more along every axis, found {shape}")
+    room = np.array(common.shape) - blocks.origin
+    blocks.refuse(
+        blocks.shape > room,
+        "shape",
+        f"a block at {{origin}} of shape {{shape}} does not fit into an array of {list(common.shape)}",
+    )
+    if pitch:
+        blocks.refuse(
+            blocks.shape > np.array(pitch),
+            "shape",
+            f"a block of shape {{shape}} is larger than stored_shape {list(pitch)}",
+        )
 
 
 def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:

@@ -51,8 +51,8 @@ class DescribedFolder:
             name.fail(leaves, OutsideError)
         try:
             return self.sources.join(self.path, text)
-        except OutsideError:
-            name.fail(leaves, OutsideError)
+        except OutsideError as error:
+            name.fail(str(error) if self.sources.anywhere else leaves, OutsideError)
 
     def existing(self, name: Value) -> str:
         """Return the path of a file that exists.

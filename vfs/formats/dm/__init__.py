@@ -39,7 +39,7 @@ import numpy as np
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.dm.alike import Marks
-from vfs.formats.dm.axes import axes_of
+from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
@@ -93,26 +93,7 @@ def _dataset(
     }
     decoder = PlainDecoder(image.dtype)
     if axes.maps:
-        if len(files) > 1:
-            raise FormatError(
-                f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open"
-                " them one by one"
-            )
-        sig, nav = image.shape[:sig_ndim], image.shape[sig_ndim:]
-        layout: FrameLayout = MapLayout.at(nav, sig, offsets[0], image.dtype.itemsize)
-        lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * image.dtype.itemsize)))
-        block = (lines, *nav[1:]) + (1,) * sig_ndim
-        return StoredArray(
-            path,
-            files,
-            layout,
-            decoder,
-            nav + sig,
-            axes.shown,
-            len(nav),
-            block=block,
-            attrs={**said, "stored_order": list(names)},
-        )
+        return _maps(path, files, offsets[0], image, axes, said)
     nd = len(image.shape)
     nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
     pieces = _coloured_pieces(sig, order) if image.coloured else None
@@ -140,6 +121,32 @@ def _dataset(
         len(nav),
         attrs=said,
         absent=row.absent + _cut(files, image, held, count),
+    )
+
+
+def _maps(path: str, files: Files, offset: int, image: DmImage, axes: ShownAxes, attrs: dict[str, Any]) -> StoredArray:
+    """Make the array of an image that stores a map of the scan for each pixel of a frame.
+
+    Raises:
+        FormatError: there are several files.
+    """
+    if len(files) > 1:
+        raise FormatError(
+            f"{files.paths[0]}: stores a map of the scan for each pixel; files of this kind cannot be stacked, open"
+            " them one by one"
+        )
+    sig, nav, width = image.shape[: axes.sig_ndim], image.shape[axes.sig_ndim :], image.dtype.itemsize
+    lines = max(1, min(nav[0], _MAPS // (math.prod(nav[1:]) * width)))
+    return StoredArray(
+        path,
+        files,
+        MapLayout.at(nav, sig, offset, width),
+        PlainDecoder(image.dtype),
+        nav + sig,
+        axes.shown,
+        len(nav),
+        block=(lines, *nav[1:]) + (1,) * axes.sig_ndim,
+        attrs={**attrs, "stored_order": list(axes.names)},
     )
 
 

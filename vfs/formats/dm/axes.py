@@ -37,6 +37,9 @@ def axes_of(image: DmImage, signal_first: bool | None) -> ShownAxes:
         signal_first: True if the signal axes are stored first; None to find it out.
     """
     nd, units = len(image.shape), [spelled(one["unit"]) for one in image.calibrations]
+    resolved = _resolved(units)
+    if resolved is not None:
+        return _of_resolved(resolved, units, signal_first)
     found = _spectra(image, units)
     if found is not None:
         return _of_spectra(*found, units, _says(image, "Format").startswith(("image", "diffraction")), signal_first)
@@ -47,6 +50,28 @@ def axes_of(image: DmImage, signal_first: bool | None) -> ShownAxes:
         return ShownAxes(("y", "x", *scan_dims(units[2:])), 2, True)
     scanned = {*units[-2:]} <= DIFFRACTION
     return ShownAxes((*(scan_dims(units[:-2]) if scanned else nav_dims(nd - 2)), "y", "x"), 2, False)
+
+
+def _resolved(units: Sequence[str]) -> bool | None:
+    """Say whether frames of energy and momentum (or angle) of a scan are stored first (True) or last; None if none are.
+
+    Their two axes lie together, and no other axis has such a unit.
+    """
+    nd = len(units)
+    energies = [k for k, unit in enumerate(units) if unit in ENERGIES]
+    angles = [k for k, unit in enumerate(units) if unit in DIFFRACTION]
+    if nd < 3 or len(energies) != 1 or len(angles) != 1:
+        return None
+    return {0: True, nd - 2: False}.get(min(energies + angles)) if abs(energies[0] - angles[0]) == 1 else None
+
+
+def _of_resolved(maps: bool, units: Sequence[str], signal_first: bool | None) -> ShownAxes:
+    """Name the axes of frames of energy and momentum, see `_resolved`."""
+    frame, scan = (units[:2], units[2:]) if maps else (units[-2:], units[:-2])
+    names = tuple("energy" if unit in ENERGIES else "q" for unit in frame)
+    if maps and signal_first is False:
+        return ShownAxes((*names, *scan_dims(scan)), len(scan), False)
+    return ShownAxes((*names, *scan_dims(scan)) if maps else (*scan_dims(scan), *names), 2, maps)
 
 
 def _of_spectra(axis: int, name: str, units: Sequence[str], images: bool, signal_first: bool | None) -> ShownAxes:

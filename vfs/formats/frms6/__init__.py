@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,14 +35,15 @@ from vfs.errors import FormatError, MissingSourceError
 from vfs.formats import Format
 from vfs.formats.frms6.absent import FrameCounts, absences, at_the_end, positions, without_dark
 from vfs.formats.frms6.gain import gain_array
-from vfs.formats.frms6.members import FRAME_HEADER, HEADER, find_members, information, read_header
+from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set, find_members, information, read_header
 from vfs.formats.headers import fields
+from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 
@@ -136,58 +138,21 @@ def open(
     files = Files.stat(sources, chosen.signal)
     headers = [read_header(sources, path) for path in files.paths]
     counts = [FrameCounts.of(header, size) for header, size in zip(headers, files.sizes.tolist(), strict=True)]
-    first = positions(chosen, counts)
-    if first is None:
-        if chosen.lost.count:
-            raise MissingSourceError(
-                f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the other files do not tell how many frames they"
-                " held"
-            )
-        worst = max(range(len(counts)), key=lambda k: counts[k].said - counts[k].stored)
-        raise FormatError(
-            f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds"
-            f" {counts[worst].stored:,}; it looks garbled"
-        )
+    counts, unwritten, proved = _written(files, counts)
+    first = _positions_of(chosen, files, counts)
     layout = _frames(files, headers, repeat, counts, first)
     stored = layout.stored
     if stored < 1 or not any(one.stored for one in counts):
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
-    absent = garbled + absences(chosen, counts, first)
+    absent = garbled + unwritten + absences(chosen, counts, first)
     said = int(hdr["signalframes"]) if chosen.numbers and re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
     scan = _scan_shape(hdr.get("stemimagesize", ""))
     nav: tuple[int, ...] = scan if scan and scan[0] * scan[1] <= max(stored, said) else (stored,)
     absent += at_the_end(chosen, hdr, scan, nav, said, stored) + without_dark(chosen, hdr)
-    beside = []
+    beside: list[StoredArray] = []
     if chosen.dark:
-        dark_files = Files.stat(sources, [chosen.dark])
-        dark_header = read_header(sources, dark_files.paths[0])
-        dark_counts = FrameCounts.of(dark_header, int(dark_files.sizes[0]))
-        dark = _frames(dark_files, [dark_header], repeat, [dark_counts])
-        if dark_counts.rest or dark_counts.cut:
-            text = (
-                f"{chosen.dark}: expected {dark_counts.said or 'whole'} dark frames, found {dark_counts.stored:,} and"
-                f" {dark_counts.rest:,} bytes more"
-            )
-            absent += (Absence(text, counts={"bytes_left_over": dark_counts.rest}),)
-        if dark.sig_shape != layout.sig_shape:
-            raise FormatError(
-                f"{chosen.dark}: its frames are {dark.sig_shape}, those of the signal {layout.sig_shape}; name only the"
-                " signal's files to leave these out"
-            )
-        if dark.stored:
-            shape = dark.shape
-            beside.append(
-                StoredArray(
-                    "dark",
-                    dark_files,
-                    dark,
-                    PlainDecoder(np.dtype("<u2")),
-                    shape,
-                    ("dark_frame", "y", "x"),
-                    0,
-                    companion=True,
-                )
-            )
+        beside, incomplete = _dark(sources, chosen.dark, repeat, layout.sig_shape)
+        absent += incomplete
     layout = layout.arranged(nav)
     attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
     if binning > 1:
@@ -195,29 +160,85 @@ def open(
             "y": {"scale": binning // repeat, "offset": 0, "unit": "px"},
             "x": {"scale": 1, "offset": 0, "unit": "px"},
         }
-    main = StoredArray(
-        "data",
-        files,
-        layout,
-        PlainDecoder(np.dtype("<u2")),
-        layout.shape,
-        (*nav_dims(len(nav)), "y", "x"),
-        len(nav),
-        attrs=attrs,
-        absent=absent,
+    decoder, declared = PlainDecoder(np.dtype("<u2")), said or None
+    main = scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared, proved=proved)
+    if gain_map:
+        height, width = layout.sig_shape
+        sizes = [(height, width), (height // repeat * binning, width)]
+        beside.append(gain_array(sources, str(gain_map), sizes))
+    return [main, *_headers(main), *beside]
+
+
+def _written(files: Files, counts: list[FrameCounts]) -> tuple[list[FrameCounts], tuple[Absence, ...], bool]:
+    """Leave out the records that nobody wrote: the header of a frame is never all zeros."""
+    if len({one.record for one in counts}) > 1:
+        return counts, (), False
+    stored = np.array([one.stored for one in counts])
+    made, absent, proved, _ = written_records(
+        files, HEADER.itemsize, counts[0].record, stored, Proof(0, FRAME_HEADER.itemsize)
     )
+    return [replace(one, stored=n) for one, n in zip(counts, made.tolist(), strict=True)], absent, proved
+
+
+def _headers(main: StoredArray) -> list[StoredArray]:
+    """Make the companions that every frame's header holds."""
     units: Mapping[str, Mapping[str, str]] = {
         "timestamp_seconds": {"unit": "s since 1970-01-01"},
         "timestamp_microseconds": {"unit": "µs"},
     }
-    found = [main]
-    for name in ("timestamp_seconds", "timestamp_microseconds", "frame_number"):
-        found.append(per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)))  # type: ignore[index]
-    height, width = layout.sig_shape
-    return (
-        [*found, *beside, gain_array(sources, str(gain_map), [(height, width), (height // repeat * binning, width)])]
-        if gain_map
-        else [*found, *beside]
+    names = ("timestamp_seconds", "timestamp_microseconds", "frame_number")
+    return [per_frame(main, name, "<u4", int(FRAME_HEADER.fields[name][1]), attrs=units.get(name)) for name in names]  # type: ignore[index]
+
+
+def _dark(
+    sources: Sources, path: str, repeat: int, sig_shape: tuple[int, ...]
+) -> tuple[list[StoredArray], tuple[Absence, ...]]:
+    """Make the array of the dark frames, and report what their file lacks.
+
+    Raises:
+        FormatError: the dark frames have another shape than those of the signal, `sig_shape`.
+    """
+    files = Files.stat(sources, [path])
+    header = read_header(sources, files.paths[0])
+    counts = FrameCounts.of(header, int(files.sizes[0]))
+    layout = _frames(files, [header], repeat, [counts])
+    absent: tuple[Absence, ...] = ()
+    if counts.rest or counts.cut:
+        text = (
+            f"{path}: expected {counts.said or 'whole'} dark frames, found {counts.stored:,} and {counts.rest:,} bytes"
+            " more"
+        )
+        absent = (Absence(text, counts={"bytes_left_over": counts.rest}),)
+    if layout.sig_shape != sig_shape:
+        raise FormatError(
+            f"{path}: its frames are {layout.sig_shape}, those of the signal {sig_shape}; name only the signal's files"
+            " to leave these out"
+        )
+    if not layout.stored:
+        return [], absent
+    dims, decoder = ("dark_frame", "y", "x"), PlainDecoder(np.dtype("<u2"))
+    return [StoredArray("dark", files, layout, decoder, layout.shape, dims, 0, companion=True)], absent
+
+
+def _positions_of(chosen: Frms6Set, files: Files, counts: Sequence[FrameCounts]) -> Sequence[int]:
+    """Return the number of the first frame of each file.
+
+    Raises:
+        MissingSourceError: files are missing, and the others do not tell how many frames they held.
+        FormatError: a header says more frames than its file holds.
+    """
+    first = positions(chosen, counts)
+    if first is not None:
+        return first
+    if chosen.lost.count:
+        raise MissingSourceError(
+            f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, and the other files do not tell how many frames they"
+            " held"
+        )
+    worst = max(range(len(counts)), key=lambda k: counts[k].said - counts[k].stored)
+    raise FormatError(
+        f"{files.paths[worst]}: the header says {counts[worst].said:,} frames, the file holds"
+        f" {counts[worst].stored:,}; it looks garbled"
     )
 
 

@@ -98,7 +98,9 @@ def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[in
             )
             less = 0 if last else first[k + 1] - first[k] - one.stored
             lost = {"bytes_left_over": one.rest} | ({"frames_missing": less} if less > 0 and one.cut else {})
-            found.append(Absence(said, TruncatedSourceError if one.cut and not last else None, _BLANK, lost))
+            found.append(
+                Absence(said, TruncatedSourceError if one.cut and not last else None, _BLANK, lost, to_come=last)
+            )
     return tuple(found)
 
 
@@ -123,7 +125,7 @@ def at_the_end(
             f"{chosen.hdr}: says {stored + less:,} signal frames, {stored:,} are stored:"
             f" {'the last one is' if less == 1 else f'the last {less:,} are'} missing"
         )
-        found.append(Absence(text, counts={"frames_missing": less}))
+        found.append(Absence(text, counts={"frames_missing": less}, to_come=True))
     if nav != scan and chosen.numbers:
         text = (
             f"{chosen.hdr}: stemImageSize says {hdr.get('stemimagesize', '')[:24]!r}, expected a scan AxB of {stored:,}"

@@ -42,7 +42,8 @@ from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
 from vfs.formats.hdf5.ranks import marks
-from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
+from vfs.formats.hdf5.series import absences, declared, join_numbered, partly, unflushed
+from vfs.formats.hdf5.spectra import counted_spectra, streams
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
@@ -79,7 +80,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     known = survey(sources, path)
     try:
         found, left, main, absent = _arrays(path, known)
-        datasets = _datasets(sources, path, known, found, left, main)
+        events = {name: _unchanged(Files.stat(sources, found[name].files or (path,)), known) for name in streams(found)}
+        counted, unknown = counted_spectra(sources, found, known, events)
+        datasets = [*_datasets(sources, path, known, found, left | unknown, main), *counted]
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
         # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):
@@ -203,7 +206,7 @@ def _datasets(
         if paths not in files:
             files[paths] = _unchanged(Files.stat(sources, paths), known)
     labels = velox.names(found, known)
-    return [
+    made = [
         _dataset(
             name,
             found[name],
@@ -215,6 +218,13 @@ def _datasets(
         )
         for name in order
     ]
+    return [altered(one, declared=_frames_of(sources, known, one)) if one.nav_ndim else one for one in made]
+
+
+def _frames_of(sources: Sources, known: Survey, array: StoredArray) -> int | None:
+    """Return the number of frames that an array will have: those it has, unless it is joined of numbered pieces."""
+    held = math.prod(array.shape[: array.nav_ndim])
+    return held if array.path in known.data else declared(sources, known, array.path, held)
 
 
 def _unchanged(files: Files, known: Survey) -> Files:

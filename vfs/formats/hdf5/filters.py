@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import bz2
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
@@ -22,8 +22,13 @@ import numpy as np
 
 from vfs import kernels
 from vfs.buffers import scratch
-from vfs.errors import DecodeError, DependencyError
+from vfs.errors import DecodeError, DependencyError, NotReferenceableError, OptionError
 from vfs.formats.hdf5 import blosc2
+from vfs.formats.hdf5.encoding import CODEC, codecs
+from vfs.model.decode import Encoding
+
+Filters = tuple[tuple[int, tuple[int, ...]], ...]
+"""(number of the filter, parameters), in the order of writing."""
 
 Undo = Callable[[np.ndarray, np.ndarray, tuple[int, ...]], Any]
 """(stored bytes uint8, memory uint8 for the result, the filter's parameters) -> what the codec gives:
@@ -32,7 +37,7 @@ that memory, or bytes of its own.
 Raises ValueError, or what a codec raises, if the bytes do not decode."""
 
 
-def _exactly(got: Any, out: np.ndarray) -> None:
+def exactly(got: Any, out: np.ndarray) -> None:
     """Check the length of a codec's result, and copy it into `out` if it is not there already.
 
     Some codecs write into `out`, others return new bytes.
@@ -225,6 +230,35 @@ The list: https://github.com/HDFGroup/hdf5_plugins/blob/master/docs/RegisteredFi
 """
 
 
+def undone(number: int, values: Sequence[int], nbytes: int, data: np.ndarray) -> np.ndarray:
+    """Undo one filter.
+
+    Args:
+        number: of the filter.
+        values: its parameters.
+        nbytes: bytes that it makes.
+        data: uint8[m], as they are stored.
+
+    Returns: uint8[nbytes].
+
+    Raises:
+        OptionError: there is no such filter.
+        DependencyError: it needs a package that is not installed.
+        DecodeError: the bytes do not decode to so many.
+    """
+    if number not in FILTERS:
+        raise OptionError(f"codec {CODEC}: there is no HDF5 filter {number!r} here")
+    name, undo = FILTERS[number]
+    made = np.empty(nbytes, np.uint8)
+    try:
+        exactly(undo(data, made, tuple(values)), made)
+    except DependencyError:
+        raise
+    except Exception as error:  # a codec may fail in any way
+        raise DecodeError(f"codec {CODEC}: {name} does not decode the chunk: {str(error)[:200]}") from None
+    return made
+
+
 @dataclass(frozen=True)
 class FilterDecoder:
     """Decodes chunks that were written through filters.
@@ -237,7 +271,7 @@ class FilterDecoder:
     """
 
     stored: np.dtype
-    filters: tuple[tuple[int, tuple[int, ...]], ...]
+    filters: Filters
     masks: Mapping[int, int] = field(default_factory=dict)
     word_bytes: int = 0
 
@@ -269,7 +303,7 @@ class FilterDecoder:
                         size = flat.size + 4 * sum(n == 3 for n, _ in used[:k])
                         size = max(0, made.size + _SIZES[number]) if number in _SIZES else size
                         to = lent.enter_context(scratch.borrow(size))[:size]
-                    _exactly(undo(made, to, values), to)
+                    exactly(undo(made, to, values), to)
                     made = to
         except DependencyError:
             raise
@@ -293,6 +327,19 @@ class FilterDecoder:
             return 0
         undo, itemsize = kernels.shuffle.unbitshuffle_blocks, self.stored.itemsize
         return int(undo(how, rows, data, base, out.view(np.uint8), itemsize))
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        named = [(number, FILTERS[number][0], values) for number, values in self.filters]
+        masks = {self.masks.get(block, 0) for block in blocks.tolist()} if self.masks else {0}
+        if len(masks) > 1:
+            names, lacking = ", ".join(name for _, name, _ in named), sum(b in self.masks for b in blocks.tolist())
+            raise NotReferenceableError(
+                f"{lacking:,} of its {len(blocks):,} chunks did not go through all filters ({names}), and zarr has one"
+                " list of codecs for all chunks of an array"
+            )
+        mask = masks.pop() if masks else 0
+        return Encoding(self.stored, codecs([each for k, each in enumerate(named) if not mask >> k & 1], nbytes))
 
 
 @dataclass(frozen=True)

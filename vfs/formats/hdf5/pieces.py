@@ -19,6 +19,8 @@ from vfs.model.layout import BlockLayout, FrameLayout, Layout
 from vfs.model.stored import Absence
 
 MOST_BLOCKS = 20_000_000
+_MEANING = frozenset(("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "dtype"))
+"""Attributes by which the same numbers mean something else."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,9 @@ def joined(parts: Sequence[StoredData | None], length: int = 0) -> StoredData:
     if not places:
         return replace(empty(shape, first.dtype, first.fill), attrs=_shared(there), dims=first.dims)
     chunk = first.chunk if all(part.chunk == first.chunk for part, _ in places) else ()
+    known = _conventions(there)
     made = replace(merged(shape, places, first.fill), chunk=chunk, attrs=_shared(there), dims=first.dims)
+    made = replace(made, conventions=known)
     return _in_a_stream(made, places) if all(part.layout.frames is not None for part, _ in places) else made
 
 
@@ -245,6 +249,22 @@ def _shared(parts: Sequence[StoredData]) -> Mapping[str, Any]:
         for name, value in first.attrs.items()
         if all(name in other.attrs and other.attrs[name] == value for other in others)
     }
+
+
+def _conventions(parts: Sequence[StoredData]) -> Mapping[str, Any]:
+    """Return the attributes for readers of netCDF that all arrays have.
+
+    Raises:
+        LeftOutError: they differ in what numbers mean.
+    """
+    found = {}
+    for name in sorted({name for part in parts for name in part.conventions}):
+        values = [part.conventions.get(name) for part in parts]
+        if len({repr(value) for value in values}) == 1:
+            found[name] = values[0]
+        elif name in _MEANING:
+            raise LeftOutError(f"its pieces differ in {name} ({', '.join(str(value) for value in values[:3])})")
+    return found
 
 
 def merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], fill: Any) -> StoredData:

@@ -11,6 +11,7 @@
     EBSD          (EDAX, Bruker, Oxford, kikuchipy) the patterns in `EBSD/Data`
     DataExchange  `exchange/data`
     CXI           `entry_1/data_1/data`
+    Dectris       the pieces `data_000001` …, joined or not, where the groups say no NX_class
 
 https://manual.nexusformat.org/datarules.html#find-the-plottable-data describes the first one.
 """
@@ -52,7 +53,7 @@ def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | N
     """
     names = {**survey.data, **found}.keys()
     first: set[str] = set()
-    for convention in (_nexus, velox.first, topspin.first, _emd, _hyperspy, _ebsd, _exchange, _cxi):
+    for convention in (_nexus, velox.first, topspin.first, _emd, _hyperspy, _ebsd, _exchange, _cxi, _pieces):
         first = first or {name for name in convention(found, survey) if name in names}
     encoded = velox.beside(found)
     never = {name for name in names if _NEVER.fullmatch(name) or _is_scale(name, survey)}
@@ -154,6 +155,14 @@ def _exchange(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
 
 def _cxi(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
     return _like(r"entry_\d+/data_\d+/data", found) if "cxi_version" in survey.data else []
+
+
+def _pieces(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
+    """Return what was joined of numbered pieces that hold frames; else such pieces, which stay apart."""
+    numbered = {name for name in {**survey.data, **found} if _PIECE.fullmatch(name.rpartition("/")[2])}
+    wholes = {f"{name.rpartition('/')[0]}/data".lstrip("/") for name in numbered} - survey.data.keys()
+    names = [name for name in found if name in wholes] or sorted(numbered & found.keys())
+    return [name for name in names if len(found[name].shape) > 1]
 
 
 def _like(pattern: str, found: Mapping[str, StoredData]) -> list[str]:

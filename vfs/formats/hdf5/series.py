@@ -1,8 +1,9 @@
 """Joins arrays in several HDF5 files, and reports absent ones.
 
 A Dectris master holds or links to numbered pieces (`data_000001`, `data_000002` …), which become one
-array. Dectris numbers them from 1 with six digits; other programs use fewer, so pieces with other
-numbers of digits are joined only if each lies in another file.
+array. Dectris numbers them from 1 with six digits, so those before the first one that is there are missing, too, unless
+that would be most. Other programs use fewer digits: pieces with other numbers of digits are joined only if each lies in
+another file.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
+import numpy as np
+
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.formats.hdf5 import topspin
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
+from vfs.formats.headers import read_at
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
+from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 
 _DIGITS = 6  # of Dectris
+_MOST_FRAMES = 1 << 40  # a number of images is taken for garbled from there on
 _MOST_GONE = 10  # most missing pieces for each existing one
 
 
@@ -40,11 +46,13 @@ def join_numbered(
     scans = topspin.pieces({*found, *left})
     for whole, pieces in (_pieces(path, {*found, *left}, known) | scans).items():
         there = {number: found[name] for number, name in pieces.items() if name in found}
+        begin = 0 if whole in scans else 1
         if len(pieces) < 2 or not there or whole in {*found, *left, *known.groups}:
+            said += _before(path, pieces, begin) if there else []
             continue
         lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces, whole in scans)
         try:
-            made = _joined(pieces, there)
+            made = _joined(pieces, there, whole in scans)
         except LeftOutError as reason:
             left[whole] = str(reason)
             said += _apart(path, whole, {name: why for name, why in lost.items() if name not in gone}, str(reason))
@@ -55,8 +63,8 @@ def join_numbered(
             found.pop(name, None)
             left.pop(topspin.beside(name), None)
         partly_lost = chain.from_iterable(piece.absent for piece in there.values())
-        begin = 0 if whole in scans else 1
-        made = replace(made, absent=(*absent, *partly_lost, *_before(path, pieces, begin)))
+        before = () if _begins_with_1(pieces, whole in scans) else _before(path, pieces, begin)
+        made = replace(made, absent=(*absent, *partly_lost, *before))
         found[whole] = topspin.arranged(whole, made, known) if whole in scans else made
     return said
 
@@ -79,13 +87,18 @@ def _elsewhere(path: str, name: str, known: Survey) -> bool:
     return data is not None and (data.absent or data.file or path) != path
 
 
-def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> StoredData:
+def _begins_with_1(pieces: Mapping[int, str], of_scan: bool) -> bool:
+    """Return True if pieces before the first one that is there are missing: not many, and no frames of TopSpin."""
+    return not of_scan and 1 < min(pieces) < _MOST_GONE * len(pieces)
+
+
+def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], of_scan: bool) -> StoredData:
     """Join pieces in the order of their numbers, with room for missing ones.
 
     Raises:
         LeftOutError: they cannot be joined.
     """
-    first, last = min(pieces), max(pieces)
+    first, last = 1 if _begins_with_1(pieces, of_scan) else min(pieces), max(pieces)
     if last - first >= _MOST_GONE * len(pieces) + len(pieces):
         raise LeftOutError(f"its pieces are numbered from {first:,} to {last:,}, and most numbers are missing")
     stacked = dict(zip(there, as_stack([*there.values()]), strict=True))
@@ -99,15 +112,15 @@ def _holes(pieces: Mapping[int, str], of_scan: bool) -> dict[str, str]:
     Args:
         of_scan: the pieces are frames of TopSpin, ID/0/Data …, else data_000001 ….
     """
-    numbers = sorted(pieces)
+    numbers = [0] * _begins_with_1(pieces, of_scan) + sorted(pieces)
     found: dict[str, str] = {}
     for before, after in pairwise(numbers):
         if after - before > 1 and after - before < _MOST_GONE * len(pieces) + len(pieces):
             why = f"is not there, but {pieces[after] if of_scan else pieces[after].rpartition('/')[2]} is"
-            at = re.search(r"\d+(?=/Data$)" if of_scan else r"\d+$", pieces[before])
+            at = re.search(r"\d+(?=/Data$)" if of_scan else r"\d+$", pieces[after])
             assert at is not None
-            start, width = pieces[before][: at.start()], 0 if of_scan else len(at[0])
-            end = pieces[before][at.end() :]
+            start, width = pieces[after][: at.start()], 0 if of_scan else len(at[0])
+            end = pieces[after][at.end() :]
             found |= {f"{start}{number:0{width}d}{end}": why for number in range(before + 1, after)}
     return found
 
@@ -133,7 +146,7 @@ def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int, known: Sur
     said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
     files = sum(name not in known.data or _elsewhere(path, name, known) for name in lost)
     counts = {"files_missing": files, "frames_missing": blank}
-    return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts)
+    return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts, to_come=True)
 
 
 def _apart(path: str, whole: str, lost: Mapping[str, str], why: str) -> list[Absence]:
@@ -155,6 +168,26 @@ def _before(path: str, pieces: Mapping[int, str], begin: int) -> list[Absence]:
     first = min(pieces)
     said = f"{path}: {pieces[first]} is the first of its numbered pieces: those before it are not in the file"
     return [Absence(said)] if first > begin else []
+
+
+def declared(sources: Sources, known: Survey, whole: str, held: int) -> int | None:
+    """Return the number of frames that all numbered pieces of an array will hold, as a Dectris master says.
+
+    Args:
+        whole: path of the array.
+        held: number of frames that are there.
+
+    Returns: None where the file does not say it, or says fewer.
+    """
+    about = whole.rpartition("/")[0].rpartition("/")[0]
+    count = 1
+    for name in ("nimages", "ntrigger"):  # images for each trigger, and triggers
+        data = known.data.get(f"{about}/instrument/detector/detectorSpecific/{name}".lstrip("/"))
+        if data is None or data.shape or data.offset < 0 or np.dtype(data.dtype).kind not in "iu":
+            return None
+        dtype = np.dtype(data.dtype)
+        count *= int(np.frombuffer(read_at(sources, data.file, dtype.itemsize, data.offset), dtype)[0])
+    return count if held <= count < _MOST_FRAMES else None
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:

@@ -18,6 +18,7 @@ from vfs.model.region import Region
 from vfs.model.sources import Sources
 
 _MOST = 1 << 20  # most elements that are read
+_GAP = 1 << 16  # bytes between two ranges that are read at once
 
 
 def read_small(
@@ -30,28 +31,38 @@ def read_small(
     shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
     if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
         return None
-    region = Region.whole(shape)
-    out = np.full(shape, entry.fill, entry.dtype.newbyteorder("="))
-    layout = entry.layout
     try:
-        if layout.whole:
-            decoder = cast(BlockDecoder, entry.decoder)
-            for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
-                made = decoder.decode_block(
-                    np.frombuffer(read_at(sources, entry.files[file], size, start), np.uint8), number, stored
-                )
-                ends = [min(b, n) for b, n in zip(box.stop, shape, strict=True)]
-                of = tuple(slice(p, p + e - a) for p, a, e in zip(lead, box.start, ends, strict=True))
-                out[tuple(slice(a, e) for a, e in zip(box.start, ends, strict=True))] = made[of]
-        else:
-            rows = kernels.ranges.by_file(layout.read_ranges(region)[0])
-            for file in np.unique(rows[:, FILE]).tolist():
-                some = rows[rows[:, FILE] == file]
-                start, stop = int(some[:, START].min()), int(some[:, STOP].max())
-                if stop - start > 16 * _MOST:
-                    return None
-                data = np.frombuffer(read_at(sources, entry.files[file], stop - start, start), np.uint8)
-                cast(Decoder, entry.decoder).decode(some, data, start, out.reshape(-1))
+        return read_region(sources, entry, Region.whole(shape)).reshape(-1)
     except (VfsError, MemoryError):  # the axis gets no calibration; reading the array itself raises the error
         return None
-    return out.reshape(-1)
+
+
+def read_region(sources: Sources, entry: StoredData, region: Region) -> np.ndarray:
+    """Read the elements of a region, whose steps are 1; those that are not stored are the fill value.
+
+    Raises:
+        SourceError: they cannot be read.
+        DecodeError: they cannot be decoded.
+    """
+    out = np.full(region.shape, entry.fill, entry.dtype.newbyteorder("="))
+    layout = entry.layout
+    if layout.whole:
+        decoder = cast(BlockDecoder, entry.decoder)
+        for box, stored, lead, (file, start, size, number) in cast(BlockLayout, layout).touched(region):
+            data = np.frombuffer(read_at(sources, entry.files[file], size, start), np.uint8)
+            made = decoder.decode_block(data, number, stored)
+            low = [max(a, b) for a, b in zip(box.start, region.start, strict=True)]
+            high = [min(a, b) for a, b in zip(box.stop, region.stop, strict=True)]
+            of = tuple(slice(p + a - o, p + e - o) for p, o, a, e in zip(lead, box.start, low, high, strict=True))
+            out[tuple(slice(a - o, e - o) for o, a, e in zip(region.start, low, high, strict=True))] = made[of]
+        return out
+    rows = kernels.ranges.by_file(layout.read_ranges(region)[0])
+    for file in np.unique(rows[:, FILE]).tolist():
+        some = rows[rows[:, FILE] == file]
+        some = some[np.argsort(some[:, START], kind="stable")]
+        reach = np.maximum.accumulate(some[:, STOP])
+        for part in np.split(some, np.flatnonzero(some[1:, START] > reach[:-1] + _GAP) + 1):
+            start, stop = int(part[:, START].min()), int(part[:, STOP].max())
+            data = np.frombuffer(read_at(sources, entry.files[file], stop - start, start), np.uint8)
+            cast(Decoder, entry.decoder).decode(np.ascontiguousarray(part), data, start, out.reshape(-1))
+    return out

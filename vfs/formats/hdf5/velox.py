@@ -128,6 +128,12 @@ def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
     return found
 
 
+def settings(group: str, survey: Survey) -> dict[str, Any]:
+    """Return how the events of a stream are encoded; {} if the file does not say it."""
+    data = survey.data.get(f"{group}/AcquisitionSettings")
+    return _json(data.text.encode()) if data is not None else {}
+
+
 def _number(value: object) -> float:
     try:
         return float(value) if isinstance(value, str | int | float) else 0.0

@@ -46,7 +46,7 @@ from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.sources.names import basename, splitext
 from vfs.wording import format_option
 
@@ -209,18 +209,18 @@ def _absences(
     rests = np.where(files.sizes > 0, files.sizes % k2is.BYTES, 0)
     if rests.any():
         said = f"{files.paths[int(np.argmax(rests > 0))]}: ends within a block: {int(rests.sum()):,} bytes are left out"
-        found.append(Absence(said, counts={"bytes_left_over": int(rests.sum())}))
+        found.append(Absence(said, counts={"bytes_left_over": int(rests.sum())}, to_come=True))
     short, more = behind
     if more:
         said = f"{short}: ends before other sectors do: {more:,} {'frame is' if more == 1 else 'frames are'} left out"
-        found.append(Absence(said, counts={"frames_left_out": more}))
+        found.append(Absence(said, counts={"frames_left_out": more}, to_come=True))
     less = math.prod(scan) - stored if scan else 0
     if less > 0:
         shown, are = " × ".join(map(str, scan)), "is" if less == 1 else "are"
         said = (
             f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {less:,} {are} missing"
         )
-        found.append(Absence(said, counts={"frames_missing": less}))
+        found.append(Absence(said, counts={"frames_missing": less}, to_come=True))
     return tuple(found)
 
 
@@ -265,6 +265,20 @@ def _crop(crop: bool | str | Sequence[int]) -> tuple[int, int, int, int]:
     return box[0], box[1], box[2], box[3]
 
 
+def _start_of_scan(tag_file: str, opened: int, frames: int) -> int:
+    """Return the frame at which a scan starts: the one before the first that the open shutter marks.
+
+    Raises:
+        FormatError: no frame is marked (`opened` is the number of frames).
+    """
+    if opened == frames:
+        raise FormatError(
+            f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter;"
+            f" {format_option(first_frame=0)} shows them nevertheless"
+        )
+    return max(0, opened - 1)
+
+
 def open(
     paths: Sequence[str],
     sources: Sources,
@@ -293,29 +307,22 @@ def open(
     tags = read_tags(sources, tag_file) if tag_file else None
     scan = _scan(tag_file, tags) if tag_file and tags else ()
     files = Files.stat(sources, members, missing_ok=bool(missing))
-    sectors = [
-        SectorFile(sources, path, int(size))
-        for k, (path, size) in enumerate(zip(files.paths, files.sizes, strict=True))
-        if k not in missing
-    ]
+    sized = enumerate(zip(files.paths, files.sizes.tolist(), strict=True))
+    sectors = [SectorFile(sources, path, size) for k, (path, size) in sized if k not in missing]
     blocks, frames, first_id, behind = aligned(sectors)
     counted = check_ids and counts_frames(sectors, blocks, frames, first_id)
-    flagged = first_with_open_shutter(sectors, blocks, frames) if scan and first_frame is None else 0
-    if flagged == frames:
-        raise FormatError(
-            f"{tag_file}: a scan, but none of its {frames:,} frames was recorded with an open shutter;"
-            f" {format_option(first_frame=0)} shows them nevertheless"
-        )
-    start = max(0, flagged - 1) if first_frame is None else first_frame
-    if not isinstance(start, int) or not 0 <= start < frames:
+    if first_frame is None:
+        start = _start_of_scan(str(tag_file), first_with_open_shutter(sectors, blocks, frames), frames) if scan else 0
+    elif not isinstance(first_frame, int) or not 0 <= first_frame < frames:
         raise OptionError(f"{format_option(first_frame=first_frame)}: expected a number from 0 to {frames - 1}")
+    else:
+        start = first_frame
     shape, origin, stored = (box[1] - box[0], box[3] - box[2]), (box[0], box[2]), frames - start
     begins = np.insert(blocks * k2is.BYTES + start * _FRAME, np.array(missing, np.int64) - np.arange(len(missing)), -1)
     there = next(k for k in range(k2is.SECTORS) if k not in missing)
     stream = np.array([[0, stored * _FRAME, begins[there], there]], np.int64)
-    nav = scan or (stored,)
     layout = SectorLayout(
-        nav,
+        scan or (stored,),
         shape,
         stream,
         _FRAME,
@@ -329,27 +336,10 @@ def open(
         origin=origin,
     )
     absent = _absences(tag_file or files.paths[there], files, missing, behind, scan, stored)
-    attrs: dict[str, Any] = {
-        "frames": frames,
-        "first_frame": start,
-        "frame_id": (first_id + start) & 0xFFFFFFFF,
-        "crop": list(box),
-    }
-    if tags is not None:
-        attrs["tags"] = plain(tags.root)
-    return [
-        StoredArray(
-            "data",
-            files,
-            layout,
-            SectorDecoder(files.paths),
-            nav + shape,
-            (*nav_dims(len(nav)), "y", "x"),
-            len(nav),
-            attrs=attrs,
-            absent=absent,
-        )
-    ]
+    attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF}
+    attrs |= {"crop": list(box)} | ({} if tags is None else {"tags": plain(tags.root)})
+    decoder, declared = SectorDecoder(files.paths), math.prod(scan) if scan else None
+    return [scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared)]
 
 
 FORMAT = Format(

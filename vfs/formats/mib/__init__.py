@@ -40,7 +40,7 @@ layouts is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -52,12 +52,14 @@ from vfs.formats.headers import left_out
 from vfs.formats.mib.absent import StoredFrames, absences, in_front
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
-from vfs.formats.mib.lost import in_runs
+from vfs.formats.mib.lost import BEGIN, in_runs
+from vfs.formats.written import Proof, written_records
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, nav_dims
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
 from vfs.sources.names import split, splitext
 
+_PROOF = Proof(0, BEGIN, known=True)  # a header begins with MQ1
 _MOST_HDR = 1 << 16  # most bytes of a .hdr file
 _MOST_SCAN = 1 << 32  # most positions of a scan
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
@@ -89,16 +91,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     if flip_y:
         pieces = mirrored(pieces, 0)
 
-    record = geometry.header + payload
-    counts = found.files.sizes // record
-    full = np.flatnonzero(counts)  # the files that hold a whole frame
-    if not len(full):
-        raise FormatError(
-            f"{found.files.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
-            f" {found.files.sizes[0]:,}; it looks truncated"
-        )
-    counts = counts[full]
-    stored = in_runs(StoredFrames(found, full, counts, first_frames(found, full, counts, record), record))
+    stored, unwritten = _stored(found, geometry, geometry.header + payload)
     said = _said(hdr_path, hdr, stored.span)
     front = in_front(stored, said.expected)
     layout = FrameLayout.of(
@@ -107,7 +100,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         word_bytes=decoder.word_bytes,
         word_pixels=decoder.word_pixels,
         payload=payload,
-        file_header=stored.ahead * record,
+        file_header=stored.ahead * stored.record,
         frame_header=geometry.header,
         first=stored.begin + front,
         files=stored.full,
@@ -115,8 +108,10 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     )
 
     nav, skip = said.shown(layout.stored), said.line_skip
-    absent = garbled + absences(
-        hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan
+    absent = (
+        garbled
+        + unwritten
+        + absences(hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
     )
     if not whole_hdr:
         absent += (
@@ -127,24 +122,47 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         "frames": layout.stored,
         "rows": TOP_FIRST if flip_y else BOTTOM_FIRST,
     }
-    names = nav_dims(len(nav))
-    datasets = [
-        StoredArray(
-            "data",
-            files,
-            layout.arranged(nav, line_skip=skip),
-            decoder,
-            nav + sig,
-            (*names, "y", "x"),
-            len(nav),
-            attrs=attrs,
-            absent=absent,
+    declared = said.expected - skip if said.expected else None  # those behind the last line may be left out
+    shown = layout.arranged(nav, line_skip=skip)
+    main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, declared=declared, proved=True)
+    return [main, *_stamps(main, layout, geometry.header, skip)]
+
+
+def _stored(found: MibFiles, geometry: Geometry, record: int) -> tuple[StoredFrames, tuple[Absence, ...]]:
+    """Return the whole frames that the files hold, of `record` bytes each, and what to say of frames without a header.
+
+    Raises:
+        FormatError: there is none.
+    """
+    counts, unwritten, _, lasts = written_records(found.files, 0, record, found.files.sizes // record, _PROOF)
+    full = np.flatnonzero(counts)
+    if not len(full):
+        raise FormatError(
+            f"{found.files.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
+            f" {found.files.sizes[0]:,}; it looks truncated"
         )
-    ]
-    headers = altered(
-        layout, sig_shape=(), header=0, word_bytes=geometry.header, word_pixels=1, pieces=whole_frame(())
-    ).arranged(nav, line_skip=skip)
-    beside = altered(datasets[0], layout=headers, shape=nav, dims=names, companion=True)
+    counts = counts[full]
+    stored = StoredFrames(found, full, counts, first_frames(found, full, counts, record), record)
+    return in_runs(stored, lasts), unwritten
+
+
+def _stamps(main: StoredArray, layout: FrameLayout, header: int, line_skip: int) -> Iterator[StoredArray]:
+    """Yield the companions that the frames' headers hold: the time and the exposure of each frame.
+
+    Args:
+        layout: the frames of `main` along one axis.
+        header: bytes of a frame's header.
+    """
+    nav = main.nav_ndim
+    shape, names = main.shape[:nav], main.dims[:nav]
+    heads = altered(layout, sig_shape=(), header=0, word_bytes=header, word_pixels=1, pieces=whole_frame(()))
+    beside = altered(
+        main,
+        layout=heads.arranged(shape, line_skip=line_skip),
+        shape=shape,
+        dims=names,
+        companion=True,
+    )
     for name, units, about in (
         (
             "timestamp",
@@ -153,9 +171,8 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         ),
         ("exposure", "s", "shutter open time; 0 where no frame is stored"),
     ):
-        stamp = StampDecoder(files.paths, geometry.header, name == "exposure")
-        datasets.append(altered(beside, path=name, decoder=stamp, attrs={"about": about}, conventions={"units": units}))
-    return datasets
+        decoder = StampDecoder(main.files.paths, header, name == "exposure")
+        yield altered(beside, path=name, decoder=decoder, attrs={"about": about}, conventions={"units": units})
 
 
 def _members(sources: Sources, paths: Sequence[str], series: bool) -> tuple[str | None, list[str], bool]:

@@ -94,7 +94,7 @@ def absences(
     if expected > total + line_skip:  # frames behind the last line are no loss
         less = expected - total
         text = f"{named}: says {expected:,} frames, {total:,} are stored: {_last(less)} missing"
-        found.append(Absence(text, counts={"frames_missing": less}))
+        found.append(Absence(text, counts={"frames_missing": less}, to_come=True))
     if total > shown:
         more = total - shown
         hint = "" if line_skip else surplus(scan, total)
@@ -187,7 +187,7 @@ def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
         f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"
         f" {'byte is' if left == 1 else 'bytes are'} left out"
     )
-    return Absence(said, counts={"bytes_left_over": left})
+    return Absence(said, counts={"bytes_left_over": left}, to_come=bool(files[-1] == len(rests) - 1))
 
 
 def _count(ranges: Sequence[tuple[int, int]]) -> int:

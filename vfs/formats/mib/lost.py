@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,22 +11,27 @@ from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
 
 _NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
+BEGIN = 24  # bytes of a header that hold its sequence number
 _LOOK = 256  # frames of a file with lost ones that are looked at in any case
 
 
-def in_runs(stored: StoredFrames) -> StoredFrames:
+def in_runs(stored: StoredFrames, lasts: Mapping[int, bytes]) -> StoredFrames:
     """Cut the frames of each file where some were lost.
 
     The last frame of a file tells whether any were: its number is as far from the first one as the
     frame itself. Numbers that do not grow by one (some settings write several images with one
     number, or leave numbers out) tell nothing.
+
+    Args:
+        lasts: file -> first `BEGIN` bytes of its last frame, as far as they were read.
     """
     several = np.flatnonzero(stored.counts > 1)
     ends = np.append(stored.begin[1:], 1 << 62) - stored.begin  # most numbers that a file can have
     parts = {}
     for k in several.tolist():
         count = stored.counts.item(k)
-        more = _number(stored, k, count - 1) - stored.found.sequences.item(stored.full[k]) + 1 - count
+        file = stored.full.item(k)
+        more = _number(stored, k, count - 1, lasts.get(file)) - stored.found.sequences.item(file) + 1 - count
         if 0 < more <= min(count // 2, ends.item(k) - count) and (found := _runs(stored, k)) is not None:
             parts[k] = found
     if not parts:
@@ -33,10 +39,11 @@ def in_runs(stored: StoredFrames) -> StoredFrames:
     return _cut(stored, parts)
 
 
-def _number(stored: StoredFrames, k: int, frame: int) -> int:
-    """Read the sequence number of a frame of a file; -1 if it has none."""
+def _number(stored: StoredFrames, k: int, frame: int, start: bytes | None = None) -> int:
+    """Read the sequence number of a frame of a file, of which the first bytes may be known; -1 if it has none."""
     files = stored.found.files
-    start = files.sources.read(files.paths[stored.full[k]], frame * stored.record, 24)
+    if start is None:
+        start = files.sources.read(files.paths[stored.full[k]], frame * stored.record, BEGIN)
     hit = _NUMBER.match(start)
     return int(hit[1]) if hit else -1
 

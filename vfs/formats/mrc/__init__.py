@@ -134,7 +134,8 @@ def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
     absent = tuple([Absence(line) for line in lines])
     if held < count:
         allowed = "shows the sections that are not whole as blank"
-        absent += (Absence(said, TruncatedSourceError, allowed, {"frames_missing": count - held}),)
+        lost = {"frames_missing": count - held}
+        absent += (Absence(said, TruncatedSourceError, allowed, lost, to_come=True),)
     elif size > end:
         absent += (Absence(said, counts={"bytes_left_over": size - end}),)
     return _Extent(start, count, held, absent)
@@ -231,6 +232,7 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
         attrs["scan_order"] = scan.said
     dims = (*scan.dims, *pixels.dims)
     main = StoredArray("data", files, layout, decoder, scan.nav + pixels.sig, dims, len(scan.nav), attrs=attrs)
+    main = altered(main, declared=int(header["nz"]) or None)
     return [
         altered(one, absent=(*extent.absent, *scan.absent))
         for one in (main, *extended(header, files, scan, order, opener), *coordinates(sources, path, extent.count))

@@ -27,6 +27,7 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSo
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members
+from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.nodata import fill_of
@@ -208,6 +209,8 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     if kind is not None:
         placed = placed.without(found, kind)
     attrs = {**image.attrs, **placed.attrs(found), **({} if kind is None else kind.facts)}
+    if kind is not None:
+        attrs |= colours_of(found.table, [placed.row.reshape(-1)], kind.facts)
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
         layout = FrameLayout.of(sig, [], word_bytes=dtype.itemsize).arranged(nav)

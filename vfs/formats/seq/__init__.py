@@ -25,7 +25,7 @@ that is named, if the other is beside it (`vfs.formats.seq.halves`); without the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
+from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
@@ -222,6 +223,8 @@ def open(
     if alone and (segment or beside.segment) and (other := other_half(sources, files.paths[0])):
         files = Files.stat(sources, [files.paths[0], other])
     parts = [_sequence(sources, path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
+    room = sum(part.frames for part in parts)
+    parts, unwritten, proved = _written(files, parts)
     alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
     for path, mine in zip(files.paths, alike, strict=True):
         if mine != alike[0]:
@@ -237,6 +240,8 @@ def open(
     main, *stamps = (
         _halves(files, parts, which, segment or beside.segment, beside) if split else _frames(files, parts, row, scan)
     )
+    if unwritten and not split and len(scan.nav) == 1:  # the end is blank
+        main, *stamps = (_as_long(one, room) for one in (main, *stamps))
     attrs = {
         "header": {**fields(parts[0].header), "description": parts[0].description},
         "stored_frames": main.layout.stored_frames(main.nav_ndim),
@@ -252,10 +257,29 @@ def open(
     companions, left_out = beside.companions(main.shape[main.nav_ndim :])
     if left_out:
         attrs["left_out"] = left_out
-    absent = row.absent + _absent(files, parts, split) + scan.absent
+    absent = row.absent + unwritten + _absent(files, parts, split) + scan.absent
     if alone and not split:
         absent += (_without_other(files.paths[0], which[0]),)
-    return [altered(one, absent=absent) for one in (altered(main, attrs=attrs), *stamps, *companions)]
+    shown = (altered(main, attrs=attrs, proved=proved), *stamps, *companions)
+    return [altered(one, absent=absent) for one in shown]
+
+
+def _as_long(array: StoredArray, count: int) -> StoredArray:
+    """Return an array of frames with so many, of which the last ones are blank."""
+    return altered(array, layout=array.layout.arranged((count,)), shape=(count, *array.shape[1:]))
+
+
+def _written(files: Files, parts: list[_Sequence]) -> tuple[list[_Sequence], tuple[Absence, ...], bool]:
+    """Leave out the records that nobody wrote: the time stamp behind an image is never 0."""
+    one = parts[0]
+    room = min(8, one.stride - one.stamp)
+    if room < 6 or any(part.stride != one.stride for part in parts):
+        return parts, (), False
+    counts = np.array([part.frames for part in parts])
+    made, absent, proved, _ = written_records(
+        files, [part.first for part in parts], one.stride, counts, Proof(one.stamp, room, behind=True), "blank"
+    )
+    return [replace(part, frames=n) for part, n in zip(parts, made.tolist(), strict=True)], absent, proved
 
 
 def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Absence, ...]:
@@ -265,13 +289,17 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
         said = int(part.header["allocated_frames"])
         if said > part.frames and said not in _NOT_SAID:
             line = f"{path}: the header says {said:,} images, {part.frames:,} are stored"
-            found.append(Absence(line, counts={"frames_missing": said - part.frames}))
+            found.append(Absence(line, counts={"frames_missing": said - part.frames}, to_come=n == len(parts) - 1))
         if part.rest:
             line = f"{path}: expected records of {part.stride:,} bytes, the file ends with {part.rest:,} bytes of one"
             inside = n < len(parts) - 1 and not split
             found.append(
                 Absence(
-                    line, TruncatedSourceError if inside else None, "leaves them out", {"bytes_left_over": part.rest}
+                    line,
+                    TruncatedSourceError if inside else None,
+                    "leaves them out",
+                    {"bytes_left_over": part.rest},
+                    to_come=not inside,
                 )
             )
     if split and parts[0].frames != parts[1].frames:
@@ -280,7 +308,7 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
             f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,};"
             " single halves are left out"
         )
-        found.append(Absence(line, counts={"bytes_left_over": more}))
+        found.append(Absence(line, counts={"bytes_left_over": more}, to_come=True))
     return tuple(found)
 
 

@@ -7,9 +7,10 @@ arrays (`series_0/data`, `series_1/data`, …; `data` if there is one), of which
 first, unless it is a thumbnail or a preview; smaller versions of an array
 are arrays beside it (`level_1/data`, …). ImageJ and tifffile write a text about dimensions
 (`vfs.formats.tiff.texts`), Zeiss LSM, MetaMorph STK, FluoView and ScanImage have metadata that
-tifffile reads; `plain=True` ignores both. Pixels are shown as they are stored: palettes as indices,
-1-bit pixels as uint8, separate samples (planar RGB) as a first axis `s`, samples in a pixel as a last
-one. Strips and tiles that were never written read as 0, or as the tag GDAL_NODATA says.
+tifffile reads; `plain=True` ignores both. Pixels are shown as they are stored: palettes as indices
+(their colours are the attribute `colour_map`), 1-bit pixels as uint8, separate samples (planar RGB) as a first axis
+`s`, samples in a pixel as a last one. Strips and tiles that were never written read as 0, or as the tag GDAL_NODATA
+says.
 
 Several files that are alike are stacked along a new first axis; with `concatenate=True` the pages
 of all files follow each other. A gap in the numbers of the files' names means a missing file (see
@@ -32,6 +33,7 @@ from vfs.formats.numbering import joined
 from vfs.formats.tiff.series import PageSeries, counted
 from vfs.formats.tiff.texts import says_more, series_told
 from vfs.formats.tiff.vendors import has_vendor, series_of_vendor
+from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import (
     DESCRIPTION,
     OLYMPUS_SIS,
@@ -40,6 +42,7 @@ from vfs.formats.tiff_structure.headers import (
     described_as_ome,
     has_tag,
     header_of,
+    holds_events,
 )
 from vfs.formats.tiff_structure.nodata import fill_of
 from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
@@ -64,7 +67,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if header_of(head) is None:
         return False
     try:
-        return not described_as_ome(sources, path)
+        return not (described_as_ome(sources, path) or holds_events(sources, path))
     except VfsError:
         return True  # it is a garbled TIFF: opening raises the error
 
@@ -174,6 +177,7 @@ def open(
                 continue  # not every file has this smaller version
             path = above + ("data" if level == 0 else f"level_{level}/data")
             facts = attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}
+            facts |= colours_of(table, (part.rows for part in parts if part is not None), one.kind.facts)
             made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
             out.append(altered(made, main=(k, level) == (shown, 0) or (False if aside[k] else None)))
             absent += gone
@@ -257,7 +261,8 @@ def _member(table: PageTable, path: str, plain: bool) -> _Member:
     if not series:
         raise FormatError(absent[0].said)
     if found.cut is not None and not any("frames_missing" in one.counts for one in absent):
-        absent += (Absence(str(found.cut), type(found.cut), "shows the pages before", {"frames_missing": 1}),)
+        lost = {"frames_missing": 1}
+        absent += (Absence(str(found.cut), type(found.cut), "shows the pages before", lost, to_come=True),)
     return _Member(series, 1, told or vendor, found, absent, left_out)
 
 

@@ -16,12 +16,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DependencyError, FormatError, TruncatedSourceError
+from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError
 from vfs.model.sources import Sources
 
 NEW_SUBFILE, SUBFILE = 254, 255
 DESCRIPTION, SOFTWARE = 270, 305
 OLYMPUS_SIS = 33560
+COMPRESSION = 259
+EER = range(65000, 65003)
+"""Values of `COMPRESSION` of electron events of Falcon cameras."""
+EER_METADATA = 65001
 Order = Literal["<", ">"]
 
 # TIFF type -> bytes of a value
@@ -223,6 +227,27 @@ def has_tag(sources: Sources, path: str, at: int, tag: int) -> bool:
     reader = Reader(sources, path)
     data, begin, _ = reader.directory(at)
     return any(number == tag for number, _, _ in reader.entries(data, begin))
+
+
+def holds_events(sources: Sources, path: str) -> bool:
+    """Return True if a TIFF file begins with electron events of a Falcon camera (EER), or with what belongs to them.
+
+    Their pages are compressed by one of three numbers, or are plain images with metadata in the tag of the same number.
+    The name tells it, too. False if the first directory cannot be read.
+    """
+    if path.lower().endswith(".eer"):
+        return True
+    try:
+        reader = Reader(sources, path)
+        data, at, _ = reader.directory(reader.first)
+        tags = {tag: (field, value) for tag, field, value in reader.entries(data, at)}
+        packed = reader.number(*tags[COMPRESSION]) if COMPRESSION in tags else 1
+        if packed in EER or packed != 1 or EER_METADATA not in tags:
+            return packed in EER
+        field = tags[EER_METADATA][0]
+        return field.type in (1, 7) and reader.read(field.at, min(field.length, 10)) == b"<metadata>"
+    except (FormatError, SourceError):
+        return False
 
 
 def described_as_ome(sources: Sources, path: str) -> bool:

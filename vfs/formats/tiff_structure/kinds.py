@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DependencyError
-from vfs.formats.tiff_structure.headers import BYTES, UNSIGNED, Order, quiet, tifffile
+from vfs.formats.tiff_structure.headers import BYTES, COMPRESSION, EER, UNSIGNED, Order, quiet, tifffile
+from vfs.wording import option
 
 # Tags that say how pixels are stored. Of the scalars, only the first number counts
 _SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
@@ -197,12 +198,8 @@ def lower_name(value: Any) -> str:
     return str(getattr(value, "name", value)).lower()
 
 
-_COMPRESSION, _PREDICTOR = 259, 317
-_EER = range(65000, 65003)
-_EVENTS = (
-    "EER, the electron events of a Falcon camera (compression {}), are no pixels; sum them into frames with a program"
-    " for EER (relion_convert_to_tiff, MotionCor3, IMOD) and open the TIFF or MRC that it writes"
-)
+_PREDICTOR = 317
+_EVENTS = "electron events of a Falcon camera (compression {}) are no pixels; {} counts them into frames"
 
 
 def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Kind | Unreadable:
@@ -210,11 +207,11 @@ def make_kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -
     made = _kind(order, tags)
     if isinstance(made, Kind):
         return made
-    number = tags.get(_COMPRESSION, (1,))
+    number = tags.get(COMPRESSION, (1,))
     if number == (1,):
         return Unreadable(made)
-    bare = _kind(order, {**tags, _COMPRESSION: (1,), _PREDICTOR: (1,)})
-    why = _EVENTS.format(number[0]) if number[0] in _EER else made
+    bare = _kind(order, {**tags, COMPRESSION: (1,), _PREDICTOR: (1,)})
+    why = _EVENTS.format(number[0], option(format="eer")) if number[0] in EER else made
     return Unreadable(why, bare if isinstance(bare, Kind) else None)
 
 
@@ -244,7 +241,6 @@ def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Ki
             segment = 1, page.rowsperstrip, page.imagewidth, shaped[4]
         if min(segment) < 1:
             return f"its strips or tiles have shape {segment}"
-        bits = page.bitspersample
         dtype = np.dtype(page.dtype).newbyteorder("=")
     except (DependencyError, MemoryError):
         raise
@@ -252,21 +248,6 @@ def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Ki
         raise DependencyError("reading compressed TIFF needs imagecodecs: pip install 'vfs[tiff]'") from None
     except Exception as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
-    number = (
-        page.compression == 1
-        and page.predictor == 1
-        and page.fillorder == 1
-        and page.sampleformat != 5
-        and not page.is_subsampled
-    )
-    plain = bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
-    facts = {
-        "compression": "none" if page.compression == 1 else lower_name(page.compression),
-        "predictor": int(page.predictor),
-        "photometric": lower_name(page.photometric),
-        "bits_per_sample": list(bits) if isinstance(bits, tuple) else int(bits),
-        "segment": ("tiles " if page.is_tiled else "strips ") + "×".join(str(n) for n in segment),
-    }
     shown = np.dtype(np.uint8) if dtype.kind == "b" else dtype
     if math.prod(shaped) * dtype.itemsize >= 1 << 60:
         return f"its size, {'×'.join(str(n) for n in shaped)}, is absurd"
@@ -277,9 +258,34 @@ def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Ki
         shaped,  # type: ignore[arg-type]
         segment,
         bool(page.is_tiled),
-        plain,
+        _is_plain(page, dtype),
         stored,
         shown,
         339 in tags,
-        facts,
+        _facts(page, segment),
     )
+
+
+def _is_plain(page: Any, dtype: np.dtype) -> bool:
+    """Return True if the segments of a page (of tifffile) are its elements as they are, of a dtype."""
+    number = (
+        page.compression == 1
+        and page.predictor == 1
+        and page.fillorder == 1
+        and page.sampleformat != 5
+        and not page.is_subsampled
+    )
+    bits = page.bitspersample
+    return bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
+
+
+def _facts(page: Any, segment: tuple[int, ...]) -> dict[str, Any]:
+    """Return how a page (of tifffile) is stored, for the attributes."""
+    bits = page.bitspersample
+    return {
+        "compression": "none" if page.compression == 1 else lower_name(page.compression),
+        "predictor": int(page.predictor),
+        "photometric": lower_name(page.photometric),
+        "bits_per_sample": list(bits) if isinstance(bits, tuple) else int(bits),
+        "segment": ("tiles " if page.is_tiled else "strips ") + "×".join(str(n) for n in segment),
+    }

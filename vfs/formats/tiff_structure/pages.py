@@ -399,7 +399,8 @@ class FoundPlanes:
             return ()
         n = len(self.bad)
         said = str(self.error) + f", and {n - 1:,} more pages" * (n > 1)
-        return (Absence(said, type(self.error), "shows such pages as blank", {"frames_missing": n}),)
+        cut = isinstance(self.error, TruncatedSourceError)
+        return (Absence(said, type(self.error), "shows such pages as blank", {"frames_missing": n}, to_come=cut),)
 
 
 class _Walk:

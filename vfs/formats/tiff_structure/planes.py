@@ -56,15 +56,7 @@ def arrange(
     axes = [_of_kind(shown, like, part.kind) for part in parts]
     used = [k for k in axes[0] if k >= 0]
     if len(parts) == 1 and parts[0].in_one_piece and used == sorted(used):
-        frames = FrameLayout.of(
-            sig,
-            np.ones(len(parts[0].which), np.int64),
-            word_bytes=show.itemsize,
-            file_header=parts[0].offsets[:, 0],
-            first=index[parts[0].which],
-            files=parts[0].file,
-        ).arranged(nav)
-        return frames, PlainDecoder(show.newbyteorder(one.order)), ()
+        return _frames(parts[0], index, nav, sig, show.itemsize), PlainDecoder(show.newbyteorder(one.order)), ()
     numbers = np.cumsum([0, *(len(part.which) * math.prod(part.kind.grid) for part in parts)])
     blocks = _PlaneBlocks.joined(
         [
@@ -79,15 +71,7 @@ def arrange(
     if (len(parts) > 1 and (tiled or not plain)) or any(
         _turned(part.kind, take) for part, take in zip(parts, axes, strict=True)
     ):
-        decoders = [
-            PartDecoder(
-                SegmentDecoder(part.kind.header, math.prod(part.kind.grid), show),
-                part.kind.segment,
-                part.kind.tiled,
-                take,
-            )
-            for part, take in zip(parts, axes, strict=True)
-        ]
+        decoders = (_part_decoder(part.kind, take, show) for part, take in zip(parts, axes, strict=True))
         mixed = MixedSegmentDecoder(tuple(decoders), tuple(numbers[:-1].tolist()), show)
         return blocks.layout(nav + sig), mixed, block
     pitch = (1,) * len(nav) + tuple(_pitch(one, shown)) if tiled else ()
@@ -95,6 +79,25 @@ def arrange(
         layout = blocks.layout(nav + sig, show.itemsize, pitch)
         return layout, PlainDecoder(show.newbyteorder(one.order)), block if tiled else ()
     return blocks.layout(nav + sig, 0, pitch), SegmentDecoder(one.header, math.prod(one.grid), show), block
+
+
+def _frames(
+    part: Planes, index: np.ndarray, nav: tuple[int, ...], sig: tuple[int, ...], word_bytes: int
+) -> FrameLayout:
+    """Lay out planes that lie whole in their files as frames."""
+    return FrameLayout.of(
+        sig,
+        np.ones(len(part.which), np.int64),
+        word_bytes=word_bytes,
+        file_header=part.offsets[:, 0],
+        first=index[part.which],
+        files=part.file,
+    ).arranged(nav)
+
+
+def _part_decoder(kind: Kind, take: tuple[int, ...], dtype: np.dtype) -> PartDecoder:
+    """Return the decoder of planes among others that are stored otherwise."""
+    return PartDecoder(SegmentDecoder(kind.header, math.prod(kind.grid), dtype), kind.segment, kind.tiled, take)
 
 
 def _of_kind(shown: tuple[int, ...], like: Kind, kind: Kind) -> tuple[int, ...]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import DecodeError
+from vfs.errors import DecodeError, NotReferenceableError
 from vfs.formats.tiff_structure.headers import quiet
 from vfs.formats.tiff_structure.kinds import lower_name, tiny_page
+from vfs.model.decode import Encoding
 
 _DEFLATE = {8, 32946}
 _JPEG_2000 = {33003, 33004, 33005, 34712}
@@ -119,6 +120,17 @@ class SegmentDecoder:
             raise DecodeError(f"segment {block % self.segments}: expected {shape}, found {made.shape}")
         native = made.astype(made.dtype.newbyteorder("="), copy=False)
         return np.ascontiguousarray(native).view(self.dtype).reshape(shape)
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        stored = _inflated(self.header)
+        if stored is None or stored.newbyteorder("=") != self.dtype:
+            page = tiny_page(self.header)
+            if page.compression == 1:
+                raise NotReferenceableError("its pixels are no whole bytes in the file, or in another order")
+            how = lower_name(page.compression) + (" with a predictor" if page.predictor != 1 else "")
+            raise NotReferenceableError(f"zarr has no codec for its strips or tiles ({how})")
+        return Encoding(stored, ({"id": "zlib", "level": 6},))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ at a position the last is shown; both is said.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -29,11 +30,12 @@ from vfs.formats import Format, series
 from vfs.formats.headers import fields, numbered, read_at
 from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rotator
 from vfs.formats.tvips.scan import absences as scan_absences
+from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame
+from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.sources.names import basename
 from vfs.wording import format_option
 
@@ -168,7 +170,8 @@ def _absences(
             " more"
         )
         cut = k < len(files) - 1 and bool(rests[k])
-        found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, {"bytes_left_over": int(rests[k])}))
+        left, last = {"bytes_left_over": int(rests[k])}, bool(k == len(files) - 1)
+        found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, left, to_come=last))
     if missing and not lost.count:
         k = int(np.flatnonzero(gaps)[0])
         what = "is" if missing == 1 else "are"
@@ -178,6 +181,38 @@ def _absences(
         )
         found.append(Absence(said, TruncatedSourceError, _BLANK, {"frames_missing": missing}))
     return tuple(found)
+
+
+def _frames(
+    files: Files, lost: series.Lost, sig: tuple[int, int], word_bytes: int, gap: int
+) -> tuple[FrameLayout, np.ndarray, tuple[Absence, ...], bool]:
+    """Find the frames in the files of a series.
+
+    Args:
+        lost: the files that the series lacks.
+        gap: bytes of a frame's header.
+
+    Returns: (the frames along one axis, the numbers of those that are stored, what is absent, whether each tells that
+            it was written).
+    """
+    record = gap + math.prod(sig) * word_bytes
+    heads = np.zeros(len(files), np.int64)
+    heads[0] = HEADER.itemsize
+    counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
+    counts, unwritten, proved, _ = written_records(files, heads, record, counts, Proof(0, min(12, gap)))
+    if not counts.any():
+        raise TruncatedSourceError(
+            f"{files.paths[0]}: expected records of {record:,} bytes ({sig[0]} × {sig[1]} pixels), found none"
+        )
+    layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap)
+    gaps = _gaps(files, counts, layout)
+    if lost.count and not gaps.any():
+        raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
+    if gaps.any():
+        first = gaps.cumsum() + counts.cumsum() - counts
+        layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap, first=first)
+    stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())
+    return layout, stored, unwritten + _absences(files, lost, counts, rests, gaps, record), proved
 
 
 def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> list[StoredArray]:
@@ -209,37 +244,18 @@ def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> l
             f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), the largest file has"
             f" {files.sizes.max():,} bytes"
         )
-    heads = np.zeros(len(files), np.int64)
-    heads[0] = HEADER.itemsize
-    counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
-    if not counts.any():
-        raise TruncatedSourceError(
-            f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), found none"
-        )
-    layout = FrameLayout.of((height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap)
-    gaps = _gaps(files, counts, layout)
-    if lost.count and not gaps.any():
-        raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
-    if gaps.any():
-        first = gaps.cumsum() + counts.cumsum() - counts
-        layout = FrameLayout.of(
-            (height, width), counts, word_bytes=dtype.itemsize, file_header=heads, frame_header=gap, first=first
-        )
-    absent = _absences(files, lost, counts, rests, gaps, record)
+    layout, stored, absent, proved = _frames(files, lost, (height, width), dtype.itemsize, gap)
     frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
     names = {field[0] for field in there}
     headers = FrameHeaders(layout, files)
-    stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())  # numbers of the stored frames
     found = None
     if frames > 1 and scan == "position" and "scan_position_y" in names:
         found = by_position(headers, stored)
     elif frames > 1 and scan == "rotator" and "rotator_index" in names:
         found = by_rotator(headers, stored)
-    nav: tuple[int, ...] = (frames,)
     if found:
-        nav = found.nav
-        layout = layout.arranged(nav, found.start)
+        layout = layout.arranged(found.nav, found.start)
         layout = layout.ordered(found.order) if found.order else layout
         absent += scan_absences(headers, files.paths[-1], found, frames) if "scan_position_y" in names else ()
     attrs = {
@@ -252,17 +268,7 @@ def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> l
         attrs["calibration"] = {
             axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")
         }
-    main = StoredArray(
-        "data",
-        files,
-        layout,
-        PlainDecoder(dtype),
-        layout.shape,
-        (*nav_dims(len(nav)), "y", "x"),
-        len(nav),
-        attrs=attrs,
-        absent=absent,
-    )
+    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, proved=proved)
     return [
         main,
         *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there),

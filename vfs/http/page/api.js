@@ -5,6 +5,7 @@
  */
 
 import { quoted } from "./names.js";
+import { Offline } from "./offline.js";
 
 /** Arrays of JS by the name of their dtype. Numbers are little-endian, as all machines with a browser are. */
 const ARRAYS = {
@@ -96,6 +97,15 @@ async function json(path, signal) {
 /** What came with the page: it is true once, later the server is asked. */
 const first = JSON.parse(document.getElementById("first")?.textContent || "{}");
 
+/** True if the page stands alone: there is no server, and `known` is all there is. */
+export const alone = Boolean(first.offline);
+const own = alone ? new Offline(first.offline) : null;
+
+/** @returns {?Summary} what previews are made of, where it came with the page. */
+export function summary() {
+  return own?.summary ?? null;
+}
+
 function taken(name, fits) {
   const known = first[name];
   if (!known || !fits(known)) return undefined;
@@ -105,19 +115,21 @@ function taken(name, fits) {
 
 /** @returns {Promise<Object>} folders and sets in a folder. */
 export async function listing(path, from, count, signal) {
+  if (own) return first.listing;
   const known = path || from ? undefined : taken("listing", () => true);
   return known || json(`api/list/${encoded(path)}?first=${from}&count=${count}`, signal);
 }
 
 /** @returns {Promise<Object>} a set and `count` of its arrays, or some more of them. */
 export async function dataset(key, from, count, signal) {
+  if (own) return own.known.set;
   const known = from ? undefined : taken("set", (set) => set.key === key);
   return known || json(`api/set/${encoded(key)}?first=${from}&count=${count}`, signal);
 }
 
 /** @returns {Promise<Object>} an array, with its metadata. */
-export function array(key, path, signal) {
-  return json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
+export async function array(key, path, signal) {
+  return own ? own.known.array : json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
 /** @returns {Promise<Object>} what can be changed of a set or a file: format, options, given, raw, arrays, allowed. */
@@ -158,6 +170,7 @@ export async function saveDescription(key) {
 
 /** @returns {Promise<{cy: number, cx: number, r: number, found: boolean}>} the bright-field disk of a part of a scan, pixels. */
 export async function centre(key, path, within, signal) {
+  if (own) return own.known.centre;
   const same = ({ of, within: there }) => of === `${key}/${path}` && String(there) === String(within);
   const known = taken("centre", same);
   if (known) return known;
@@ -166,8 +179,8 @@ export async function centre(key, path, within, signal) {
 }
 
 /** @returns {Promise<Object>} how a set was opened, as Python writes it: name, paths, options, imports, absent. */
-export function recipe(key, signal) {
-  return json(`api/python/${encoded(key)}`, signal);
+export async function recipe(key, signal) {
+  return own ? own.known.recipe : json(`api/python/${encoded(key)}`, signal);
 }
 
 /**
@@ -182,6 +195,7 @@ export function recipe(key, signal) {
  * @returns {Promise<{data: TypedArray, shape: number[], bin: number}>}
  */
 export async function frame(key, path, at, most, part, signal) {
+  if (own) return own.frame(at);
   const query = new URLSearchParams({ max: String(most) });
   if (at.length) query.set("at", at.join(","));
   if (part) query.set("part", part);
@@ -228,6 +242,10 @@ function numbers(dtype, buffer) {
  * @yields {{head: Object, values: Object<string, {data: TypedArray, shape: number[]}>}}
  */
 export async function* compute(key, path, wanted, signal) {
+  if (own) {
+    yield* own.compute(wanted);
+    return;
+  }
   const body = JSON.stringify(wanted);
   const how = { method: "POST", body, headers: { "content-type": "application/json" } };
   for await (const { head, body: part } of stream(`api/compute/${encoded(key)}/${encoded(path)}`, {}, signal, how)) {

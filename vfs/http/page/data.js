@@ -254,12 +254,12 @@ export class DataPanel {
       this.say(known > 0 ? "drag the line over the distance, then press again" : "type how long the line is: 100 nm");
       return;
     }
-    const { from, to } = profile.line;
-    const scale = Number((known / Math.hypot(to[0] - from[0], to[1] - from[1])).toPrecision(6));
+    const { aspect } = this.viewer[id];
     const { dims, nav, picture } = this.array;
     const axes = id === "scan" ? [nav - 2, nav - 1] : picture;
     const said = { ...this.value("calibration") };
-    for (const axis of axes) said[dims[axis]] = { scale, unit, offset: 0 };
+    const steps = [aspect, 1].map((one) => Number(((one * known) / profile.length()).toPrecision(6)));
+    axes.forEach((axis, k) => (said[dims[axis]] = { scale: steps[k], unit, offset: 0 }));
     this.viewer.toggleProfile(this.viewer[id]);
     this.set({ calibration: said }, 0);
   }

@@ -103,9 +103,10 @@ export class Frames {
     this._selected.run(async (signal) => {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;
-        const status = head.exact ? "exact" : `${Math.floor(100 * part)} %`;
+        const bin = head.bin || 1;
+        const status = head.exact ? (bin > 1 ? `binned ${bin} × ${bin}` : "exact") : `${Math.floor(100 * part)} %`;
         const order = head.exact ? { parts: head.parts, workers: head.workers } : null;
-        this.shown({ ...this._picture(values.frame, at.slice(nav)), size: this.size, bin: 1, status, part: head.exact ? 1 : part, order });
+        this.shown({ ...this._picture(values.frame, at.slice(nav)), size: this.size, bin, status, part: head.exact ? 1 : part, order });
       }
     }, SETTLED);
   }

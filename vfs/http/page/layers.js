@@ -21,10 +21,10 @@ function stroke(context, path, colour = ACCENT, width = 1.5) {
   context.stroke(path);
 }
 
-function knob(context, top, left) {
+function knob(context, top, left, colour = ACCENT) {
   const path = new Path2D();
   path.arc(left, top, 3.5, 0, 7);
-  context.fillStyle = ACCENT;
+  context.fillStyle = colour;
   stroke(context, path, "#201503", 1);
   context.fill(path);
 }
@@ -33,58 +33,95 @@ function knob(context, top, left) {
 export function shapeLayer(get) {
   return (context, picture) => {
     const shape = get();
-    if (!shape || shape.kind === "whole" || shape.kind === "magnitude") return;
-    const [sy, sx] = picture.scale();
-    const path = new Path2D();
-    if (picture.size[0] === 1 && sy > TALL) return strokeWindow(context, picture, shape);
-    if (shape.kind === "point") {
-      const [top, left] = picture.toStage(shape.y, shape.x);
-      cross(path, top, left, Math.max(7, sx / 2 + 4));
-      return stroke(context, path);
-    }
-    if (shape.kind === "rectangle") {
-      const [top, left] = picture.toStage(shape.y0 - 0.5, shape.x0 - 0.5);
-      const [bottom, right] = picture.toStage(shape.y1 - 0.5, shape.x1 - 0.5);
-      path.rect(left, top, right - left, bottom - top);
-      stroke(context, path);
-      for (const [y, x] of [
-        [top, left],
-        [top, right],
-        [bottom, left],
-        [bottom, right],
-      ])
-        knob(context, y, x);
-      return undefined;
-    }
-    const [top, left] = picture.toStage(shape.cy, shape.cx);
-    const radii = shape.kind === "ring" ? [shape.r0, shape.r1] : [shape.r];
-    for (const r of radii) {
-      path.moveTo(left + r * sx, top);
-      path.ellipse(left, top, r * sx, r * sy, 0, 0, 2 * Math.PI);
-    }
-    context.fillStyle = "rgba(255, 180, 84, 0.06)";
-    context.fill(path, "evenodd");
-    stroke(context, path);
-    for (const r of radii) knob(context, top, left + r * sx);
-    const middle = new Path2D();
-    cross(middle, top, left, 6);
-    stroke(context, middle, ACCENT, 1);
-    return undefined;
+    if (shape) strokeShape(context, picture, shape, ACCENT, true);
   };
 }
 
+/**
+ * Draw detectors, each in its colour; the active one with what it is taken hold of by, above the others.
+ *
+ * @param {function(): {channels: Object[], active: number, colours: string[]}} get see detecting.js.
+ */
+export function channelsLayer(get) {
+  return (context, picture) => {
+    const { channels, active, colours } = get();
+    const order = channels.map((_, k) => k).sort((a, b) => (a === active) - (b === active));
+    for (const k of order) {
+      const { shape, fit } = channels[k];
+      if (fit) strokeFit(context, picture, fit, colours[k]);
+      if (shape) strokeShape(context, picture, shape, colours[k], k === active);
+    }
+  };
+}
+
+function strokeShape(context, picture, shape, colour, held) {
+  if (shape.kind === "whole" || shape.kind === "magnitude") return;
+  const [sy, sx] = picture.scale();
+  const path = new Path2D();
+  if (picture.size[0] === 1 && sy > TALL) return strokeWindow(context, picture, shape, colour, held);
+  const knobs = (places) => held && places.forEach(([y, x]) => knob(context, y, x, colour));
+  if (shape.kind === "point") {
+    const [top, left] = picture.toStage(shape.y, shape.x);
+    cross(path, top, left, Math.max(7, sx / 2 + 4));
+    return stroke(context, path, colour);
+  }
+  if (shape.kind === "rectangle") {
+    const [top, left] = picture.toStage(shape.y0 - 0.5, shape.x0 - 0.5);
+    const [bottom, right] = picture.toStage(shape.y1 - 0.5, shape.x1 - 0.5);
+    path.rect(left, top, right - left, bottom - top);
+    stroke(context, path, colour);
+    return knobs([top, bottom].flatMap((y) => [left, right].map((x) => [y, x])));
+  }
+  const [top, left] = picture.toStage(shape.cy, shape.cx);
+  const radii = shape.kind === "ring" ? [shape.r0, shape.r1] : [shape.r];
+  for (const r of radii) {
+    path.moveTo(left + r * sx, top);
+    path.ellipse(left, top, r * sx, r * sy, 0, 0, 2 * Math.PI);
+  }
+  context.globalAlpha = 0.06;
+  context.fillStyle = colour;
+  context.fill(path, "evenodd");
+  context.globalAlpha = 1;
+  stroke(context, path, colour);
+  knobs(radii.map((r) => [top, left + r * sx]));
+  const middle = new Path2D();
+  cross(middle, top, left, 6);
+  return stroke(context, middle, colour, 1);
+}
+
 /** Draw a window of a line, or a sample of it, from top to bottom. */
-function strokeWindow(context, picture, { kind, x, x0, x1 }) {
+function strokeWindow(context, picture, { kind, x, x0, x1 }, colour, held) {
   const [from, to] = kind === "point" ? [x, x] : [x0 - 0.5, x1 - 0.5];
   const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from), picture.toStage(0.5, to)];
-  context.fillStyle = "rgba(255, 180, 84, 0.12)";
+  context.globalAlpha = held ? 0.2 : 0.1;
+  context.fillStyle = colour;
   context.fillRect(left, top, right - left, bottom - top);
+  context.globalAlpha = 1;
   const path = new Path2D();
   for (const edge of left === right ? [left] : [left, right]) {
     path.moveTo(edge, top);
     path.lineTo(edge, bottom);
   }
-  stroke(context, path, ACCENT, 1);
+  stroke(context, path, colour, held ? 1.5 : 1);
+}
+
+/** Draw the window of a background: dashed, with a bar at its top. */
+function strokeFit(context, picture, { from, to }, colour) {
+  const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from - 0.5), picture.toStage(0.5, to - 0.5)];
+  const path = new Path2D();
+  for (const edge of [left, right]) {
+    path.moveTo(edge, top);
+    path.lineTo(edge, bottom);
+  }
+  context.setLineDash([5, 4]);
+  context.strokeStyle = colour;
+  context.lineWidth = 1.25;
+  context.stroke(path);
+  context.setLineDash([]);
+  context.globalAlpha = 0.5;
+  context.fillStyle = colour;
+  context.fillRect(left, top, right - left, 4);
+  context.globalAlpha = 1;
 }
 
 function cross(path, top, left, size) {
@@ -205,5 +242,72 @@ export function wheelLayer(get) {
     context.fillStyle = "#fff";
     context.strokeText(`${short(most, 2)} px`, left + size + 6, top + size / 2 + 4);
     context.fillText(`${short(most, 2)} px`, left + size + 6, top + size / 2 + 4);
+  };
+}
+
+/**
+ * Draw vertical marks with a text above a plot.
+ *
+ * @param {function(): Array<{x: number, text: string}>} get in samples, from left to right.
+ */
+export function marksLayer(get) {
+  const size = 13; // screen pixels of a row of texts
+  return (context, picture) => {
+    const rows = [];
+    const style = getComputedStyle(picture.stage);
+    context.font = "600 11px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
+    const [top, bottom] = [picture.toStage(-0.5, 0)[0], picture.toStage(0.5, 0)[0]];
+    for (const { x, text } of get()) {
+      const left = picture.toStage(0, x)[1];
+      if (left < picture.left || left > picture.box[1] - 12) continue;
+      const wide = context.measureText(text).width;
+      const begin = Math.min(left + 3, picture.box[1] - wide - 2);
+      const free = rows.findIndex((end) => end < begin);
+      const row = free < 0 ? rows.length : free;
+      rows[row] = begin + wide + 6;
+      const y = top + size * (row + 1);
+      if (y > bottom) continue;
+      context.strokeStyle = style.getPropertyValue("--accent");
+      context.lineWidth = 1;
+      context.setLineDash([2, 3]);
+      context.beginPath();
+      context.moveTo(Math.round(left) + 0.5, y - size + 3);
+      context.lineTo(Math.round(left) + 0.5, bottom);
+      context.stroke();
+      context.setLineDash([]);
+      context.strokeStyle = style.getPropertyValue("--stage");
+      context.lineWidth = 3;
+      context.strokeText(text, begin, y);
+      context.fillStyle = style.getPropertyValue("--text");
+      context.fillText(text, begin, y);
+    }
+  };
+}
+
+/**
+ * Name what a picture shows, in its upper left corner.
+ *
+ * @param {function(number): ?{text: string, colour: string}[]} get lines of a tile; of the panel's own without a number.
+ */
+export function labelLayer(get) {
+  return (context, picture, place) => {
+    const lines = get(place) || [];
+    context.font = "600 12px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "alphabetic";
+    const left = Math.max(0, picture.toStage(0, -0.5)[1]) + 8;
+    const top = Math.max(0, edges(picture)[0]) + 8;
+    lines.forEach(({ text, colour }, k) => {
+      const back = new Path2D();
+      back.roundRect(left, top + 22 * k, context.measureText(text).width + 26, 20, 5);
+      context.fillStyle = "rgba(0, 0, 0, 0.6)";
+      context.fill(back);
+      context.fillStyle = colour;
+      context.fillRect(left + 6, top + 22 * k + 5, 10, 10);
+      context.fillStyle = "#fff";
+      context.fillText(text, left + 20, top + 22 * k + 14);
+    });
   };
 }

@@ -9,6 +9,7 @@ import { button, el, icon } from "./dom.js";
 import * as embedded from "./embedded.js";
 import * as keys from "./keys.js";
 import { ArrayList, FolderList } from "./list.js";
+import { Live } from "./live.js";
 import * as metadata from "./metadata.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
@@ -39,6 +40,10 @@ const arrays = new ArrayList((array) => {
   go({ set, open, folder, array: array.path });
 }, failed);
 const data = new DataPanel(correct, viewer);
+const live = new Live(viewer, () => {
+  page.opened = "";
+  show();
+});
 const facts = el("aside.side.facts", { "aria-label": "Metadata", hidden: true, tabindex: -1 });
 const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true }, arrays.element);
 const banners = el("div.banners", { role: "alert" });
@@ -66,6 +71,7 @@ document.body.replaceChildren(
     toggles.list,
     title,
     about,
+    live.element,
     el("span.space"),
     toggles.link,
     toggles.data,
@@ -88,6 +94,8 @@ window.vfs = {
     return {
       ...viewer.view,
       detector: viewer.detecting.shape,
+      channels: viewer.detecting.channels,
+      maps: viewer.showing.maps,
       fragment: location.hash,
       summary: Boolean(viewer.images?.summary?.complete),
     };
@@ -97,7 +105,8 @@ window.vfs = {
 function inside(panel) {
   const { data, shape, size, bin, status, caption, pairs } = panel.shown;
   const { contrast, view } = panel;
-  return { data, shape, size, bin, status, caption, pairs, contrast, onPage: (y, x) => view.onPage(y, x) };
+  const others = view?.others;
+  return { data, shape, size, bin, status, caption, pairs, contrast, others, onPage: (y, x) => view.onPage(y, x) };
 }
 
 const PANELS = { list: side, info: facts, data: data.element };
@@ -132,7 +141,7 @@ async function correct(options) {
   const now = set.arrays.find((one) => one.path === view.array);
   if (!now) view.array = "";
   const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
-  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, selection: null });
+  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, channels: null, selection: null });
   view.open = Object.keys(options).length ? { ...options } : null;
   use(set);
   await showArray(order);
@@ -239,7 +248,8 @@ async function showFile(order, error) {
   toggles.data.setAttribute("aria-expanded", "true");
   banners.replaceChildren();
   await data.show(view.set, null, null, view.open);
-  data.say(error?.message || "", true);
+  const why = error || (await api.reopened(view.set, {}).then(() => null, (reason) => reason));
+  if (order === page.order && why) data.say(why.message, true);
 }
 
 async function showFolder(order) {
@@ -253,6 +263,7 @@ async function showFolder(order) {
     return showArray(order);
   }
   viewer.close();
+  live.begin(null);
   viewer.array = null;
   head("", page.view.folder.split("/").pop() || "Data sets");
   folders.element.hidden = false;
@@ -289,9 +300,13 @@ async function showArray(order) {
   view.array = wanted;
   folders.element.hidden = true;
   head(set.name, wanted, array);
+  const fresh = !view.at;
+  viewer.live = set.live || null;
+  if (viewer.live && viewer.newest) view.at = null;
   viewer.open(set, array, view);
+  live.begin(set, fresh);
   arrays.mark(wanted);
-  showData(array);
+  if (!api.alone) showData(array);
   for (const text of ownWarnings(set)) banner(text, "notice");
   metadata.show(facts, { ...set, warnings: ownWarnings(set) }, { attrs: {}, ...array });
   written();
@@ -310,7 +325,7 @@ function head(name, path, array) {
   about.textContent = array ? `${path} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
   document.title = `${name ? `${name} – ` : ""}${array?.label || path} – vfs`;
   toggles.up.hidden = !array || page.count === 1;
-  for (const which of ["list", "info", "link", "data"]) toggles[which].hidden = !array;
+  for (const which of ["list", "info", "link", "data"]) toggles[which].hidden = !array || (api.alone && which !== "info");
   if (array && page.set.count < 2) toggles.list.hidden = true;
 }
 
@@ -337,9 +352,10 @@ function actions() {
     l: () => panel.change({ curve: contrast.curve === "log" ? "linear" : "log" }),
     a: () => panel.autoscale(),
     i: () => panel.change({ invert: !contrast.invert }),
+    f: () => viewer.live && live.stay(!viewer.newest),
     p: () => viewer.toggleProfile(panel),
     m: () => toggle("info"),
-    d: () => toggle("data"),
+    d: () => api.alone || toggle("data"),
     s: () => !toggles.list.hidden && toggle("list"),
     "+": zoom(1.5),
     "=": zoom(1.5),
@@ -351,6 +367,15 @@ function actions() {
     4: preset("HAADF"),
     5: () => viewer.detects && viewer.detecting.pick("whole"),
     6: () => viewer.detects && viewer.detecting.pick("com"),
+    n: () => viewer.detects && viewer.detecting.add(),
+    Delete: () => viewer.detects && viewer.detecting.remove(),
+    ",": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active - 1),
+    ".": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active + 1),
+    t: () => viewer.arrangeNext(),
+    b: () => viewer.detects && viewer.detecting.nextModel(),
+    "<": () => viewer.detects && viewer.detecting.growFit(-2),
+    ">": () => viewer.detects && viewer.detecting.growFit(2),
+    k: () => viewer.spectra.keep(),
     Escape: () => leave(panel),
   };
   for (const [key, by, inner] of [

@@ -16,7 +16,9 @@ export class Panel {
    * @param {function()} changed called when the contrast was changed.
    */
   constructor(id, title, changed) {
-    Object.assign(this, { id, title, changed, contrast: usual(), view: null, kind: "", layers: [], axis: null });
+    Object.assign(this, { id, title, changed, contrast: usual(), view: null, kind: "", layers: [], axis: null, aspect: 1 });
+    this.titles = { x: "", y: "" }; // of the axes of a plot
+    this.coloured = () => {}; // called when colours were made again
     /** What is shown: {data, shape, size, bin, status, caption, paint}; status is "" where there is nothing. */
     this.shown = { data: null, shape: [], size: [0, 0], bin: 1, status: "", caption: "" };
     this.heading = el("h2", {}, title);
@@ -73,7 +75,7 @@ export class Panel {
    * Show numbers.
    *
    * @param {Object} shown {data, shape, size, bin, status, caption, paint, part}; `paint`: uint32 colours that were
-   *   made of them; `part`: how much of it is done, 0 to 1.
+   *   made of them, or a function that makes them with a contrast; `part`: how much of it is done, 0 to 1.
    */
   show(shown) {
     this.shown = { bin: 1, paint: null, part: 1, ...shown };
@@ -84,7 +86,10 @@ export class Panel {
       this.number.textContent = short(shown.data[0], 10);
       return;
     }
-    this.view.axis = this.axis;
+    Object.assign(this.view, { axis: this.axis, titles: this.titles });
+    const blank = shown.status === "exact" && shown.data.length > 0 && shown.data.every(Number.isNaN);
+    this.element.classList.toggle("blank", blank);
+    this.stage.dataset.blank = blank ? "No numbers here: all are NaN." : "";
     this.view.show(shown.data, shown.shape, shown.size, this.shown.bin);
     const coloured = this.kind === "picture" && (shown.shape.length === 3 || this.shown.paint);
     this.element.classList.toggle("coloured", Boolean(coloured));
@@ -107,6 +112,7 @@ export class Panel {
     this.shown = { data: null, shape: [], size: [0, 0], bin: 1, status, caption: "" };
     this.say(status);
     this.caption.textContent = "";
+    this.element.classList.remove("blank");
     if (this.number && this.kind === "number") this.number.textContent = "";
     this.view?.clear();
   }
@@ -115,13 +121,15 @@ export class Panel {
   colour() {
     if (!this.shown.data || !this.view) return;
     const colours = table(this.contrast.map, this.contrast.invert);
-    if (this.shown.paint && this.kind === "picture") this.view.paint(this.shown.paint);
+    const { paint } = this.shown;
+    if (paint && this.kind === "picture") this.view.paint(typeof paint === "function" ? paint(this.contrast) : paint);
     else {
       if (!(this.contrast.hi > this.contrast.lo)) this._limit();
       this.view.colour(this.contrast, colours);
       if (this.kind === "picture" && this.shown.shape.length === 2)
         this.strip.show(this._sampled, this.contrast, colours);
     }
+    this.coloured();
     this._fill();
   }
 

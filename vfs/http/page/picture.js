@@ -27,6 +27,7 @@ export class Picture {
     this.size = [0, 0]; // height and width of the whole picture, pixels
     this.zoom = 1;
     this.down = 1; // -1 if rows are drawn upwards
+    this.aspect = 1; // height of a pixel over its width
     this.middle = null; // (y, x) in the middle of the stage; null: the picture's
     this.numbers = null;
     this.moved = () => {}; // called when zoom or place change
@@ -123,12 +124,9 @@ export class Picture {
   /** @returns {[number, number]} screen pixels for one pixel, along y and x. */
   scale() {
     const [height, width] = this.size;
-    const fitting = Math.min(this.box[0] / height, this.box[1] / width) || 1;
-    const thin = (count) => Math.max(fitting, Math.min(THINNEST, this.box[0]) / count);
-    const [sy, sx] = [
-      height * fitting < THINNEST ? thin(height) : fitting,
-      width * fitting < THINNEST ? thin(width) : fitting,
-    ];
+    const fitting = Math.min(this.box[0] / (height * this.aspect), this.box[1] / width) || 1;
+    const thin = (count, s) => (count * s < THINNEST ? Math.max(s, Math.min(THINNEST, this.box[0]) / count) : s);
+    const [sy, sx] = [thin(height, fitting * this.aspect), thin(width, fitting)];
     return [sy * this.zoom, sx * this.zoom];
   }
 

@@ -13,6 +13,8 @@ const FONT = "11px system-ui, sans-serif";
 
 export class Plot extends Picture {
   left = MARGIN.left; // screen pixels, where the lines begin
+  others = []; // more lines: {data, bin, colour, dash}, samples as those of the first
+  titles = { x: "", y: "" }; // of the axes, without units
 
   /**
    * Show a line.
@@ -113,6 +115,14 @@ export class Plot extends Picture {
       context.lineWidth = 1.25;
       context.stroke(this._path(data, line, from, to, bin, across));
     }
+    context.globalAlpha = 1;
+    for (const one of this.others) {
+      context.strokeStyle = one.colour;
+      context.setLineDash(one.dash || []);
+      context.lineWidth = 1.5;
+      context.stroke(this._path(one.data, 0, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin), one.bin, across, 1));
+    }
+    context.setLineDash([]);
     context.restore();
   }
 
@@ -124,19 +134,22 @@ export class Plot extends Picture {
     const to = Math.min(data.length / this._lines, Math.ceil((this.toPlace(0, this.left + width)[1] + 0.5) / bin));
     const [lo, hi] = this._range(from, to);
     const log = this.curve === "log" && hi > 0;
-    const values = log ? decades(lo, hi) : ticks(lo, hi, Math.max(2, this.box[0] / 50));
-    return { from, to, lo, hi, log, marks: values.map((value) => ({ value, text: labelled(value, values) })) };
+    const about = Math.max(2, this.box[0] / 50);
+    const values = log ? logTicks(lo, hi, about) : ticks(lo, hi, about).map((value) => ({ value, named: true }));
+    const named = values.filter((one) => one.named).map((one) => one.value);
+    const marks = values.map(({ value, named: has }) => ({ value, text: has ? (log ? plain(value) : labelled(value, named)) : "" }));
+    return { from, to, lo, hi, log, marks };
   }
 
   /** Follow a line; where many samples share a column of the screen, from their least to their most. */
-  _path(data, line, from, to, bin, across) {
+  _path(data, line, from, to, bin, across, lines = this._lines) {
     const path = new Path2D();
     const step = Math.max(1, Math.floor((to - from) / (this.box[1] * 2)));
     let on = false;
     for (let i = from; i < to; i += step) {
       let [least, most] = [Infinity, -Infinity];
       for (let k = i; k < Math.min(to, i + step); k++) {
-        const value = data[k * this._lines + line];
+        const value = data[k * lines + line];
         if (value < least) least = value;
         if (value > most) most = value;
       }
@@ -155,19 +168,26 @@ export class Plot extends Picture {
   }
 
   _range(from, to) {
-    const { data } = this.numbers;
+    const { data, bin } = this.numbers;
     let [lo, hi, positive] = [Infinity, -Infinity, Infinity];
-    for (let i = from * this._lines; i < to * this._lines; i++) {
-      const value = data[i];
-      if (!Number.isFinite(value)) continue;
-      if (value < lo) lo = value;
-      if (value > hi) hi = value;
-      if (value > 0 && value < positive) positive = value;
-    }
+    const look = (values, first, last) => {
+      for (let i = first; i < Math.min(last, values.length); i++) {
+        const value = values[i];
+        if (!Number.isFinite(value)) continue;
+        if (value < lo) lo = value;
+        if (value > hi) hi = value;
+        if (value > 0 && value < positive) positive = value;
+      }
+    };
+    look(data, from * this._lines, to * this._lines);
+    const [own, least] = [hi, positive];
+    for (const one of this.others) look(one.data, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin));
     if (lo > hi) return [0, 1];
-    if (this.curve === "log" && hi > 0) return [Math.min(positive, hi / 2), hi];
+    if (this.curve === "log" && hi > 0) return [Math.min(own > 0 ? least : positive, hi / 2), hi * 1.15];
     const room = (hi - lo) * 0.04;
-    return hi > lo ? [lo - room, hi + room] : [lo - 0.5, lo + 0.5];
+    if (hi > lo) return [lo - room, hi + room];
+    const around = Math.abs(lo) / 2 || 1; // a constant
+    return [lo - around, lo + around];
   }
 
   _drawAxes(context, colours, marks, across) {
@@ -179,25 +199,32 @@ export class Plot extends Picture {
     context.textBaseline = "middle";
     for (const { value, text } of marks) {
       const y = Math.round(across(value)) + 0.5;
+      context.globalAlpha = text ? 1 : 0.5;
       context.beginPath();
       context.moveTo(this.left, y);
       context.lineTo(this.left + width, y);
       context.stroke();
+      context.globalAlpha = 1;
       context.fillText(text, this.left - 8, y);
+    }
+    if (this.titles.y) {
+      context.textAlign = "left";
+      context.fillText(this.titles.y, 6, MARGIN.top / 2);
     }
     context.textAlign = "center";
     context.textBaseline = "top";
     const axis = { scale: 1, offset: 0, ...this.axis };
     const { factor, unit } = fitting(Math.abs(axis.scale) * this.size[1], axis.unit);
     const [scale, offset] = [axis.scale * factor, (axis.offset || 0) * factor];
-    const room = unit ? context.measureText(unit).width + 24 : -1;
+    const title = [this.titles.x, unit && (this.titles.x ? `(${unit})` : unit)].filter(Boolean).join(" ");
+    const room = title ? context.measureText(title).width + 24 : -1;
     const [first, last] = [this.left, this.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
     for (const value of ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 90))) {
       const left = this.toStage(0, (value - offset) / scale)[1];
       if (left < this.left + width - room) context.fillText(short(value, 5), left, this.box[0] - MARGIN.bottom + 8);
     }
     context.textAlign = "right";
-    context.fillText(unit, this.left + width, this.box[0] - MARGIN.bottom + 8);
+    context.fillText(title, this.left + width, this.box[0] - MARGIN.bottom + 8);
   }
 }
 
@@ -224,10 +251,31 @@ function labelled(value, marks) {
     .replaceAll("-", "−");
 }
 
-function decades(lo, hi) {
+/** Write a mark of a logarithmic axis. */
+function plain(value) {
+  return value >= 1e5 || value < 1e-3 ? value.toExponential().replace("e+", "e").replaceAll("-", "−") : String(value);
+}
+
+/**
+ * Find marks of a logarithmic axis.
+ *
+ * @returns {Array<{value: number, named: boolean}>} powers of ten; over few decades also 2 and 5 times these, and all
+ *   multiples without a name; over less than one the marks of a linear axis.
+ */
+export function logTicks(lo, hi, about) {
+  const wide = Math.log10(hi / lo);
+  if (wide < 1) return ticks(lo, hi, about).map((value) => ({ value, named: true })).filter(({ value }) => value > 0);
+  const every = Math.max(1, Math.ceil(wide / about));
+  const close = wide < about / 2.5 ? [1, 2, 5] : [1];
   const out = [];
-  for (let k = Math.ceil(Math.log10(lo)); 10 ** k <= hi * 1.0001; k++) out.push(10 ** k);
-  return out.length ? out : [lo, hi];
+  for (let k = Math.floor(Math.log10(lo)); k <= Math.log10(hi); k++) {
+    for (let n = 1; n < 10; n++) {
+      const value = Number((n * 10 ** k).toPrecision(12));
+      if (value < lo || value > hi || (n > 1 && every > 1)) continue;
+      out.push({ value, named: close.includes(n) && k % every === 0 });
+    }
+  }
+  return out;
 }
 
 /**

@@ -1,8 +1,13 @@
 /**
- * A line profile of a picture: drag a line, and its numbers are shown below.
+ * A line profile of a picture: drag a line, and its numbers are shown below, with its length and angle.
  */
 
+import { button, el, short } from "./dom.js";
 import { along, strip } from "./plot.js";
+import { save } from "./take.js";
+import { fitting, symbol } from "./units.js";
+
+const WIDEST = 500; // pixels across
 
 export class Profile {
   /** @param {Panel} panel of the picture. */
@@ -10,8 +15,28 @@ export class Profile {
     this.panel = panel;
     this.on = false;
     this.line = null;
+    this.values = null;
     this.strip = strip(`${panel.title} profile`);
-    panel.below.append(this.strip.element);
+    const { title } = panel;
+    this.said = el("output.said", { "aria-label": `${title} profile: length and angle` });
+    this.width = el("input", {
+      type: "number",
+      min: 1,
+      max: WIDEST,
+      value: 1,
+      "aria-label": `${title} profile: width in pixels`,
+      title: "Pixels across, of which each number is the mean",
+      oninput: () => this.update(),
+    });
+    this.row = el(
+      "div.profile-row",
+      { hidden: true },
+      this.said,
+      el("span.space"),
+      el("label.check", {}, "width", this.width),
+      button(`${title} profile: numbers as CSV`, "CSV", () => this.take(), { class: "word" }),
+    );
+    panel.below.append(this.row, this.strip.element);
   }
 
   /** Begin, with a line across the middle; or leave. */
@@ -33,7 +58,7 @@ export class Profile {
 
   _mark() {
     this.panel.profileButton?.setAttribute("aria-pressed", String(this.on));
-    this.strip.element.hidden = !this.on;
+    this.strip.element.hidden = this.row.hidden = !this.on;
     this.update();
     this.panel.view?.draw();
   }
@@ -58,6 +83,76 @@ export class Profile {
   update() {
     const { view, shown, kind, axis } = this.panel;
     if (!this.on || kind !== "picture" || !shown.data || shown.shape.length !== 2) return;
-    this.strip.show(along(view, this.line.from, this.line.to), axis ? { ...axis, offset: 0 } : null);
+    this.values = this._across(view);
+    const step = this.length() / (this.values.length - 1);
+    const own = axis ? { ...axis, scale: Math.abs(axis.scale) * step, offset: 0 } : { scale: step, unit: "px" };
+    this.strip.show(this.values, (this.axis = own));
+    this.said.textContent = this._measured();
   }
+
+  /** @returns {Float64Array} means across the line, of so many lines one pixel apart. */
+  _across(view) {
+    const { from, to } = this.line;
+    const count = Math.max(1, Math.min(WIDEST, Math.round(this.width.valueAsNumber) || 1));
+    const { aspect } = this.panel;
+    const long = this.length() || 1;
+    const [ny, nx] = [(to[1] - from[1]) / long / aspect, (-(to[0] - from[0]) * aspect) / long];
+    const beside = Array.from({ length: count }, (_, k) => {
+      const off = k - (count - 1) / 2;
+      const move = ([y, x]) => [y + ny * off, x + nx * off];
+      return along(view, move(from), move(to));
+    });
+    if (count === 1) return beside[0];
+    return beside[0].map((_, i) => {
+      const good = beside.map((line) => line[i]).filter((value) => !Number.isNaN(value));
+      return good.length ? good.reduce((a, b) => a + b, 0) / good.length : NaN;
+    });
+  }
+
+  /** @returns {number} widths of pixels: these may be higher than wide, or lower. */
+  length() {
+    const { from, to } = this.line;
+    return Math.hypot((to[0] - from[0]) * this.panel.aspect, to[1] - from[1]);
+  }
+
+  /** @returns {string} the length, its inverse where it is one over a length, and the angle from the right, upwards. */
+  _measured() {
+    const { from, to } = this.line;
+    const { axis, view, aspect } = this.panel;
+    const angle = (Math.atan2(-(to[0] - from[0]) * aspect * view.down, to[1] - from[1]) * 180) / Math.PI;
+    const long = this.length();
+    const pixels = short(Math.hypot(to[0] - from[0], to[1] - from[1]));
+    const parts = [axis ? `${calibrated(axis, long)} (${pixels} px)` : `${pixels} px`];
+    if (axis) parts.push(spacing(axis, long));
+    parts.push(`${short(angle, 3)}°`);
+    return parts.filter(Boolean).join(" · ");
+  }
+
+  /** Save the numbers as text: places, and values. */
+  take() {
+    if (!this.values) return;
+    const { scale, unit } = this.axis;
+    const rows = Array.from(this.values, (value, i) => `${i * scale},${Number.isNaN(value) ? "" : value}`);
+    const head = `distance (${symbol(unit)}),${this.panel.units || "value"}`;
+    save(new Blob([[head, ...rows, ""].join("\n")], { type: "text/csv" }), `${this.panel.id} profile.csv`);
+  }
+}
+
+function calibrated({ scale, unit }, pixels) {
+  const size = pixels * Math.abs(scale);
+  const fit = fitting(size, unit);
+  return `${short(size * fit.factor)} ${fit.unit}`;
+}
+
+/**
+ * Write the spacing of lattice planes at a distance in a pattern.
+ *
+ * @param {{scale: number, unit: string}} axis of the pattern. @param {number} pixels
+ * @returns {string} "d 0.2035 nm"; "" where the unit is not one over a length.
+ */
+export function spacing({ scale, unit }, pixels) {
+  const size = pixels * Math.abs(scale);
+  if (!unit?.startsWith("1/") || !(size > 0)) return "";
+  const fit = fitting(1 / size, unit.slice(2));
+  return fit.unit === symbol(unit.slice(2)) && fit.factor === 1 && !/m$|Å$/.test(fit.unit) ? "" : `d ${short((1 / size) * fit.factor)} ${fit.unit}`;
 }

@@ -2,8 +2,9 @@
  * Python that makes what is on the screen, to the bit, or serves it.
  */
 
-import { quoted } from "./names.js";
+import { energies, halves } from "./background.js";
 import { toPython } from "./detectors.js";
+import { quoted } from "./names.js";
 
 const WIDE = 100; // letters of a line, where it can be cut
 
@@ -11,7 +12,7 @@ const WIDE = 100; // letters of a line, where it can be cut
  * Write Python that makes the same numbers.
  *
  * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
- * @param {Object} what {kind, detector, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
+ * @param {Object} what {kind, detector, channels, axis, com, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
  *   "scan" the image of `detector`; of kind "frame" that of `selection`, or at `at`; bin: pixels along squares
  *   that are shown; order: {parts, workers} in which sums were made; blank: there may be places where no frame is
  *   stored.
@@ -89,8 +90,14 @@ function pathsOf(paths) {
   return paths.length === 1 ? paths[0] : list(paths);
 }
 
-function scanLines(array, { detector, within, blank }, selected) {
+function scanLines(array, { detector, channels, axis, com, within, blank }, selected) {
   if (detector.kind === "magnitude") return magnitudeLines(array, within);
+  if (channels) return channelLines(array, { channels, axis, within, blank }, selected);
+  return [...imageLines(array, { detector, within, blank }, selected), ...(detector.kind === "com" ? comLines(com) : [])];
+}
+
+/** @returns {string[]} lines that make one image. */
+function imageLines(array, { detector, within, blank }, selected) {
   const made = `image=${toPython(detector)}`;
   if (selected) {
     const image = blank ? "np.where(result.filled, result.selected.T, np.nan).T" : "result.selected";
@@ -100,6 +107,90 @@ function scanLines(array, { detector, within, blank }, selected) {
   const index = `[${within.join(", ")}]`;
   const image = `data.reduce(${made}, roi=roi)["image"]${numbers(blank, index)}`;
   return [...roi(array, `roi${index} = True`), `image = ${image}`];
+}
+
+/** @returns {string[]} lines that make the images of several detectors, and take backgrounds away. */
+function channelLines(array, { channels, axis, within, blank }, selected) {
+  const named = channels.flatMap(({ shape, fit }, k) => [
+    [`image${k + 1}`, shape],
+    ...(fit ? halves(fit).map((half, which) => [`before${k + 1}${"ab"[which]}`, half]) : []),
+  ]);
+  const index = within.length ? `[${within.join(", ")}]` : "";
+  const rois = index ? [["roi", "roi"]] : [];
+  const all = [...named.map(([name, shape]) => [name, toPython(shape)]), ...rois];
+  const given = all.map(([name, made]) => `    ${name}=${made},`);
+  const read = ([name]) => {
+    const one = `results["${name}"]`;
+    if (!selected) return `${name} = ${one}${numbers(blank, index)}`;
+    return `${name} = ${blank ? `np.where(${one}.filled, ${one}.selected.T, np.nan).T` : `${one}.selected`}`;
+  };
+  return [
+    ...(index ? roi(array, `roi${index} = True`) : []),
+    "results = data.reduce(",
+    ...given,
+    ")",
+    ...named.map(read),
+    ...(channels.some(({ fit }) => fit?.model === "power") ? POWER : []),
+    ...channels.flatMap(({ shape, fit }, k) => (fit ? [above(fit, shape, axis, array, k + 1)] : [])),
+  ];
+}
+
+const POWER = `
+
+def power_law(a, b, edges):
+    """The integral of A * E**-r over edges[3:], where those over edges[0:2] and edges[1:3] are a and b."""
+
+    def integral(e0, e1, r):
+        return (e1 ** (1 - r) - e0 ** (1 - r)) / (1 - r)
+
+    e0, e1, e2, e3, e4 = (edge / edges[0] for edge in edges)
+    low, high = np.full(a.shape, -20.0), np.full(a.shape, 40.0)
+    for _ in range(60):
+        r = (low + high) / 2
+        less = integral(e0, e1, r) / integral(e1, e2, r) < a / b
+        low, high = np.where(less, r, low), np.where(less, high, r)
+    return a / integral(e0, e1, r) * integral(e3, e4, r)
+
+`.split("\n");
+
+/** @returns {string} the line that takes a background away. */
+function above({ model, from, to }, { x0, x1 }, axis, { shape }, k) {
+  const [image, a, b] = [`image${k}`, `before${k}a`, `before${k}b`];
+  const half = (to - from) / 2;
+  if (model === "power") {
+    const energy = energies(axis, shape[shape.length - 1]);
+    const edges = [from, from + half, to, x0, x1].map((x) => energy(x - 0.5));
+    return `${image} = ${image} - power_law(${a}, ${b}, [${edges.join(", ")}])`;
+  }
+  const off = (x0 + x1 - 1) / 2 - (from + (half - 1) / 2); // samples from the first half's middle to the window's
+  return `${image} = ${image} - ${x1 - x0} * (${a} / ${half} + (${b} - ${a}) / ${half * half} * ${off})`;
+}
+
+/** @returns {string[]} lines that turn centres of mass, and integrate them, as potential.js does. */
+function comLines({ degrees, side, upward }) {
+  if (!degrees && side !== "potential") return [];
+  const minus = upward ? "-" : "";
+  const turned = `turn = np.deg2rad(${degrees})`;
+  if (side !== "potential") {
+    return [
+      turned,
+      `y, x = image[..., 0], ${minus}image[..., 1]`,
+      `image = np.stack([np.sin(turn) * x + np.cos(turn) * y, ${minus}(np.cos(turn) * x - np.sin(turn) * y)], axis=-1)`,
+    ];
+  }
+  return [
+    turned,
+    "y, x = np.moveaxis(np.nan_to_num(image - np.nanmean(image, axis=(0, 1))), -1, 0)",
+    ...(upward ? ["y = -y  # frames are drawn upwards"] : []),
+    "y, x = np.sin(turn) * x + np.cos(turn) * y, np.cos(turn) * x - np.sin(turn) * y",
+    "y = np.block([[y, y[:, ::-1]], [-y[::-1], -y[::-1, ::-1]]])  # mirrored at the edges",
+    "x = np.block([[x, -x[:, ::-1]], [x[::-1], -x[::-1, ::-1]]])",
+    "ky, kx = np.meshgrid(*(2 * np.pi * np.fft.fftfreq(n) for n in y.shape), indexing=\"ij\")",
+    "square = ky**2 + kx**2",
+    "square[0, 0] = np.inf",
+    "image = np.fft.ifft2(-1j * (ky * np.fft.fft2(y) + kx * np.fft.fft2(x)) / square).real",
+    "image = image[: len(image) // 2, : image.shape[1] // 2]",
+  ];
 }
 
 function magnitudeLines({ nav }, within) {

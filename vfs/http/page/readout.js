@@ -3,6 +3,7 @@
  */
 
 import { short } from "./dom.js";
+import { spacing } from "./profile.js";
 import { fitting } from "./units.js";
 
 /**
@@ -23,14 +24,22 @@ export function readOut(panel, place) {
     .concat(value)
     .map((one) => short(one))
     .join(" ");
-  panel.readout.textContent = [line ? x : `${y}, ${x}`, calibrated(panel, line ? [x] : [y, x]), values]
+  panel.readout.textContent = [line ? x : `${y}, ${x}`, calibrated(panel, line ? [x] : [y, x]), spaced(panel, place), values]
     .filter((part) => part !== "")
     .join(" · ");
 }
 
-function calibrated({ axis, view }, at) {
+function calibrated({ axis, view, aspect }, at) {
   if (!axis) return "";
   const { factor, unit } = fitting(Math.abs(axis.scale) * view.size[1], axis.unit);
-  const offset = at.length === 1 ? axis.offset || 0 : 0; // pictures count from their corner, as their scale bar does
-  return `${at.map((n) => short((n * axis.scale + offset) * factor, 3)).join(", ")} ${unit}`;
+  const line = at.length === 1;
+  const offset = line ? axis.offset || 0 : 0; // pictures count from their corner, as their scale bar does
+  const steps = line ? [axis.scale] : [axis.scale * aspect, axis.scale];
+  return `${at.map((n, k) => short((n * steps[k] + offset) * factor, 3)).join(", ")} ${unit}`;
+}
+
+/** @returns {string} what is as far from the middle of a pattern, as a spacing of planes. */
+function spaced({ axis, aspect, middle }, [y, x]) {
+  const centre = axis && middle?.();
+  return centre ? spacing(axis, Math.hypot((y - centre.cy) * aspect, x - centre.cx)) : "";
 }

@@ -7,15 +7,16 @@ import { toText } from "./detectors.js";
 import { Kept, Latest } from "./latest.js";
 import { Summary, plan } from "./preview.js";
 
-const KEPT = [24, 64 << 20]; // images, bytes
+const MOST = 1 << 26; // positions of a picture: its numbers take 512 MiB in the browser
+const KEPT = [48, 64 << 20]; // images, bytes
 const OFTEN = 80; // ms between two pictures while rows come: drawing takes time from what computes
 const SETTLED = 150; // ms without a change before an image is computed exactly
 
 export class ScanImages {
   /**
    * @param {Object} array as the API describes it, with the key of its set as `set`.
-   * @param {function(Object)} shown called with {data, shape, status, part, detector}: numbers of the whole picture,
-   *   one for each position, or y and x for centres of mass.
+   * @param {function(Object)} shown called with {parts, status, part}: of each detector {detector, text, data, shape},
+   *   numbers of the whole picture, one for each position, or y and x for centres of mass.
    * @param {function(Error)} failed
    */
   constructor(array, shown, failed) {
@@ -28,6 +29,7 @@ export class ScanImages {
     this._kept = new Kept(...KEPT);
     this._image = new Latest(failed);
     this._background = new Latest(() => this.noSummary());
+    this._before = new Map(); // text -> numbers of an image that was made before more frames came
     this.noSummary = () => {};
   }
 
@@ -60,25 +62,27 @@ export class ScanImages {
   }
 
   /**
-   * Show the image of a detector.
+   * Show the images of detectors.
    *
-   * @param {Object} detector a shape.
-   * @param {boolean} [dragging] true: the next one is near; only a preview is made before it settles.
+   * @param {Object[]} detectors shapes.
+   * @param {boolean} [dragging] true: the next ones are near; only previews are made before they settle.
    */
-  want(detector, dragging = false) {
-    const text = toText(detector);
-    const key = `${this.within} ${text}`;
-    const kept = this._kept.get(key);
-    if (kept) {
+  want(detectors, dragging = false) {
+    const parts = detectors.map((detector) => {
+      const [text, shape] = [toText(detector), this.shapeOf(detector)];
+      const kept = this._kept.get(`${this.within} ${text}`);
+      return { detector, text, shape, data: kept?.data ?? this.summary?.preview(detector) ?? null, exact: Boolean(kept), about: kept?.about };
+    });
+    if (parts.every((part) => part.exact)) {
       this._image.stop();
-      this.shown({ ...kept, detector, status: "exact", part: 1 });
+      this.shown({ parts, status: parts.find((part) => part.about)?.about || "exact", part: 1 });
       this._summarise();
       return;
     }
-    const preview = this.summary?.preview(detector) ?? null;
-    if (preview) this.shown({ data: preview, shape: this.shapeOf(detector), detector, status: "preview", part: 1 });
+    const ready = parts.every((part) => part.data);
+    if (ready) this.shown({ parts, status: "preview", part: 1 });
     else this.shown({ waiting: true }); // what is shown is not what is wanted any more
-    this._image.run((signal) => this._compute(detector, text, key, preview, signal), dragging ? SETTLED : 0);
+    this._image.run((signal) => this._compute(parts, ready, signal), dragging ? SETTLED : 0);
   }
 
   /** @returns {number[]} shape of the numbers of a detector's image. */
@@ -86,35 +90,58 @@ export class ScanImages {
     return detector.kind === "com" ? [...this.shape, 2] : this.shape;
   }
 
-  async _compute(detector, text, key, preview, signal) {
+  /** Compute the images that are not exact, all in one pass. */
+  async _compute(parts, ready, signal) {
     this._background.stop();
-    const shape = this.shapeOf(detector);
-    const each = detector.kind === "com" ? 2 : 1;
-    const data = preview || new Float64Array(this.positions * each).fill(NaN);
-    const wanted = { results: { image: text }, region: null, within: this.within, coarse: !preview };
+    if (this.positions > MOST) {
+      const many = this.positions.toLocaleString("en");
+      throw new Error(`A scan of ${many} positions is too large for a picture here; \`vfs reduce\` makes results of a part of it (--roi).`);
+    }
+    const made = new Map(parts.filter((part) => !part.exact).map((part) => [part.text, part]));
+    const names = [...made.keys()];
+    const results = Object.fromEntries(names.map((text, k) => [`r${k}`, text]));
+    const each = ({ detector }) => (detector.kind === "com" ? 2 : 1);
+    for (const part of parts) {
+      if (part.exact) continue;
+      const first = made.get(part.text);
+      first.data ??= this._before.get(`${this.within} ${part.text}`)?.slice();
+      first.data ??= new Float64Array(this.positions * each(part)).fill(NaN);
+      part.data = first.data;
+    }
+    const wanted = { results, region: null, within: this.within, coarse: !ready };
     let rows = 0;
+    let about = ""; // of what images are that are not exact
     let drawn = 0; // when rows were shown last, ms
     for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
-      const image = values.image;
+      names.forEach((text, k) => {
+        const one = made.get(text);
+        if (head.step) spread(values[`r${k}`], head.step, one.data, this.shape, each(one));
+        else one.data.set(values[`r${k}`].data, head.first * each(one));
+      });
       if (head.step) {
-        spread(image, head.step, data, this.shape, each);
-        this.shown({ data, shape, detector, status: "coarse", part: 0.01 });
+        this.shown({ parts, status: "coarse", part: 0.01 });
         continue;
       }
-      data.set(image.data, head.first * each);
+      about = head.about || "";
       rows += head.count;
       const part = rows / this.positions;
-      if (part < 1 && performance.now() - drawn < OFTEN) continue;
+      if (part === 1 || performance.now() - drawn < OFTEN) continue;
       drawn = performance.now();
-      if (part < 1) this.shown({ data, shape, detector, status: `${Math.floor(100 * part)} %`, part });
+      this.shown({ parts, status: `${Math.floor(100 * part)} %`, part });
     }
-    this._kept.set(key, { data, shape });
-    this.shown({ data, shape, detector, status: "exact", part: 1 });
+    if (rows < this.positions) {
+      for (const [text, { data }] of made) this._before.set(`${this.within} ${text}`, data);
+      this.shown({ parts, status: `${Math.floor((100 * rows) / this.positions)} % written`, part: 1 });
+      return;
+    }
+    for (const [text, { data, shape }] of made) this._kept.set(`${this.within} ${text}`, { data, shape, about });
+    this.shown({ parts, status: about || "exact", part: 1 });
     this._summarise();
   }
 
   /** Make the summary for previews, when nothing else is under way. */
   _summarise() {
+    this.summary ??= api.summary();
     if (this.summary || !(this.centre || this.size[0] === 1)) return;
     const planned = plan(this.positions, this.size, this.centre);
     if (!planned) return;
@@ -131,6 +158,13 @@ export class ScanImages {
         if (!summary.complete && this.summary === summary) this.summary = null;
       }
     }, SETTLED);
+  }
+
+  /** There are more frames by now: what is known of all of them is out of date. */
+  grown() {
+    this._kept = new Kept(...KEPT);
+    this._background.stop();
+    this.summary = null;
   }
 
   /** Stop everything: another array is looked at. */

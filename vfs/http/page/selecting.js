@@ -26,9 +26,10 @@ export class Selecting {
   /** Make a selection of some kind where the position is. */
   pick(kind) {
     const { viewer } = this;
-    this.kind = kind;
+    this.kind = kind === "whole" ? "rectangle" : kind;
     if (kind === "point") return viewer.goTo(viewer.position());
     const [height, width] = viewer.scanSize();
+    if (kind === "whole") return this.set({ kind: "rectangle", y0: 0, x0: 0, y1: height, x1: width });
     const [y, x] = viewer.position();
     const r = Math.max(1, Math.round(Math.min(Math.max(height, 2), width) / 8));
     if (kind === "disk") return this.set(drawn(kind, [y, x], [y, x + r], [height, width]));

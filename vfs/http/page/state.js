@@ -7,6 +7,7 @@
 import { MAPS } from "./colours.js";
 import { CURVES, MODES, usual } from "./contrast.js";
 import { fromText, toText } from "./detectors.js";
+import { symbols } from "./elements.js";
 import { quoted, unquoted } from "./names.js";
 
 /**
@@ -19,15 +20,24 @@ import { quoted, unquoted } from "./names.js";
  * @property {string} array path of the array.
  * @property {?number[]} at an index for each leading axis; null: the middle.
  * @property {?Object} detector a shape in the frame; null: the automatic bright field.
+ * @property {?Object[]} channels several detectors, or one with a background: see detecting.js; null: only `detector`.
+ * @property {number} active which of them is `detector`.
+ * @property {string} arrange of their images: one, tiles or colours; "": as is usual for such frames.
+ * @property {string} elements symbols of elements that are marked in spectra, with spaces between.
+ * @property {string} marks of them: edges or lines; "": as is usual for such energies.
  * @property {?Object} selection a rectangle or disk in the scan; null: the position is selected.
- * @property {string} how mean, sum or max: of the selection.
- * @property {string} side of centres of mass: wheel, x, y or magnitude.
+ * @property {string} how mean, sum, max or std: of the selection.
+ * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
+ * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
  * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
  */
 
-const HOW = ["mean", "sum", "max"];
-const SIDES = ["wheel", "x", "y", "magnitude"];
+const HOW = ["mean", "sum", "max", "std"];
+const SIDES = ["wheel", "x", "y", "magnitude", "potential"];
+const ARRANGED = ["one", "tiles", "colours"];
+const MARKS = ["edges", "lines"];
+const MODELS = ["power", "linear"];
 const PARTS = ["abs", "phase", "real", "imag"];
 const [LEAST, MOST] = [0.1, 3]; // exponents of contrast
 
@@ -40,9 +50,15 @@ export function empty() {
     array: "",
     at: null,
     detector: null,
+    channels: null,
+    active: 0,
+    arrange: "",
+    elements: "",
+    marks: "",
     selection: null,
     how: "mean",
     side: "wheel",
+    turn: null,
     part: "abs",
     scan: null,
     frame: null,
@@ -64,10 +80,14 @@ export function write(view) {
   if (view.open) add("open", JSON.stringify(view.open));
   add("array", view.array);
   if (view.at?.length) add("at", view.at.join(","));
-  if (view.detector) add("detector", toText(view.detector).replaceAll(" ", ""));
+  if (view.detector && !view.channels) add("detector", toText(view.detector).replaceAll(" ", ""));
+  if (view.channels) add("detectors", view.channels.map(channelText).join(";"));
+  if (view.channels && view.active) add("active", String(view.active));
+  for (const name of ["arrange", "elements", "marks"]) add(name, view[name]);
   if (view.selection) add("selection", toText(view.selection).replaceAll(" ", ""));
   if (view.how !== "mean") add("how", view.how);
   if (view.side !== "wheel") add("side", view.side);
+  if (view.turn !== null) add("turn", String(view.turn));
   if (view.part !== "abs") add("part", view.part);
   for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
   return pairs.join("&");
@@ -101,7 +121,14 @@ export function read(text) {
   if (at.length && at.every((index) => Number.isInteger(index) && index >= 0)) view.at = at;
   view.detector = shapeOr(given.get("detector"));
   view.selection = shapeOr(given.get("selection"), ["rectangle", "disk"]);
+  view.channels = channelsOr(given.get("detectors"));
+  view.active = Number.parseInt(given.get("active"), 10) || 0;
+  const turn = given.get("turn") ? Number(given.get("turn")) : NaN;
+  if (Math.abs(turn) <= 360) view.turn = turn;
+  view.elements = elementsOr(given.get("elements"));
   for (const [name, words] of [
+    ["arrange", ARRANGED],
+    ["marks", MARKS],
     ["how", HOW],
     ["side", SIDES],
     ["part", PARTS],
@@ -110,6 +137,30 @@ export function read(text) {
   }
   for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
   return view;
+}
+
+/** @returns {string} a channel: its detector and, behind -, the background: "rectangle(0,90,1,99)-power(60,88)". */
+function channelText({ shape, fit }) {
+  const background = fit ? `-${fit.model}(${fit.from},${fit.to})` : "";
+  return toText(shape).replaceAll(" ", "") + background;
+}
+
+/** @returns {?Object[]} channels; null where a text holds none. */
+function channelsOr(text) {
+  const found = (text || "").split(";").map((one) => {
+    const [, detector, model, from, to] = /^(.*?\))(?:-([a-z]+)\((\d+),(\d+)\))?$/.exec(one) || [];
+    const fit = MODELS.includes(model) ? { model, from: Number(from), to: Number(to) } : null;
+    return { shape: shapeOr(detector), fit };
+  });
+  return found.every(({ shape }) => shape) ? found : null;
+}
+
+function elementsOr(text) {
+  try {
+    return symbols(text || "").join(" ");
+  } catch {
+    return "";
+  }
 }
 
 /** @returns {?Object} options; null where a text holds none. The server checks them. */

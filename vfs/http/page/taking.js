@@ -25,14 +25,16 @@ export async function takePicture(viewer, panel) {
   if (panel.view) take.save(await take.png(panel.view), `${nameOf(viewer, panel)}.png`);
 }
 
-/** Save the numbers of a panel, all of them, as .npy. */
+/** Save the numbers of a panel as .npy: of a frame all of them; of a selection those that are shown, whose file says if they are means. */
 export async function takeNumbers(viewer, panel) {
   try {
     const { shown } = panel;
     const binned = panel.id === "frame" && shown.bin > 1 && !viewer.view.selection;
-    const { data, shape } = binned ? await viewer.frames.whole(viewer.view.at, partOf(viewer)) : shown;
-    const { pairs } = shown;
-    take.save(take.npy(pairs || data, pairs ? [...shape, 2] : shape), `${nameOf(viewer, panel)}.npy`);
+    const { data, shape, bin } = binned ? await viewer.frames.whole(viewer.view.at, partOf(viewer)) : shown;
+    if (binned && bin > 1) throw new Error("This frame is too large to be saved here: the Python that makes it reads all of it.");
+    const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
+    const pairs = viewer.view.side === "potential" ? null : shown.pairs;
+    take.save(take.npy(pairs || data, pairs ? [...shape, 2] : shape), `${nameOf(viewer, panel)}${means}.npy`);
   } catch (error) {
     viewer.failed(error);
   }
@@ -43,9 +45,11 @@ export async function takeSnippet(viewer, panel) {
   const { set, array } = viewer;
   const { selection, how, at } = viewer.view;
   const { bin, order, data } = panel.shown;
-  const detector = viewer.detecting.shape;
+  const { shape: detector, channels: several, more } = viewer.detecting;
+  const channels = { channels: more ? several : null, axis: viewer.frame.axis };
+  const com = { degrees: viewer.showing.degrees || 0, side: viewer.view.side, upward: array.upward };
   const where = { selection, how, at, within: viewer.within(), part: partOf(viewer) };
-  const what = { kind: panel.id, detector, ...where, bin, order, blank: data?.some(Number.isNaN) };
+  const what = { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
   const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {
     take.showText(title, snippet(await recipe(set.key), array, what));

@@ -2,8 +2,11 @@
  * Toolbars below the pictures. They show a viewer's state and call its methods; they keep nothing themselves.
  */
 
+import { alone } from "./api.js";
+import { channelTools, spectrumTools } from "./channels.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet } from "./dom.js";
+import { ARRANGED } from "./maps.js";
 import { takeAddress, takeNumbers, takePicture, takeServing, takeSnippet } from "./taking.js";
 import { SIDES } from "./wheel.js";
 
@@ -16,7 +19,7 @@ const DETECTORS = {
   com: "Centre of mass",
 };
 const WINDOWS = { point: "One channel", rectangle: "Window of channels", whole: "All of the spectrum" }; // of lines
-const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions" };
+const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions", whole: "All positions" };
 const PRESETS = {
   BF: "BF: bright field",
   ABF: "ABF: annular bright field",
@@ -27,6 +30,7 @@ const HOW = [
   ["mean", "mean"],
   ["sum", "sum"],
   ["max", "maximum"],
+  ["std", "standard deviation"],
 ];
 const PARTS = [
   ["abs", "magnitude"],
@@ -36,7 +40,7 @@ const PARTS = [
 ];
 
 /** A field in which a shape is shown and typed. */
-function shapeField(label, kinds, typed) {
+function shapeField(label, kinds, typed, read = fromText) {
   const input = el("input.shape", {
     type: "text",
     spellcheck: "false",
@@ -46,7 +50,7 @@ function shapeField(label, kinds, typed) {
   });
   input.addEventListener("change", () => {
     try {
-      typed(fromText(input.value, kinds));
+      typed(read(input.value, kinds));
       input.setCustomValidity("");
     } catch (error) {
       input.setCustomValidity(error.message);
@@ -100,20 +104,26 @@ export function frameTools(viewer) {
   presets.element.classList.add("presets");
   const field = shapeField("Detector", Object.keys(DETECTORS), (shape) => {
     if (!viewer.detecting.possible(shape)) throw new Error(`“${field.value}”: a line has no such detector`);
+    viewer.detecting.armed = null;
     viewer.detecting.set(shape);
-  });
+  }, (text, kinds) => viewer.showing.windowOf(text) || fromText(text, kinds));
   const part = select("Part of the complex numbers", PARTS, "abs", (value) => viewer.setPart(value));
-  const own = el("div.own", {}, tools.element, presets.element, field);
-  panel.tools.replaceChildren(own, part, common(viewer, panel));
+  const channels = channelTools(viewer);
+  const spectrum = spectrumTools(viewer);
+  const own = el("div.own", {}, channels.element, tools.element, presets.element, field, channels.background);
+  panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element), part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
+      channels.update();
+      spectrum.update();
       presets.element.hidden = !viewer.patterns;
       tools.offer(viewer.curves ? WINDOWS : DETECTORS);
       part.hidden = !viewer.complex;
       part.value = viewer.view.part;
       const { shape: detector, presets: usual, armed } = viewer.detecting;
-      if (document.activeElement !== field) field.value = detector ? toText(detector) : "";
+      const words = detector && (viewer.showing.window(detector) || toText(detector));
+      if (document.activeElement !== field) field.value = words || "";
       field.title = `Detector: ${field.value}`;
       tools.mark(armed || detector?.kind);
       const text = detector && toText(detector);
@@ -138,25 +148,38 @@ export function scanTools(viewer) {
   );
   const how = select("Frames of the selection", HOW, "mean", (value) => viewer.selecting.how(value));
   const side = select("Centre of mass", Object.entries(SIDES), "wheel", (value) => viewer.setSide(value));
+  const turn = el("input.turn", {
+    type: "number",
+    step: "any",
+    "aria-label": "Scan turned against frames, degrees",
+    title: "Scan turned against frames, degrees; empty: of a potential the one with the least curl",
+    onchange: () => viewer.setTurn(Number.isFinite(turn.valueAsNumber) ? turn.valueAsNumber % 360 : null),
+  });
   const field = shapeField("Selection", ["point", "rectangle", "disk"], (shape) => {
     if (viewer.complex && shape.kind !== "point") throw new Error("expected point(y, x): of complex numbers one frame");
     viewer.selecting.set(shape);
   });
+  const arranged = select("Several detectors", Object.entries(ARRANGED), "tiles", (value) => viewer.arrange(value));
   const more = common(viewer, panel);
-  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side), more);
-  const served = [...more.querySelectorAll(".item")].pop();
+  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side, turn, arranged), more);
+  const served = alone ? more : [...more.querySelectorAll(".item")].pop();
   return {
     update() {
       const { selection } = viewer.view;
       tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
-      served.hidden = viewer.complex;
+      if (served !== more) served.hidden = viewer.complex;
       tools.element.children[2].hidden = viewer.images?.axes === 1;
       tools.mark(viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;
       how.hidden = !selection;
       how.value = viewer.view.how;
+      arranged.hidden = viewer.detecting.channels.length < 2 || viewer.images?.axes === 1;
+      arranged.value = viewer.arranged;
       side.hidden = viewer.detecting.shape?.kind !== "com";
       side.value = viewer.view.side;
+      turn.hidden = side.hidden || viewer.images?.axes === 1;
+      if (document.activeElement !== turn) turn.value = viewer.view.turn ?? "";
+      turn.placeholder = viewer.view.side === "potential" ? "found" : "0°";
       const at = viewer.position();
       if (document.activeElement !== field)
         field.value = selection ? toText(selection) : at ? `point(${at.join(", ")})` : "";
@@ -182,8 +205,8 @@ function common(viewer, panel) {
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
-    item("Address of the zarr array", () => takeAddress(viewer)),
-    panel.id === "scan" ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
+    alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
+    panel.id === "scan" && !alone ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
   );
   return el("div.common", {}, profile, panel.sheet, menu);
 }

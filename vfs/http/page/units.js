@@ -6,6 +6,7 @@
 
 const PREFIXES = { p: -12, n: -9, u: -6, m: -3, "": 0 }; // in which lengths are shown
 const POWERS = { f: -15, ...PREFIXES, c: -2, k: 3 };
+const CRYSTALS = [7, 13]; // powers of ten of 1/m: patterns of crystals are in 1/nm, 0.2 1/nm and not 200 1/µm
 const OTHERS = { angstrom: -10, inch: Math.log10(0.0254) };
 
 /** @param {string} unit @returns {string} as people write it: µm, Å. */
@@ -26,6 +27,7 @@ export function fitting(size, unit) {
   if (exponent === undefined) return { factor: 1, unit: symbol(unit) };
   const sign = inverse ? -1 : 1;
   const metres = Math.log10(Math.abs(size) || 1) + sign * exponent; // of the size, or of one over it
+  if (inverse && metres >= CRYSTALS[0] && metres < CRYSTALS[1]) return { factor: 10 ** -(exponent + 9), unit: "1/nm" };
   const beyond = ([, power]) => Math.max(-1e-9 - (metres - sign * power), metres - sign * power - 3 + 1e-9, 0);
   const [prefix, power] = Object.entries(PREFIXES).reduce((best, one) => (beyond(one) < beyond(best) ? one : best));
   return { factor: 10 ** (sign * (exponent - power)), unit: symbol(`${inverse ? "1/" : ""}${prefix}m`) };

@@ -2,24 +2,34 @@
  * Looks at one array: its frame, its scan where it has one, sliders for the axes in front.
  */
 
-import { mapOf, usual } from "./contrast.js";
 import { Axes } from "./axes.js";
+import { mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
-import { el, short } from "./dom.js";
+import { el } from "./dom.js";
 import { Frames } from "./frame.js";
 import { listen } from "./gestures.js";
-import { cursorLayer, lineLayer, scaleBarLayer, shapeLayer, wheelLayer } from "./layers.js";
+import {
+  channelsLayer,
+  cursorLayer,
+  labelLayer,
+  lineLayer,
+  marksLayer,
+  scaleBarLayer,
+  shapeLayer,
+  wheelLayer,
+} from "./layers.js";
+import { ARRANGED, colourOf } from "./maps.js";
 import { Panel } from "./panel.js";
 import { Profile } from "./profile.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
 import { Selecting } from "./selecting.js";
+import { Showing } from "./showing.js";
+import { Spectra } from "./spectra.js";
 import { frameTools, scanTools } from "./tools.js";
-import { fitting } from "./units.js";
-import { SIDES, oneOf, wheel } from "./wheel.js";
 
-const NAMED = { whole: "sum of all", magnitude: "sum of magnitudes" }; // images of a scan
+const OBLONG = 16; // times: pixels that are longer are drawn as squares
 const LONGEST = 8192; // numbers of a line that are fetched
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
@@ -47,10 +57,11 @@ export class Viewer {
    * @param {function(string)} told shows what one should know.
    */
   constructor(changed, failed, told) {
-    Object.assign(this, { changed, failed, told, set: null, array: null, view: null });
+    Object.assign(this, { changed, failed, told, set: null, array: null, view: null, live: null, newest: false });
     this.scan = new Panel("scan", "Scan", () => this._changed());
     this.frame = new Panel("frame", "Frame", () => this._changed());
     this.axes = new Axes((axis, index) => this._slid(axis, index));
+    this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : null);
     this.profiles = { scan: new Profile(this.scan), frame: new Profile(this.frame) };
     this.note = el("p.note", { hidden: true });
     this.element = el(
@@ -61,9 +72,12 @@ export class Viewer {
     );
     this.detecting = new Detecting(this);
     this.selecting = new Selecting(this);
+    this.spectra = new Spectra(this);
+    this.showing = new Showing(this);
     this._toolbars = [frameTools(this), scanTools(this)];
     this._layers();
     this.images = this.frames = null;
+    this.moved = () => {}; // called when somebody goes to another frame
   }
 
   _layers() {
@@ -71,16 +85,19 @@ export class Viewer {
     const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
     const usable = (one) => (one?.scale && one.unit ? one : null);
     this.frame.layers.push(
-      shapeLayer(() => (this.detects ? this.detecting.shape : null)),
+      marksLayer(() => this.spectra.marks()),
+      channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
       lineLayer(() => this.profiles.frame.line),
       scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
     );
     this.scan.layers.push(
       shapeLayer(() => this.view.selection),
       cursorLayer(() => (this.view.selection ? null : this.position())),
-      lineLayer(() => this.profiles.scan.line),
+      Object.assign(lineLayer(() => this.profiles.scan.line), { tiled: false }),
+      channelsLayer(() => this.spectra.places()),
       scaleBarLayer(() => (this.scan.kind === "picture" ? (usable(nav()) ?? {}) : null)),
-      wheelLayer(() => this._wheel),
+      Object.assign(wheelLayer(() => this.showing.wheel), { tiled: false }),
+      labelLayer((place) => this.showing.labels(place)),
     );
     this._axisOf = { scan: () => usable(nav()), frame: () => usable(sig()) };
   }
@@ -120,7 +137,8 @@ export class Viewer {
     this.detects = this.patterns || (scanned && plain && this.curves);
     this.detecting.begin();
     this.selecting.kind = view.selection?.kind || "point";
-    this._wheel = null;
+    this.showing.begin();
+    this.spectra.begin();
     this.element.dataset.scan = String(scanned && !empty);
     if (empty) return this.axes.show([], [], []);
     this._start(scanned);
@@ -136,7 +154,8 @@ export class Viewer {
       this.lengths,
       names.map((name) => array.calibration?.[name]),
     );
-    const given = view.at?.length === names.length ? view.at : this.lengths.map((n) => (scanned ? n >> 1 : 0));
+    const first = () => this._newest() || this.lengths.map((n) => (scanned ? n >> 1 : 0));
+    const given = view.at?.length === names.length ? view.at : first();
     view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
     this.axes.put(view.at);
     this.frames = new Frames(
@@ -162,7 +181,7 @@ export class Viewer {
     const { array, view } = this;
     this.images = new ScanImages(
       this.array,
-      (image) => this._showScan(image),
+      (image) => this.showing.show(image),
       (error) => this._broken(this.scan, error),
     );
     this._prepare(this.scan, this.images.axes === 2 ? "picture" : "plot", "Arrows move the position.");
@@ -172,7 +191,8 @@ export class Viewer {
     const images = this.images;
     const given = this.detects && this.detecting.possible(view.detector) ? view.detector : null;
     const whole = { kind: this.complex ? "magnitude" : "whole" };
-    if (given || array.nav === 1 || !this.patterns) this.detecting.set(given || whole);
+    const several = this.detects && view.channels && this.detecting.start(view.channels, view.active);
+    if (!several && (given || array.nav === 1 || !this.patterns)) this.detecting.set(given || whole);
     if (!this.patterns) return;
     this._abort = new AbortController();
     const start = (found) => {
@@ -188,14 +208,33 @@ export class Viewer {
     panel.become(kind, hint);
     panel.rename(panel === this.frame ? this._frameName(kind) : this._scanName());
     panel.axis = this._axisOf[panel.id]();
+    panel.aspect = this._aspect(panel);
+    panel.titles = this._titles(panel);
     this.profiles[panel.id].leave();
-    if (panel.view) panel.view.down = panel === this.frame && this.array.upward ? -1 : 1;
+    if (panel.view) Object.assign(panel.view, { aspect: panel.aspect, down: panel === this.frame && this.array.upward ? -1 : 1 });
     if (!panel.view || panel.view.listens) return;
     panel.view.listens = true;
     const tools =
       panel.id === "scan" ? [(place) => this.selecting.press(place)] : [(place) => this.detecting.press(place)];
     listen(panel.view, [(place) => this.profiles[panel.id].press(place), ...tools], (place) => readOut(panel, place));
-    panel.view.moved = () => panel.id === "frame" && this._zoomed();
+    panel.view.moved = () => (panel.id === "frame" ? this._zoomed() : this.showing.tiles.follow());
+  }
+
+  /** @returns {number} height of a pixel over its width, where both are known in one unit and differ by less than OBLONG. */
+  _aspect(panel) {
+    const { array } = this;
+    const along = panel === this.scan ? [array.nav - 2, array.nav - 1] : array.picture;
+    const [y, x] = along.map((axis) => array.calibration?.[array.dims[axis]]);
+    const found = y?.unit && y.unit === x?.unit ? Math.abs(y.scale / x.scale) : 1;
+    return found > 1 / OBLONG && found < OBLONG ? found : 1;
+  }
+
+  /** @returns {{x: string, y: string}} what the axes of a plot are. */
+  _titles(panel) {
+    const { array } = this;
+    if (panel === this.scan) return { x: array.dims[array.nav - 1] || "", y: "" };
+    const name = this._across() || "";
+    return { x: ENERGY.test(name) && panel.axis ? this.spectra.word : name, y: array.units || "intensity" };
   }
 
   _frameName(kind) {
@@ -230,7 +269,34 @@ export class Viewer {
   update() {
     for (const bar of this._toolbars) bar.update();
     this.scan.view?.draw();
+    this.showing.tiles.draw();
+    this.spectra.curves();
     this.frame.view?.draw();
+  }
+
+  /** How several images are shown: "one", "tiles" or "colours". */
+  get arranged() {
+    return this.view.arrange || (this.curves ? "colours" : "tiles");
+  }
+
+  /** @returns {string[]} the colours of detectors. */
+  colours() {
+    const mixed = this.arranged === "colours" && this.detecting.channels.length > 1;
+    return this.detecting.channels.map((_, k) => colourOf(k, mixed));
+  }
+
+  /** Show several images in another way. */
+  arrange(how) {
+    this.view.arrange = how;
+    this.showing.again();
+    this.update();
+    this.changed();
+  }
+
+  /** Show several images in the next other way. */
+  arrangeNext() {
+    const words = Object.keys(ARRANGED);
+    if (this.detecting.channels.length > 1) this.arrange(words[(words.indexOf(this.arranged) + 1) % words.length]);
   }
 
   _changed() {
@@ -241,8 +307,43 @@ export class Viewer {
   }
 
   _broken(panel, error) {
+    if (this.live && /not written yet|is whole yet/.test(error?.message)) return panel.say("not written yet");
     panel.say("failed");
     this.failed(error);
+    return undefined;
+  }
+
+  // A set that is still being written
+
+  /** @returns {?number[]} indices of the newest frame, as frames follow one another in the scan. */
+  _newest() {
+    const { array, live } = this;
+    if (!live || !array.nav || !array.where.slice(0, array.nav).every((axis) => axis < array.nav)) return null;
+    let rest = Math.max(0, live.frames - 1);
+    const at = array.where.map(() => 0);
+    for (let axis = array.nav - 1; axis >= 0; axis--) {
+      at[axis] = rest % array.shape[axis];
+      rest = Math.floor(rest / array.shape[axis]);
+    }
+    return rest ? null : at;
+  }
+
+  /** Go to the newest frame. */
+  goNewest() {
+    const at = this.frames && this._newest();
+    if (!at) return;
+    this.view.selection = null;
+    this.go(at);
+  }
+
+  /** Go on with a set that has more frames by now. */
+  grown(live) {
+    this.live = live;
+    if (!this.frames) return;
+    this.images?.grown();
+    if (this.images && this.detecting.shape) this.images.want(this.detecting.wanted());
+    if (this.newest) this.goNewest();
+    else if (this.frame.shown.status === "not written yet") this.wantFrame();
   }
 
   // Where in the scan
@@ -260,6 +361,7 @@ export class Viewer {
   }
 
   _slid(axis, index) {
+    this.moved();
     const at = [...this.view.at];
     at[axis] = index;
     const { nav } = this.array;
@@ -273,7 +375,7 @@ export class Viewer {
     this.axes.put(at);
     if (this.images && String(this.within()) !== String(this.images.within)) {
       this.images.go(this.within());
-      if (this.detecting.shape) this.images.want(this.detecting.shape);
+      if (this.detecting.shape) this.images.want(this.detecting.wanted());
     }
     this.wantFrame();
     this.update();
@@ -282,6 +384,7 @@ export class Viewer {
 
   /** Go to a position of the scan's picture, and leave a selection. */
   goTo([y, x]) {
+    this.moved();
     const [height, width] = this.images.axes === 2 ? this.images.shape : [1, this.images.shape[0]];
     const [row, column] = [y, x].map((n, axis) => Math.max(0, Math.min([height, width][axis] - 1, Math.round(n))));
     this.view.selection = null;
@@ -308,7 +411,15 @@ export class Viewer {
   /** Show another number of centres of mass. */
   setSide(side) {
     this.view.side = side;
-    this._showScan(this._image);
+    this.showing.again();
+    this.update();
+    this.changed();
+  }
+
+  /** Turn centres of mass by degrees; null: as is usual. */
+  setTurn(turn) {
+    this.view.turn = turn;
+    this.showing.again();
     this.changed();
   }
 
@@ -351,47 +462,11 @@ export class Viewer {
     const { selection, how } = this.view;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
       ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
-      : `${{ mean: "mean", sum: "sum", max: "maximum" }[how]} of ${toText(selection)}`;
+      : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${toText(selection)}`;
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption });
+    this.spectra.curves();
     this.profiles.frame.update();
-  }
-
-  _showScan(image) {
-    if (!this.images || !image) return;
-    if (image.waiting) {
-      this.scan.say("waiting");
-      return;
-    }
-    this._image = image;
-    const { side } = this.view;
-    const size = this.scanSize();
-    const com = image.detector.kind === "com";
-    const pairs = com ? image.data : null;
-    const made = pairs && side === "wheel" && this.images.axes === 2 ? wheel(pairs, this.array.upward ? -1 : 1) : null;
-    this._wheel = made ? made.most : null;
-    const caption = com
-      ? `centre of mass, ${SIDES[side]}${made ? " (from the mean)" : ""}`
-      : this._window(image.detector) || NAMED[image.detector.kind] || toText(image.detector);
-    this.scan.show({
-      ...image,
-      data: pairs ? oneOf(pairs, side) : image.data,
-      shape: this.images.shape,
-      size,
-      caption,
-      paint: made ? made.colours : null,
-      pairs,
-    });
-    this.profiles.scan.update();
-  }
-
-  /** @returns {string} the energies of a window in spectra: "520 to 560 eV"; "" where nobody knows them. */
-  _window({ kind, x0, x1 }) {
-    const { axis } = this.frame;
-    if (!this.curves || kind !== "rectangle" || !axis) return "";
-    const { factor, unit } = fitting(Math.abs(axis.scale) * this.images.size[1], axis.unit);
-    const [from, to] = [x0, x1 - 1].map((x) => short((x * axis.scale + (axis.offset || 0)) * factor));
-    return `${from} to ${to} ${unit}`;
   }
 
   /** Begin or leave a line profile. */

@@ -8,13 +8,13 @@ import { limits, sample } from "./contrast.js";
 const CHROMA = 0.13;
 
 /** What can be shown of centres of mass. Name -> word. */
-export const SIDES = { wheel: "wheel", x: "x", y: "y", magnitude: "magnitude" };
+export const SIDES = { wheel: "wheel", x: "x", y: "y", magnitude: "magnitude", potential: "potential (iCoM)" };
 
 /**
  * Take one number a position.
  *
  * @param {Float64Array} pairs float64[positions * 2], y and x.
- * @param {string} side "x", "y", "magnitude"; "wheel" is the magnitude, too.
+ * @param {string} side "x", "y", "magnitude"; "wheel" and "potential" are the magnitude, too.
  * @returns {Float64Array} float64[positions]
  */
 export function oneOf(pairs, side) {

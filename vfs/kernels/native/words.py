@@ -22,11 +22,28 @@ LINE = 8
 
 
 class Words(IntEnum):
-    """Names the words of a table, in their order: `auto()` counts from 0."""
+    """Names the words of a table, in their order: `auto()` counts on from the word before, at first from 0."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
-        return count
+        return last_values[-1] + 1 if last_values else 0
+
+
+class FrameWord(Words):
+    """Words that each native source begins with: where the frames of an array lie, and what is known of its files.
+
+    `vfs.serving.native_frames.NativeFrames` fills them.
+    """
+
+    UNTIL = auto()  # ns of the monotonic clock up to which native code may answer for it; 0: for ever
+    HOW = auto()  # address of four numbers, see `vfs.kernels.locate.STRIDE`
+    CHOSEN = auto()  # address of int64[CHOICES], the scan positions that are shown
+    CHOICES = auto()  # 0: all are shown
+    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
+    STREAM_ROWS = auto()
+    DESCRIPTORS = auto()  # address of a word for each file: its descriptor + 1; 0: not open
+    STATES = auto()  # address of `vfs.model.files.Files.states`
+    MOVES = auto()  # address of `vfs.model.files.Files.moves`
 
 
 class Iovec(Words):

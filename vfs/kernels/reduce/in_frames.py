@@ -252,17 +252,40 @@ def ring_sums(places, like, order, first, rings, at, out, overflow):
 
 @kernel
 def count_values(places, like, order, size, low, counts):
-    """Count each value of integers of at most 2 bytes: counts[value - low] += 1.
+    """Count each value of integers of at most 2 bytes: counts[0 or 1, value - low] += 1.
 
-    In four tables: equal neighbours would wait for each other.
+    A word of several pixels is loaded, and swapped, at once: whatever their order in it, each is counted. There are two
+    tables, since equal neighbours would wait for each other; four reach beyond the fastest cache. Of 12 bits this
+    ran at 0.60 of memcpy in either byte order; one pixel at a time into four tables of uint64 at 0.31, swapped at 0.15.
 
     Args:
-        size: pixels of a frame; counts: uint64[4, values].
+        size: pixels of a frame; low: the lowest value of their dtype; counts: [2, values].
     """
+    one, two, more = counts[0], counts[1], counts.dtype.type(1)
+    bits = np.uint64(8 * like.itemsize)
+    per, mask = 8 // like.itemsize, (np.uint64(1) << bits) - np.uint64(1)
+    flip = np.uint64(0)  # makes value - low of the bits of a signed value
+    for j in range(per if low < 0 else 0):
+        flip |= (np.uint64(1) << (bits - np.uint64(1))) << (bits * np.uint64(j))
+    words = np.empty(0, np.uint64)
     for k in range(places.shape[0]):
         a = places[k]
-        for i in range(size):
-            counts[i & 3, np.int64(pixel(a, i, like, order)) - low] += np.uint64(1)
+        if per == 4:
+            for i in range(size // 4):
+                word = pixel(a, i, words, order) ^ flip
+                one[word & mask] += more
+                two[(word >> np.uint64(16)) & mask] += more
+                one[(word >> np.uint64(32)) & mask] += more
+                two[word >> np.uint64(48)] += more
+        else:
+            for i in range(size // 8):
+                word = pixel(a, i, words, order) ^ flip
+                for _ in range(4):
+                    one[word & mask] += more
+                    two[(word >> bits) & mask] += more
+                    word >>= np.uint64(16)
+        for i in range(size // per * per, size):
+            one[np.int64(pixel(a, i, like, order)) - low] += more
 
 
 @kernel

@@ -102,6 +102,19 @@ class Layout(Protocol):
     def stored_frames(self, nav_ndim: int) -> int:
         """Count the stored frames, from the one that the first scan position shows."""
 
+    def last_frame(self, region: Region, nav_ndim: int) -> int:
+        """Return the highest number, in the order in which frames are recorded, of the frames that a region touches.
+
+        A scan position of which the files do not say which frame it shows counts as one behind all others. -1 for an
+        empty region.
+        """
+
+    def frame_numbers(self, positions: np.ndarray | None, nav_ndim: int) -> np.ndarray:
+        """Return the numbers of the frames that flat scan positions show: see `last_frame`. None: all positions.
+
+        Returns: int64[m].
+        """
+
     def valid(self, nav_ndim: int) -> np.ndarray:
         """Find the scan positions for which any element is stored.
 

@@ -99,21 +99,8 @@ class BlockLayout:
         low = np.asarray(origins, np.int64).reshape(n, nd)
         size = np.asarray(shapes, np.int64).reshape(n, nd)
         high = low + size
-        bad = np.flatnonzero(((low < 0) | (size < 1) | (high > np.array(shape, np.int64)) | (high < low)).any(axis=1))
-        if len(bad):
-            i = int(bad[0])
-            raise FormatError(
-                f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape"
-                f" {list(shape)}"
-            )
         at = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64)], axis=1)
-        bad = np.flatnonzero((at < 0).any(axis=1))
-        if len(bad):
-            i = int(bad[0])
-            raise FormatError(
-                f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file"
-                f" {at[i, 0]}; expected 0 or more"
-            )
+        _check(tuple(shape), low, size, at)
         stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
         names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
         bits = max(1, min(21, 63 // max(1, nd)))
@@ -126,13 +113,7 @@ class BlockLayout:
         tree = kernels.blocks.pack(low[order], high[order], steps)
         place = np.stack([*at.T, stored, names], axis=1)[order]
         if check_overlap and n:
-            a, b = kernels.blocks.first_overlap(tree, steps)
-            if a >= 0:
-                a, b = sorted((int(order[a]), int(order[b])))
-                raise FormatError(
-                    f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at"
-                    f" {low[b].tolist()} of shape {size[b].tolist()}"
-                )
+            _check_apart(tree, steps, order, low, size)
         into = None if box_starts is None else np.ascontiguousarray(np.asarray(box_starts, np.int64)[order])
         return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
@@ -238,6 +219,12 @@ class BlockLayout:
     def stored_frames(self, nav_ndim: int) -> int:
         return math.prod(self.shape[:nav_ndim])
 
+    def last_frame(self, region: Region, nav_ndim: int) -> int:
+        return region.last_position(self.shape[:nav_ndim])
+
+    def frame_numbers(self, positions: np.ndarray | None, nav_ndim: int) -> np.ndarray:
+        return np.arange(math.prod(self.shape[:nav_ndim])) if positions is None else positions
+
     def valid(self, nav_ndim: int) -> np.ndarray:
         nav, boxes = self.shape[:nav_ndim], self.tree[: int(self.levels[1])]
         if not nav:
@@ -286,3 +273,49 @@ def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
     """Return the position of every origin on a Z-order curve of `bits` bits for each axis."""
     code: np.ndarray = kernels.blocks.zorder(low >> shift, bits)
     return code
+
+
+def _check(shape: tuple[int, ...], low: np.ndarray, size: np.ndarray, at: np.ndarray) -> None:
+    """Check that blocks lie within an array and within files.
+
+    Args:
+        low, size: int64[n, ndim], first element and shape of each block.
+        at: int64[n, 2], file and byte of each block.
+
+    Raises:
+        FormatError: one does not.
+    """
+    high = low + size
+    bad = np.flatnonzero(((low < 0) | (size < 1) | (high > np.array(shape, np.int64)) | (high < low)).any(axis=1))
+    if len(bad):
+        i = int(bad[0])
+        raise FormatError(
+            f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} does not fit an array of shape {list(shape)}"
+        )
+    bad = np.flatnonzero((at < 0).any(axis=1))
+    if len(bad):
+        i = int(bad[0])
+        raise FormatError(
+            f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file {at[i, 0]};"
+            " expected 0 or more"
+        )
+
+
+def _check_apart(tree: np.ndarray, steps: np.ndarray, order: np.ndarray, low: np.ndarray, size: np.ndarray) -> None:
+    """Check that no two blocks overlap.
+
+    Args:
+        tree, steps: the search tree.
+        order: int64[n], number of each block in the order of the tree.
+        low, size: int64[n, ndim], first element and shape of each block.
+
+    Raises:
+        FormatError: two do.
+    """
+    a, b = kernels.blocks.first_overlap(tree, steps)
+    if a >= 0:
+        a, b = sorted((int(order[a]), int(order[b])))
+        raise FormatError(
+            f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of"
+            f" shape {size[b].tolist()}"
+        )

@@ -388,6 +388,30 @@ class FrameLayout:
     def stored_frames(self, nav_ndim: int) -> int:
         return max(0, self.stored - self.offset)
 
+    def last_frame(self, region: Region, nav_ndim: int) -> int:
+        table, nav = self.how[1], self.shape[:nav_ndim]
+        if not len(table):
+            last = region.last_position(nav)
+            return -1 if last < 0 else last + self.offset
+        box = Region(region.start[:nav_ndim], region.stop[:nav_ndim], region.step[:nav_ndim])
+        return int(self.frame_numbers(box.flat(nav), nav_ndim).max(initial=-1))
+
+    def frame_numbers(self, positions: np.ndarray | None, nav_ndim: int) -> np.ndarray:
+        table = self.how[1]
+        at = np.arange(math.prod(self.shape[:nav_ndim])) if positions is None else positions
+        if not len(table):
+            return np.asarray(at + self.offset)
+        frames = table[at]
+        return np.where(frames < 0, self._without_frame(at, table), frames + self.offset)
+
+    def _without_frame(self, positions: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Return a number for positions that no frame is known of.
+
+        Those in front of the last one that has a frame have lost theirs, which is nothing to wait for.
+        """
+        held = np.flatnonzero((table >= 0) & (table + self.offset < self.stored))
+        return np.where(positions < (held[-1] if len(held) else 0), -1, NO_LIMIT)
+
     def valid(self, nav_ndim: int) -> np.ndarray:
         nav = self.shape[:nav_ndim]
         if self.in_order:

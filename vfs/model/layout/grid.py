@@ -68,6 +68,12 @@ class GridLayout:
     def stored_frames(self, nav_ndim: int) -> int:
         return math.prod(self.shape[:nav_ndim])
 
+    def last_frame(self, region: Region, nav_ndim: int) -> int:
+        return region.last_position(self.shape[:nav_ndim])
+
+    def frame_numbers(self, positions: np.ndarray | None, nav_ndim: int) -> np.ndarray:
+        return np.arange(math.prod(self.shape[:nav_ndim])) if positions is None else positions
+
     def valid(self, nav_ndim: int) -> np.ndarray:
         return np.full(self.shape[:nav_ndim], 0 not in self.shape)
 

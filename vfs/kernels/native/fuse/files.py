@@ -7,12 +7,12 @@ import numpy as np
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
-from vfs.kernels.locate import file_byte, locate
-from vfs.kernels.native.at_hand import same
+from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
 from vfs.kernels.native.clib import pread, preadv
+from vfs.kernels.native.frames import descriptor, frame_tables, placed, unchanged
 from vfs.kernels.native.fuse.tables import GridRow, SourceWord
-from vfs.kernels.native.memory import address, atomic_get, put, room
-from vfs.kernels.native.words import WORD, Iovec
+from vfs.kernels.native.memory import address, put, room
+from vfs.kernels.native.words import WORD, FrameWord, Iovec
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL
@@ -40,7 +40,7 @@ def _fetch(source, file, start, vectors, n):
 
     Returns: 0, or `NOT_OPEN + file`.
     """
-    fd = np.int32(atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1)
+    fd = np.int32(descriptor(source, file))
     if fd < 0:
         return NOT_OPEN + file
     if get(vectors, Iovec.ADDRESS) == 0:
@@ -66,8 +66,8 @@ def _fetch(source, file, start, vectors, n):
 @inner
 def _checked(source, file):
     """Return 0 if a file that was read is still the one that was opened, else `NOT_OPEN + file`."""
-    fd = atomic_get(get(source, SourceWord.DESCRIPTORS), file) - 1
-    if fd >= 0 and same(fd, 0, get(source, SourceWord.STATES), file):
+    fd = descriptor(source, file)
+    if fd >= 0 and unchanged(source, fd, 0, file):
         return 0
     return NOT_OPEN + file
 
@@ -100,19 +100,6 @@ def position_at(source, number, k):
 
 
 @inner
-def frame_tables(source):
-    """Return what `vfs.kernels.locate.tables` returns, for a source."""
-    chosen, choices = get(source, SourceWord.CHOSEN), get(source, SourceWord.CHOSEN_COUNT)
-    return (
-        address(source, SourceWord.STRIDE),
-        chosen,
-        choices,
-        get(source, SourceWord.STREAM),
-        get(source, SourceWord.STREAM_ROWS),
-    )
-
-
-@inner
 def _append(vectors, n, to, count):
     """Write `Iovec` number `n`: `count` bytes go to address `to`."""
     vector = address(vectors, n * _IOVEC_WORDS)
@@ -132,9 +119,8 @@ def read_frames(source, number, first, last, to):
     move = 1 if to else 0
     frame = get(source, SourceWord.FRAME_BYTES)
     where = frame_tables(source)
-    stride, header = get(source, SourceWord.STRIDE), get(source, SourceWord.FRAME_HEADER)
-    stored = get(source, SourceWord.STORED)
-    single = get(source, SourceWord.CHOSEN_COUNT) > 0 or stride != frame
+    stride, header, stored = placed(source, STRIDE), placed(source, HEADER), placed(source, STORED)
+    single = get(source, FrameWord.CHOICES) > 0 or stride != frame
     vectors = _room_for_vectors()
     nowhere = _room_for_a_gap()
     # The next preadv: bytes `start` to `end` of `file`, to `used` places in memory

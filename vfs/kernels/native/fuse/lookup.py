@@ -21,7 +21,7 @@ from vfs.kernels.native.clib import clock_gettime
 from vfs.kernels.native.fuse.state import state
 from vfs.kernels.native.fuse.tables import PROBES, PieceWord, SourceWord, StateWord
 from vfs.kernels.native.memory import atomic_add, atomic_get, room
-from vfs.kernels.native.words import LINE, SECOND, Timespec
+from vfs.kernels.native.words import LINE, SECOND, FrameWord, Timespec
 
 OURS = 1 << 62
 """The bit that tells our handles from any other content of `fi->fh`."""
@@ -86,7 +86,7 @@ def source_of(number):
     source = atomic_get(get(state(), StateWord.SOURCES), number & (places - 1))
     if source == 0 or get(source, SourceWord.NUMBER) != number:
         return 0
-    until = atomic_get(source, SourceWord.UNTIL)
+    until = atomic_get(source, FrameWord.UNTIL)
     if until:
         now = _room_for_a_time()
         if (

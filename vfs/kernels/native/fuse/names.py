@@ -16,10 +16,10 @@ from numba import types
 from vfs.kernels.columns import S_FILE, S_START, S_STOP
 from vfs.kernels.compiled import callback, inner
 from vfs.kernels.intrinsics import get
-from vfs.kernels.locate import locate, stream_word
-from vfs.kernels.native.at_hand import same
+from vfs.kernels.locate import HEADER, STRIDE, locate, stream_word
 from vfs.kernels.native.clib import memcpy
-from vfs.kernels.native.fuse.files import frame_tables, position_at
+from vfs.kernels.native.frames import frame_tables, moves, placed, unchanged
+from vfs.kernels.native.fuse.files import position_at
 from vfs.kernels.native.fuse.lookup import enter, handle, leave, place, source_of
 from vfs.kernels.native.fuse.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.native.fuse.state import call, call_fill, call_word, state
@@ -34,7 +34,7 @@ from vfs.kernels.native.fuse.tables import (
     StateWord,
 )
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, peek32, poke, poke8, poke32, put, room
-from vfs.kernels.native.words import WORD, offset
+from vfs.kernels.native.words import WORD, FrameWord, offset
 
 _STAT_WORDS = 64  # room for a struct stat: libfuse reads more of it than fusepy takes for its length
 _STEPS = 4096  # most frames of a file for which kernels find out which source files hold them
@@ -167,8 +167,8 @@ def _unchanged(source, number):
     if paths == 0:
         return -1
     where = frame_tables(source)
-    stride, header = get(source, SourceWord.STRIDE), get(source, SourceWord.FRAME_HEADER)
-    single, rows = get(source, SourceWord.CHOSEN_COUNT) > 0, get(source, SourceWord.STREAM_ROWS)
+    stride, header = placed(source, STRIDE), placed(source, HEADER)
+    single, rows = get(source, FrameWord.CHOICES) > 0, get(source, FrameWord.STREAM_ROWS)
     frames = get(source, SourceWord.FRAMES)
     number //= get(source, SourceWord.PARTS)
     k = 0
@@ -189,7 +189,7 @@ def _unchanged(source, number):
         k += 1 if single else max(1, min(run, (stream_word(where, row, S_STOP) - begin) // stride))
         while row < rows and stream_word(where, row, S_START) < end:
             file = stream_word(where, row, S_FILE)
-            if file != seen and not same(_HERE, get(paths, file), get(source, SourceWord.STATES), file):
+            if file != seen and not unchanged(source, _HERE, get(paths, file), file):
                 return 0
             seen = file
             row += 1
@@ -206,9 +206,9 @@ def _opened(path, info):
     name, k, index, _, _, source = _good(path)
     if name == 0 or k != get(name, NameWord.AXES) or peek32(info + _OPEN_FLAGS) & _ACCESS != os.O_RDONLY:
         return False
-    lasting = get(source, SourceWord.UNTIL) == 0
+    lasting = get(source, FrameWord.UNTIL) == 0
     # If a file was touched, the interpreter must decide which cached pages are old
-    if _unchanged(source, index) != 1 or (lasting and atomic_get(get(source, SourceWord.MOVES), 0)):
+    if _unchanged(source, index) != 1 or (lasting and moves(source)):
         return False
     poke(info + get(state(), StateWord.INFO_FH), handle(get(name, NameWord.SOURCE), index))
     at = info + get(state(), StateWord.INFO_FLAGS)

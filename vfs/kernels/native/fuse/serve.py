@@ -22,11 +22,12 @@ from numba import carray, types
 from vfs.kernels.compiled import callback, inner, kernel
 from vfs.kernels.intrinsics import get, swap_bytes
 from vfs.kernels.native.clib import memcpy
+from vfs.kernels.native.frames import moves
 from vfs.kernels.native.fuse.files import NO_ANSWER, read_frames
 from vfs.kernels.native.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
 from vfs.kernels.native.fuse.state import call, state
 from vfs.kernels.native.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
-from vfs.kernels.native.memory import atomic_add, atomic_get, atomic_swap, memory16, memory32, memory64, peek, put
+from vfs.kernels.native.memory import atomic_add, atomic_swap, memory16, memory32, memory64, peek, put
 
 
 @inner
@@ -62,7 +63,7 @@ def _from_pieces(source, which, number, first, last, to):
     """
     size, per_file = get(source, SourceWord.PIECE_BYTES), get(source, SourceWord.PIECES_PER_FILE)
     pieces, mask = get(state(), StateWord.PIECES), get(state(), StateWord.PIECE_MASK)
-    made = atomic_get(get(source, SourceWord.MOVES), 0)
+    made = moves(source)
     found = 0
     while first < last:
         k = first // size
@@ -106,12 +107,11 @@ def _answer(fh, to, size, offset):
     width = get(source, SourceWord.SWAP_BYTES)
     if first % width or end % width or done % width:
         return NO_ANSWER
-    moves = get(source, SourceWord.MOVES)
-    before = atomic_get(moves, 0)
+    before = moves(source)
     wrong = read_frames(source, number, first, end, to + done if to else 0)
     if wrong or to == 0:
         return wrong
-    if atomic_get(moves, 0) != before:  # a file was touched meanwhile: old and new bytes may be mixed
+    if moves(source) != before:  # a file was touched meanwhile: old and new bytes may be mixed
         return NO_ANSWER
     if width == 2:
         _swap16(to + done, (end - first) // 2)

@@ -9,7 +9,7 @@ from enum import auto
 
 import numpy as np
 
-from vfs.kernels.native.words import LINE, Words
+from vfs.kernels.native.words import LINE, FrameWord, Words
 
 
 class StateWord(Words):
@@ -58,12 +58,10 @@ class CounterWord(Words):
 class SourceWord(Words):
     """Words of a source: the files that show one array, all chunks of it or one .npy file.
 
-    `vfs.fuse.sources.NativeSource` fills them. The words from `STREAM` to `CHOSEN_COUNT` say where
-    its frames lie, see `vfs.kernels.locate`.
+    `vfs.fuse.sources.NativeSource` fills them. It begins with the words of `FrameWord`.
     """
 
-    NUMBER = auto()  # number of the source
-    UNTIL = auto()  # ns of the monotonic clock up to which kernels may answer for it; 0: for ever
+    NUMBER = len(FrameWord)  # number of the source
     FILE_BYTES = auto()  # bytes of each of its files
     HEAD_BYTES = auto()  # bytes of the .npy header; 0 for chunks
     HEAD_ADDRESS = auto()  # address of the .npy header
@@ -73,22 +71,13 @@ class SourceWord(Words):
     SWAP_BYTES = auto()  # so many bytes come in reversed order at a time: 1 (none do), 2, 4 or 8
     NAV_AXES = auto()  # number of navigation axes
     GRID = auto()  # address of a `GridRow` for each navigation axis
-    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
-    STREAM_ROWS = auto()
-    # This word and the next three are in the order of `locate.STRIDE`
-    STRIDE = auto()  # bytes of the stream from a frame to the next one
-    FRAME_HEADER = auto()  # bytes before a frame's pixels
-    STORED = auto()  # number of stored frames
-    OFFSET = auto()  # stored frame = scan position + this
-    CHOSEN = auto()  # address of int64[CHOSEN_COUNT], the scan positions that are shown
-    CHOSEN_COUNT = auto()  # 0: all are shown
     FRAMES = auto()  # frames that one of its files shows
     PARTS = auto()  # number of chunks that hold different parts of the same frames
-    DESCRIPTORS = auto()  # address of a word for each source file: its descriptor + 1; 0: not open
-    STATES = auto()  # address of `vfs.model.files.Files.states`
     PATHS = auto()  # address of a word for each source file: address of its path; 0: kernels cannot
     # tell which files hold a chunk
-    MOVES = auto()  # address of `vfs.model.files.Files.moves`
+
+
+SOURCE_WORDS = len(FrameWord) + len(SourceWord)
 
 
 class GridRow(Words):

@@ -18,8 +18,8 @@ import numpy as np
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import STRIDE
-from vfs.kernels.native.at_hand import same
 from vfs.kernels.native.clib import NO_WAIT, free, malloc, mincore, pread, preadv2, sched_yield, write
+from vfs.kernels.native.frames import moves, placed, unchanged
 from vfs.kernels.native.http.words import (
     MADE,
     NOTHING,
@@ -52,12 +52,8 @@ def _unchanged(connection, source):
 
     Another read that finds it touched changes the table of states, and `MOVES` before: so that is looked at last.
     """
-    return same(
-        get(connection, LentConnection.DESCRIPTOR),
-        0,
-        get(source, ChunkSource.STATES),
-        get(connection, LentConnection.FILE),
-    ) and atomic_get(get(source, ChunkSource.MOVES), 0) == get(source, ChunkSource.MOVED)
+    fd, file = get(connection, LentConnection.DESCRIPTOR), get(connection, LentConnection.FILE)
+    return unchanged(source, fd, 0, file) and moves(source) == get(source, ChunkSource.MOVED)
 
 
 @inner
@@ -74,9 +70,7 @@ def fill(connection, source, thread_block, first):
     if get(connection, LentConnection.DONE) == get(source, ChunkSource.FRAMES):
         return 0
     if first:
-        size = get(source, ChunkSource.SPAN) + (get(source, ChunkSource.FRAMES) - 1) * get(
-            get(source, ChunkSource.HOW), STRIDE
-        )
+        size = get(source, ChunkSource.SPAN) + (get(source, ChunkSource.FRAMES) - 1) * placed(source, STRIDE)
         begin = get(connection, LentConnection.BASE) + get(source, ChunkSource.FIRST)
         if not (_unchanged(connection, source) and _in_memory(connection, source, begin, size)):
             return -1
@@ -113,7 +107,7 @@ def _make_part(connection, source, out):
         get(source, ChunkSource.STEP),
     )
     count = min(get(source, ChunkSource.PIECE), get(source, ChunkSource.FRAMES) - done)
-    stride = get(get(source, ChunkSource.HOW), STRIDE)
+    stride = placed(source, STRIDE)
     size, made = get(source, ChunkSource.SPAN) + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
     memory = out + made if step else out
     begin = get(connection, LentConnection.BASE) + start + done * stride

@@ -5,11 +5,12 @@ from __future__ import annotations
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, OFFSET, STORED, file_byte, locate
-from vfs.kernels.native.http.words import AnswerWord, ChunkSource, LentConnection
+from vfs.kernels.native.frames import descriptor, frame_tables, placed
+from vfs.kernels.native.http.words import CHUNK_WORDS, AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, put
-from vfs.kernels.native.words import WORD
+from vfs.kernels.native.words import WORD, FrameWord
 
-_SOURCE_BYTES = len(ChunkSource) * WORD
+_SOURCE_BYTES = CHUNK_WORDS * WORD
 _SLASH, _POINT, _ZERO = ord("/"), ord("."), ord("0")
 _DIGITS = 18  # of a coordinate, at most
 
@@ -47,7 +48,7 @@ def locate_chunk(connection, source, at, end, now):
 
     Returns: False if it is no chunk that can be answered now.
     """
-    if now >= atomic_get(source, ChunkSource.UNTIL):
+    if now >= atomic_get(source, FrameWord.UNTIL):
         return False
     frame = 0
     for axis in range(get(source, ChunkSource.AXES)):
@@ -65,20 +66,19 @@ def locate_chunk(connection, source, at, end, now):
         frame += number * get(get(source, ChunkSource.STRIDES), 2 * axis + 1)
     if at != end:
         return False
-    how = get(source, ChunkSource.HOW)
-    where = (how, 0, 0, get(source, ChunkSource.STREAM), get(source, ChunkSource.STREAM_ROWS))
-    if frame + get(how, OFFSET) + get(source, ChunkSource.FRAMES) > get(how, STORED):
+    where = frame_tables(source)
+    if frame + placed(source, OFFSET) + get(source, ChunkSource.FRAMES) > placed(source, STORED):
         return False
     begin, row = locate(where, frame, 0, -1)
     file, byte, left = file_byte(where, begin, row)
     if left < get(source, ChunkSource.LENGTH):
         return False
-    descriptor = atomic_get(get(source, ChunkSource.FILES), file) - 1
-    if descriptor < 0:
+    fd = descriptor(source, file)
+    if fd < 0:
         return False
-    put(connection, LentConnection.DESCRIPTOR, descriptor)
+    put(connection, LentConnection.DESCRIPTOR, fd)
     put(connection, LentConnection.FILE, file)
-    put(connection, LentConnection.BASE, byte - get(how, HEADER))
+    put(connection, LentConnection.BASE, byte - placed(source, HEADER))
     put(connection, LentConnection.DONE, 0)
     put(connection, LentConnection.BODY_LEFT, 0)
     return True

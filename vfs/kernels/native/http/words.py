@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import auto
 
-from vfs.kernels.native.words import LINE, Words
+from vfs.kernels.native.words import LINE, FrameWord, Words
 
 SOURCES = 64
 """Places for sources."""
@@ -36,7 +36,7 @@ class AnswerWord(Words):
     CONNECTIONS = (
         auto()
     )  # address of int64[DESCRIPTORS]: the address of `LentConnection` of the connection with a descriptor
-    SOURCES = auto()  # address of int64[SOURCES, len(ChunkSource)]
+    SOURCES = auto()  # address of int64[SOURCES, CHUNK_WORDS]
     USED = auto()  # places there that were ever used
     JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
     JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `LentConnection`
@@ -80,22 +80,20 @@ class LentConnection(Words):
 
 
 class ChunkSource(Words):
-    """Words of a source: the chunks of an array of one face, of which each holds whole frames of one file."""
+    """Words of a source: the chunks of an array of one face, of which each holds whole frames of one file.
 
-    ACTIVE = auto()  # 1: it is answered for
+    It begins with the words of `FrameWord`.
+    """
+
+    ACTIVE = len(FrameWord)  # 1: it is answered for
     USERS = auto()  # threads that look at it, and bodies under way
-    UNTIL = auto()  # ns of the monotonic clock up to which it is answered for
-    MOVES = auto()  # address of `vfs.model.files.Files.moves`
-    MOVED = auto()  # its value when the source was made
+    MOVED = auto()  # value of `Files.moves` when the source was made
     PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
     PATH_BYTES = auto()
     ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
     ABOUT_BYTES = auto()
     AXES = auto()  # coordinates of a chunk
     STRIDES = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
-    HOW = auto()  # address of four numbers, see `locate.STRIDE`
-    STREAM = auto()  # address of int64[STREAM_ROWS, 4], see `columns.S_START`
-    STREAM_ROWS = auto()
     LENGTH = auto()  # bytes of the stream from the first frame of a chunk to the end of the last one
     FRAMES = auto()  # frames of a chunk
     FRAME_BYTES = auto()  # bytes of a frame in the chunk
@@ -107,9 +105,10 @@ class ChunkSource(Words):
     ROWS = auto()  # ranges of a frame
     PIECE = auto()  # frames of a piece
     ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
-    FILES = auto()  # address of a word for each file: its descriptor + 1; 0: not open
     MAPS = auto()  # address of a word for each file: the address of its map
     TELLS = (
         auto()
     )  # address of a word for each file: 1 if mincore(2) tells which of its pages are in memory: it is ours
-    STATES = auto()  # address of `vfs.model.files.Files.states`
+
+
+CHUNK_WORDS = len(FrameWord) + len(ChunkSource)

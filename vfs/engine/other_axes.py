@@ -1,9 +1,10 @@
-"""Shows arrays with other axes: images last (y, x), and several axes as one.
+"""Shows arrays with other axes: in another order, turned over, several of them as one.
 
-Viewers of images want `[t, c, z, y, x]`, where files hold colours behind x, frames behind the image, or a scan along
-two axes. Where frames lie whole in files and only a scan becomes one axis, the same frames are shown by another layout,
-as fast as before. Else the elements are put into their places when they are read: such an array has computed blocks
-(`vfs.engine.computed`), which cover whole blocks of the file.
+An `AxisOrder` is what a user asks for (`axes=`), where the layout cannot say it: `turned`. An `Arrangement` is for
+viewers of images, which want `[t, c, z, y, x]` where files hold colours behind x, frames behind the image, or a scan
+along two axes: `arranged`. Where frames lie whole in files and only a scan becomes one axis, the same frames are shown
+by another layout, as fast as before. Else the elements are put into their places when they are read: such an array has
+computed blocks (`vfs.engine.computed`), which cover whole blocks of the file.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.computed import ComputedBlocks
+from vfs.model.axis_order import AxisOrder
 from vfs.model.layout import altered
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
@@ -68,8 +72,15 @@ def uncached(array: ArrayReader, chunks: Sequence[int] = ()) -> ArrayReader:
     return _again(array, array.dataset, chunks or array.chunks, ChunkCache(0))
 
 
-def _again(array: ArrayReader, dataset: StoredArray, chunks: Sequence[int], cache: ChunkCache) -> ArrayReader:
-    how: dict[str, Any] = {"dtype": array.dtype, "corrections": array.corrections}
+def converted(array: ArrayReader, dtype: str) -> ArrayReader:
+    """Return what reads the same array as numbers of another type."""
+    return _again(array, array.dataset, array.chunks, array.cache, dtype)
+
+
+def _again(
+    array: ArrayReader, dataset: StoredArray, chunks: Sequence[int], cache: ChunkCache, dtype: str | None = None
+) -> ArrayReader:
+    how: dict[str, Any] = {"dtype": dtype or array.dtype, "corrections": array.corrections}
     return ArrayReader(dataset, array.backend, chunks=tuple(chunks), cache=cache, grouped=False, **how)
 
 
@@ -163,5 +174,43 @@ class _Planes:
                 start[k] = int(at)
             shape[group[-1]] = n
         box = Region.box(start, [a + n for a, n in zip(start, shape, strict=True)])
-        order = list(chain(*self.how.axes))
-        return np.array(self.array.read(box).transpose(order), order="C").reshape(region.shape)
+        return _permuted(self.array, box, list(chain(*self.how.axes))).reshape(region.shape)
+
+
+def turned(array: ArrayReader, order: AxisOrder, chunks: chunking.ChunkSpec, cache: ChunkCache) -> ArrayReader:
+    """Show an array in another order of axes.
+
+    Args:
+        array: the array; its attributes are already those of the order.
+        chunks: shape of the chunks, see `vfs.engine.chunking.negotiate`.
+        cache: keeps blocks.
+
+    Raises:
+        OptionError: the shape of chunks does not fit.
+    """
+    shape = tuple(array.shape[axis] for axis in order.axes)
+    block = tuple(array.chunks[axis] for axis in order.axes)
+    blocks = ComputedBlocks(shape, block, array.dtype, partial(_turned, array, order))
+    known: dict[str, Any] = {"shape": shape, "dims": order.dims, "nav_ndim": order.nav_ndim, "block": block}
+    return blocks.reader(altered(array.dataset, layout=blocks.layout(), decoder=blocks, **known), cache, chunks)
+
+
+def _turned(array: ArrayReader, order: AxisOrder, region: Region) -> np.ndarray:
+    """Read a region of the array in its order."""
+    cuts = [slice(0, 0)] * array.ndim
+    for axis, flipped, first, stop in zip(order.axes, order.flipped, region.start, region.stop, strict=True):
+        n = array.shape[axis]
+        cuts[axis] = slice(n - stop, n - first) if flipped else slice(first, stop)
+    return _permuted(array, Region.of(cuts, array.shape), order.axes, order.flipped)
+
+
+def _permuted(
+    array: ArrayReader, box: Region, axes: Sequence[int], flipped: Sequence[bool] | None = None
+) -> np.ndarray:
+    """Read a box of an array with its axes in another order, of which some are turned over. C-contiguous, own memory.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    over = tuple(slice(None, None, -1) if one else slice(None) for one in flipped or [False] * len(axes))
+    return np.array(array.read(box).transpose(axes)[over], order="C")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.engine.support import in_memory
-from vfs.engine.planes import Arrangement, arranged
+from vfs.engine.other_axes import Arrangement, arranged
 from vfs.testing.inside import reader_of
 from vfs.testing.tiff_writers import write_tiff
 

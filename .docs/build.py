@@ -1,0 +1,94 @@
+"""Builds the site from `vfs/docs`: `build.py OUT`. `scripts/docs` runs it in the environment of the tests.
+
+The pages are those of the manual, in the order of `.docs/index.md`. Two pages are made here: what every command says
+of itself (`--help`), and the docstring of every public name. Sphinx is strict: a warning fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+import vfs
+
+ROOT = Path(__file__).parents[1]
+
+
+def build(out: Path) -> int:
+    """Returns: Sphinx's exit status."""
+    with tempfile.TemporaryDirectory(prefix="vfs-docs-") as temporary:
+        source = Path(temporary) / "source"
+        shutil.copytree(ROOT / "vfs/docs", source)
+        shutil.copytree(ROOT / ".docs/_static", source / "_static")
+        for name in ("conf.py", "index.md"):
+            shutil.copy(ROOT / ".docs" / name, source / name)
+        (source / "reference-commands.md").write_text(commands())
+        (source / "reference-python.md").write_text(python())
+        shutil.rmtree(out, ignore_errors=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", source, out],
+            check=False,
+        )
+    for left in ("objects.inv", ".buildinfo", ".doctrees"):
+        if (out / left).is_dir():
+            shutil.rmtree(out / left)
+        else:
+            (out / left).unlink(missing_ok=True)
+    return done.returncode
+
+
+def commands() -> str:
+    """Each command with what `--help` prints."""
+    text = "# Commands in full\n\nWhat `--help` prints. [Commands](commands.md) explains it.\n\n"
+    for name in ("", *listed()):
+        title = f"vfs {name}".strip()
+        text += f"## {title}\n\n```text\n{said(*name.split(), '--help')}\n```\n\n"
+    return text
+
+
+def listed() -> list[str]:
+    """The commands, in the order of `vfs --help`."""
+    block = said("--help").partition("Commands:")[2].partition("\n\n")[0]
+    return re.findall(r"^  ([a-z]\S*)", block, re.MULTILINE)
+
+
+def said(*arguments: str) -> str:
+    command = [sys.executable, "-P", "-m", "vfs", *arguments]
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout.strip()
+
+
+def python() -> str:
+    """Every public name, by its docstring."""
+    groups: dict[str, list[str]] = {"Opening and showing": [], "Reductions and results": [], "Errors": []}
+    for name in vfs.__all__:
+        thing = getattr(vfs, name)
+        if isinstance(thing, type) and issubclass(thing, Warning | Exception):
+            groups["Errors"].append(name)
+        elif getattr(thing, "__module__", "").startswith("vfs.reduce"):
+            groups["Reductions and results"].append(name)
+        else:
+            groups["Opening and showing"].append(name)
+    text = "# Python in full\n\nThe docstring of every public name. `uint16[scan_y, scan_x]` is a type and a shape.\n\n"
+    for title, names in groups.items():
+        names.sort(key=lambda name: isinstance(getattr(vfs, name), type))  # functions first
+        text += f"## {title}\n\n"
+        for name in names:
+            thing = getattr(vfs, name)
+            kind = "exception" if title == "Errors" else "class" if isinstance(thing, type) else "function"
+            if isinstance(thing, ModuleType):  # vfs.rsciio: what HyperSpy takes for a reader
+                kind = "module"
+            members = "   :members:\n   :inherited-members: object, Mapping\n" if kind in ("class", "module") else ""
+            members += "   :no-index-entry:\n" if kind != "module" else ""
+            text += f"### vfs.{name}\n\n```{{eval-rst}}\n.. auto{kind}:: vfs.{name}\n{members}```\n\n"
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(build(Path(sys.argv[1]).resolve()))

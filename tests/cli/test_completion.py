@@ -1,0 +1,56 @@
+"""What a shell completes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.support import refused, run
+from vfs.testing.writers import write_mib
+
+FRAMES = np.ones((6, 8, 16), np.uint16)
+
+
+def completed(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    assert run("completion", "bash", "--", *words) == 0
+    out, err = capsys.readouterr()
+    assert not err
+    return out.splitlines()
+
+
+def test_words_that_may_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scan = write_mib(tmp_path, FRAMES, frames_per_file=6, scan=(2, 3))
+    assert completed(capsys, "re") == ["reduce"]
+    assert {"info", "mount", "docs", "completion"} <= set(completed(capsys, ""))
+    assert completed(capsys, "info", "--format", "mi") == ["mib"]
+    assert "--nav-shape" in completed(capsys, "info", scan, "--")
+    assert completed(capsys, "look", "--chu") == [], "look refuses it"
+    assert completed(capsys, "info", scan, "-o", "") == ["flip_y=", "series="]
+    assert completed(capsys, "info", "--format", "frms6", "-o", "g") == ["gain_map="]
+    assert completed(capsys, "info", scan, "--array", "") == ["data", "timestamp", "exposure"]
+    assert completed(capsys, "info", tmp_path / "none.mib", "--array", "") == []
+    assert completed(capsys, "reduce", scan, "out.zarr", "ha") == ["haadf"]
+    assert "disk" not in completed(capsys, "reduce", "--dtype", "f4", scan, "out.zarr", "bf", "")
+    assert completed(capsys, "docs", "redu") == ["reductions"]
+    for files in (["sc"], ["info", ""], ["reduce", scan, ""], ["mount", scan, ""], ["info", "--dark", ""]):
+        assert completed(capsys, *files) == [], "the shell offers files"
+    assert "expected bash, zsh, fish" in refused(capsys, "completion", "tcsh")
+
+
+def test_bash_asks_vfs(tmp_path: Path) -> None:
+    command = tmp_path / "vfs"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m vfs "$@"\n')
+    command.chmod(0o755)
+    typed = f"""
+        PATH="{tmp_path}:$PATH"
+        eval "$(vfs completion bash)"
+        COMP_WORDS=(vfs docs redu) COMP_CWORD=2
+        _vfs
+        echo "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "reductions\n", done.stderr

@@ -1,0 +1,128 @@
+"""FITS: what is peculiar to it. Signs, several images, what is left out, headers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same, warned
+from vfs.testing.plane_writers import fits_unit, write_fits
+
+TWIN = frames_of((2, 3, 5, 6), "u2")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"])
+def test_types(tmp_path: Path, dtype: str) -> None:
+    twin = frames_of((2, 3, 5, 6), dtype)
+    path = write_fits(tmp_path / "a.fits", twin)
+    check_boxes(path, twin, count=10)
+    array = vfs.open(path)
+    assert array.dtype == np.dtype(dtype)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+
+
+def test_a_file_a_frame(tmp_path: Path) -> None:
+    twin = TWIN[0]
+    paths = [write_fits(tmp_path / f"a{k}.fits", frame) for k, frame in enumerate(twin)]
+    array = vfs.open(paths)
+    same(array[...], twin)
+    assert array.dims == ("frame", "y", "x")
+    other = write_fits(tmp_path / "b.fits", TWIN[0, :, :4])
+    refuses([*paths, other], "b.fits", "expected an image [5, 6] >u2", kind=vfs.FormatError)
+
+
+def test_images_tables_and_numbers_behind_the_end(tmp_path: Path) -> None:
+    """A first unit without data, two images, a table between them, one that is compressed, and padding."""
+    table = fits_unit(TWIN[0, 0], XTENSION="BINTABLE", PCOUNT=7, GCOUNT=1)
+    packed = fits_unit(TWIN[0, 0], XTENSION="BINTABLE", PCOUNT=0, GCOUNT=1, ZIMAGE=True)
+    path = tmp_path / "a.fits"
+    first, second = (
+        fits_unit(twin, XTENSION="IMAGE", EXTNAME=name, CDELT1=0.5, CRVAL1=3.0, CRPIX1=2.0, CUNIT1="nm")
+        for twin, name in ((TWIN[0], "left"), (TWIN[1].astype("f4"), "it's"))
+    )
+    path.write_bytes(fits_unit(None, SIMPLE=True) + first + table + second + bytes(100))
+    group = vfs.open_group(path)
+    same(group["image_0/data"][...], TWIN[0])
+    same(group["image_1/data"][...], TWIN[1].astype("f4"))
+    assert group["image_1/data"].attrs["name"] == "it's"
+    assert group["image_0/data"].calibration["x"] == {"scale": 0.5, "offset": 2.5, "unit": "nm"}
+    path.write_bytes(fits_unit(None, SIMPLE=True) + first + packed)
+    same(warned(path, "compressed into a table")[...], TWIN[0])
+
+
+def test_scales_are_said_and_not_applied(tmp_path: Path) -> None:
+    path = tmp_path / "a.fits"
+    path.write_bytes(fits_unit(TWIN[0].astype("i2"), SIMPLE=True, BSCALE=0.5, BZERO=10))
+    group = vfs.open_group(path)
+    same(group.main[...], TWIN[0].astype("i2"))
+    attrs = group.zarr()["data"].attrs
+    assert (attrs["scale_factor"], attrs["add_offset"]) == (0.5, 10)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [({"BSCALE": 0.5}, {"BSCALE": 0.25}), ({}, {"BZERO": 7}), ({"BZERO": 2.5}, {})]
+)
+def test_files_of_other_scales_are_no_series(tmp_path: Path, first: dict[str, float], second: dict[str, float]) -> None:
+    """The attributes say one scale for all frames."""
+    frame = TWIN[0, 0].astype("i2")
+    for name, cards in (("a0", first), ("a1", second), ("a2", first)):
+        (tmp_path / f"{name}.fits").write_bytes(fits_unit(frame, SIMPLE=True, **cards))
+    said = ["a1.fits", "expected BSCALE", "a0.fits", "open each file alone"]
+    refuses([tmp_path / "a0.fits", tmp_path / "a1.fits"], *said, kind=vfs.FormatError)
+    array = vfs.open([tmp_path / "a0.fits", tmp_path / "a2.fits"])
+    same(array[...], np.stack([frame, frame]))
+    assert vfs.open(tmp_path / "a1.fits").shape == frame.shape
+
+
+@pytest.mark.parametrize(("dtype", "blank", "shown"), [("i2", -32768, -32768), ("u2", -32768, 0), ("u1", 255, 255)])
+def test_pixels_without_a_value_are_said(tmp_path: Path, dtype: str, blank: int, shown: int) -> None:
+    """`BLANK` counts in stored integers, whose top bit is turned."""
+    frame = TWIN[0, 0].astype(dtype)
+    frame[1, 2] = shown
+    path = tmp_path / "a.fits"
+    path.write_bytes(fits_unit(frame, SIMPLE=True, BLANK=blank))
+    same(vfs.open(path)[...], frame)
+    values = vfs.open(path).xarray().to_numpy()
+    assert (np.argwhere(np.isnan(values)) == np.argwhere(frame == shown)).all()
+    path.write_bytes(fits_unit(frame.astype("f4"), SIMPLE=True, BLANK=blank))
+    assert vfs.open_group(path).zarr()["data"].attrs.get("_FillValue") is None
+
+
+def test_more_images_in_files_of_a_series_are_left_out_and_said(tmp_path: Path) -> None:
+    paths = [tmp_path / f"a{k}.fits" for k in range(2)]
+    for path, frame in zip(paths, TWIN[0, :2], strict=True):
+        path.write_bytes(
+            fits_unit(frame, SIMPLE=True) + fits_unit((frame > 3000).astype("u1"), XTENSION="IMAGE", EXTNAME="MASK")
+        )
+    same(warned(paths, "1 more are left out")[...], TWIN[0, :2])
+
+
+def test_cut(tmp_path: Path) -> None:
+    path = write_fits(tmp_path / "a.fits", TWIN[0].astype("f4"))
+    data = path.read_bytes()[: 2880 + 250]
+    path.write_bytes(data)
+    twin = TWIN[0].astype("f4")
+    twin[2:] = 0
+    same(incomplete(path, "not whole: 1", kind=vfs.TruncatedSourceError)[...], twin)
+    path.write_bytes(data[:2000])
+    refuses(path, "expected a whole header at byte 0", kind=vfs.TruncatedSourceError)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "word"),
+    [
+        (b"BITPIX  =                   16", b"BITPIX  =                   17", "BITPIX = 17"),
+        (b"NAXIS   =                    3", b"NAXIS   =                    4", "NAXIS = 4"),
+        (b"NAXIS   =                    3", b"NAXIS   =                   -3", "NAXIS = -3"),
+        (b"NAXIS1  =                    6", b"NAXIS1  =  4611686018427387904", "NAXIS1 = 4611686018427387904"),
+        (b"NAXIS1  =                    6", b"NAXIS1  =                    0", "expected a whole header at byte 2,880"),
+        (b"END     ", b"ENDE    ", "END"),
+    ],
+)
+def test_garbled(tmp_path: Path, was: bytes, now: bytes, word: str) -> None:
+    path = write_fits(tmp_path / "a.fits", TWIN[0])
+    path.write_bytes(path.read_bytes().replace(was, now, 1))
+    refuses(path, "a.fits", word)

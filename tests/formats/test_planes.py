@@ -1,0 +1,170 @@
+"""NDTiff and EDF: what is peculiar to formats that say where each plane lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same
+from vfs.testing.plane_writers import write_edf, write_ndtiff
+
+TWIN = frames_of((2, 2, 3, 5, 6), "u2")
+AXES: dict[str, Any] = {"time": (0, 1), "channel": ("GFP", "DAPI"), "z": (3, 5, 9)}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_ndtiff(tmp_path: Path, dtype: str, version: int) -> None:
+    twin = frames_of(TWIN.shape, dtype)
+    path = write_ndtiff(tmp_path, twin, AXES, files=3, version=version)
+    check_boxes(path, twin, count=10)
+    array = vfs.open(path)
+    assert array.dims == ("t", "c", "z", "y", "x")
+    assert array.attrs["axes"] == {"channel": ["GFP", "DAPI"], "z": [3, 5, 9]}
+    assert array.calibration["z"] == {"scale": 2.0, "offset": 0.0, "unit": "um"}
+    assert array.calibration["x"] == {"scale": 0.25, "offset": 0.0, "unit": "um"}
+
+
+def test_ndtiff_of_colours_and_one_without_axes(tmp_path: Path) -> None:
+    twin = frames_of((4, 5, 6, 3), "u1")
+    path = write_ndtiff(tmp_path, twin, {"flash": (1, 2, 3, 4)})
+    check_boxes(path, twin, count=10)
+    assert vfs.open(path).dims == ("flash", "y", "x", "s")
+    path = write_ndtiff(tmp_path, twin[0], {})
+    same(vfs.open(path)[...], twin[0])
+
+
+def test_ndtiff_of_two_sizes(tmp_path: Path) -> None:
+    small = frames_of((2, 3, 4), "u1")
+    index = write_ndtiff(tmp_path, small, {"z": (0, 1)}).read_bytes()
+    index = index.replace(b"run_NDTiffStack.tif", b"run_NDTiffStacl.tif")
+    (tmp_path / "run_NDTiffStack.tif").rename(tmp_path / "run_NDTiffStacl.tif")
+    path = write_ndtiff(tmp_path, TWIN, AXES)
+    path.write_bytes(path.read_bytes() + index + bytes(100))
+    group = vfs.open_group(path)
+    same(group["image_0/data"][...], TWIN)
+    same(group["image_1/data"][...], small)
+
+
+def test_ndtiff_shows_what_was_recorded(tmp_path: Path) -> None:
+    path = write_ndtiff(tmp_path, TWIN, AXES, left_out=(1, 7))
+    twin = TWIN.copy()
+    twin.reshape(12, 5, 6)[[1, 7]] = 0
+    found = opens_incomplete(path, "10 planes for 12 positions", counts={"frames_missing": 2}).main
+    same(found[...], twin)
+
+
+def test_ndtiff_of_an_index_that_was_cut(tmp_path: Path) -> None:
+    path = write_ndtiff(tmp_path, TWIN[0, 0], {"z": (0, 1, 2)})
+    whole = path.read_bytes()
+    for n in range(len(whole) * 2 // 3 + 1, len(whole), 7):
+        path.write_bytes(whole[:n])
+        same(incomplete(path, "truncated", kind=vfs.TruncatedSourceError)[...], TWIN[0, 0, :2])
+
+
+def test_ndtiff_of_files_that_are_gone_or_cut(tmp_path: Path) -> None:
+    path = write_ndtiff(tmp_path, TWIN, AXES, files=3)
+    twin = TWIN.copy().reshape(12, 5, 6)
+    twin[4:8] = 0
+    (tmp_path / "run_NDTiffStack_1.tif").unlink()
+    same(incomplete(path, "4 planes", kind=vfs.MissingSourceError)[...], twin.reshape(TWIN.shape))
+    write_ndtiff(tmp_path, TWIN, AXES, files=3)
+    last = tmp_path / "run_NDTiffStack_1.tif"
+    last.write_bytes(last.read_bytes()[:-130])
+    found = incomplete(path, "not whole: 2", kind=vfs.TruncatedSourceError)[...]
+    twin = TWIN.copy().reshape(12, 5, 6)
+    twin[6:8] = 0
+    same(found, twin.reshape(TWIN.shape))
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "word"),
+    [
+        (b'{"z": 0}', b"{'z': 0}", "entry 0 at byte 0"),
+        (b'{"z": 0}', b"[[[[[[[[", "entry 0 at byte 0"),
+        (b'{"z": 0}', b'{"z":{}}', "entry 0 at byte 0"),
+        (b"run_ND", b"/../ND", "outside"),
+        (b"\x06\0\0\0\x05\0\0\0\1", b"\x06\0\0\0\x05\0\0\0\7", "type 7"),
+        (b"\x06\0\0\0\x05\0\0\0\1", b"\x06\0\0\0\0\0\0\0\1", "0 × 6"),
+    ],
+)
+def test_ndtiff_garbled(tmp_path: Path, was: bytes, now: bytes, word: str) -> None:
+    path = write_ndtiff(tmp_path, TWIN[0, 0], {"z": (0, 1, 2)})
+    path.write_bytes(path.read_bytes().replace(was, now, 1))
+    refuses(path, word, format="ndtiff")
+
+
+def test_ndtiff_of_far_too_many_positions(tmp_path: Path) -> None:
+    path = write_ndtiff(tmp_path, TWIN[0, 0], {"z": (0, 1, 2)})
+    entry = path.read_bytes()[: len(path.read_bytes()) // 3]
+    said = [b"".join(b'"%c":%3d,' % (97 + k, n) for k in range(6))[:-1] for n in range(30)]
+    axes = [len(text + b"{}").to_bytes(4, "little") + b"{" + text + b"}" for text in said]
+    path.write_bytes(b"".join(text + entry[12:] for text in axes))
+    refuses(path, "30 planes for axes", format="ndtiff")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "<i2", ">u2", "<i4", ">u4", "<i8", "<f4", ">f4", ">f8"])
+def test_edf(tmp_path: Path, dtype: str) -> None:
+    native = np.dtype(dtype).newbyteorder("=")
+    twin = frames_of((3, 5, 6), native)
+    path = write_edf(tmp_path / "a.edf", twin.astype(dtype))
+    array = vfs.open(path)
+    same(array[...], twin)
+    assert array.dims == ("frame", "y", "x")
+    assert array.calibration["x"] == {"scale": 7.5e-05, "offset": 0.0, "unit": "m"}
+
+
+def test_edf_headers_of_other_kinds(tmp_path: Path) -> None:
+    """A block of keys before the frames, keys in any order, blocks of errors, lines of Windows, volumes."""
+    twin = frames_of((2, 5, 6), "u2")
+    first = b"{\r\nEDF_DataFormatVersion = 2.40 ;\r\nEDF_BinarySize = 0 ;\r\nEDF_HeaderSize = 512 ;\r\n".ljust(509)
+    path = write_edf(tmp_path / "a.edf", twin, EDF_DataBlockID="1.Image.Psd")
+    errors = write_edf(tmp_path / "b.edf", twin[:1], EDF_DataBlockID="1.Image.Error").read_bytes()
+    path.write_bytes(first + b"}\r\n" + path.read_bytes() + errors + bytes(40))
+    same(vfs.open(path)[...], twin)
+    volume = frames_of((1, 4, 5, 6), "u2")
+    path = write_edf(tmp_path / "c.edf", volume)
+    assert vfs.open(path).dims == ("z", "y", "x")
+    check_boxes(path, volume[0], count=10)
+    line = frames_of((3, 9), "f4")
+    assert vfs.open(write_edf(tmp_path / "d.edf", line)).dims == ("frame", "x")
+
+
+def test_edf_that_was_cut(tmp_path: Path) -> None:
+    twin = frames_of((3, 5, 6), "u2")
+    path = write_edf(tmp_path / "a.edf", twin)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    same(incomplete(path, "not whole: 1", kind=vfs.TruncatedSourceError)[:2], twin[:2])
+    path.write_bytes(whole[: -len(twin[2].tobytes()) - 100])
+    same(incomplete(path, "does not end", kind=vfs.TruncatedSourceError)[...], twin[:2])
+
+
+@pytest.mark.parametrize(
+    ("keys", "word"),
+    [
+        ({"DataType": "Complex"}, "DataType = Complex"),
+        ({"Dim_2": 0}, "Dim_2 = 0"),
+        ({"Dim_1": 1 << 40}, "Dim_1 = 1099511627776"),
+        ({"ByteOrder": "Middle"}, "ByteOrder = Middle"),
+        ({"COMPRESSION": "GZIP"}, "not compressed"),
+        ({"Size": 12}, "its header says 12 bytes"),
+    ],
+)
+def test_edf_garbled(tmp_path: Path, keys: dict[str, object], word: str) -> None:
+    refuses(write_edf(tmp_path / "a.edf", frames_of((2, 5, 6), "u2"), **keys), "a.edf", word, kind=vfs.FormatError)
+
+
+def test_edf_of_frames_that_differ(tmp_path: Path) -> None:
+    path = write_edf(tmp_path / "a.edf", frames_of((2, 5, 6), "u2"))
+    other = write_edf(tmp_path / "b.edf", frames_of((2, 6, 5), "u2"))
+    empty = tmp_path / "c.edf"
+    empty.write_bytes(b"")
+    same(incomplete([path, empty], "c.edf", "found none in 0 bytes", format="edf")[...], vfs.open(path)[...])
+    refuses([path, other], "b.edf", "expected frames of [5, 6]", kind=vfs.FormatError)
+    path.write_bytes(path.read_bytes() + b"rubbish")
+    refuses(path, "expected a header in braces", kind=vfs.FormatError)

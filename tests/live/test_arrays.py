@@ -1,0 +1,295 @@
+"""Arrays of sets that are still being written, in Python: head, waiting, passes, the end."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import vfs
+from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
+from vfs.testing.counted import counted
+
+pytestmark = pytest.mark.usefixtures("looks_each_time")
+NEVER = 1e9  # seconds: nothing counts because nobody writes
+SOON = 0.05  # seconds, after which the last frame of a file counts that came at once
+
+
+def followed(instrument: Instrument, **how: Any) -> vfs.VirtualArray:
+    return vfs.open(instrument.path, **{"follow": True, "settle": NEVER, "give_up": NEVER} | how)
+
+
+def test_shape_is_that_of_the_finished_scan_and_frames_come(instrument: Instrument) -> None:
+    with pytest.raises(vfs.VfsError):
+        followed(instrument)
+    instrument.write_frames(10)
+    scan = followed(instrument)
+    assert (scan.shape, scan.head, scan.complete) == ((*SCAN, SIDE, SIDE), 10, False)
+    assert scan.group.attrs["vfs"]["live"] == {"frames": 10, "of": 48, "complete": False}
+    np.testing.assert_array_equal(scan[1, 1], instrument.frames[1, 1])
+    with pytest.raises(vfs.NotYetError, match=r"frame 10 of 48 is not written yet: 10 are there") as caught:
+        scan[1, 2]
+    assert isinstance(caught.value, OSError)
+    assert caught.value.head == 10
+    with pytest.raises(vfs.NotYetError):
+        scan[0:2]
+    instrument.write_frames(1)
+    assert scan.head == 11
+    np.testing.assert_array_equal(scan[1, 2], instrument.frames[1, 2])
+    assert scan.refresh().shape == scan.shape
+
+
+def test_a_frame_counts_when_the_next_one_begins(instrument: Instrument) -> None:
+    instrument.write_frames(4)
+    scan = followed(instrument)
+    instrument.recording.write(784 + 112 - 100)  # the rest of the fifth, to its last byte
+    assert scan.head == 4
+    instrument.recording.write(1)
+    assert scan.head == 5
+
+
+def test_the_last_frame_counts_when_nobody_writes_for_a_while(instrument: Instrument) -> None:
+    instrument.write_frames(4)
+    instrument.recording.write(784 + 112 - 100)
+    assert followed(instrument).head == 4
+    assert followed(instrument, settle=0.0).head == 5
+
+
+def test_it_ends_as_the_finished_scan(instrument: Instrument) -> None:
+    instrument.write_frames(4)
+    scan = followed(instrument)
+    instrument.finish(lambda: scan.head)
+    assert scan.wait(timeout=0)
+    assert scan.complete
+    assert scan.head == 48
+    again = followed(instrument, settle=0.0)
+    again.head  # noqa: B018 (a look, after which it is not followed any more)
+    assert "live" not in again.group.attrs["vfs"]
+    for array in (scan, again):
+        np.testing.assert_array_equal(array[...], instrument.frames)
+    finished = vfs.open(instrument.finished)
+    assert set(scan.group) == set(finished.group)
+    np.testing.assert_array_equal(scan.group["timestamp"][...], finished.group["timestamp"][...])
+
+
+def test_a_set_that_nobody_writes_any_more_is_stopped(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument, give_up=0.0, settle=0.0)
+    assert not scan.wait(timeout=5)
+    assert scan.head == 9
+    np.testing.assert_array_equal(scan[1, 0], instrument.frames[1, 0])
+    assert not scan[5, 7].any()  # as of any scan that was stopped
+    assert not scan.wait(48)
+
+
+def test_waiting_ends(instrument: Instrument) -> None:
+    instrument.write_frames(4)
+    scan = followed(instrument)
+    assert scan.wait(4, timeout=0)
+    assert not scan.wait(5, timeout=0)
+    assert not scan.wait(timeout=0)
+    finished = vfs.open(instrument.finished)
+    assert finished.wait()
+    assert finished.wait(48)
+    assert not finished.wait(49)
+    assert finished.complete
+    assert finished.head == 48
+    assert finished.refresh() is finished
+
+
+def test_an_acquisition_that_is_begun_anew_is_another_one(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument)
+    assert scan.head == 9
+    instrument.recording.begin_anew()
+    instrument.recording.write(2000)
+    with pytest.raises(vfs.SourceChangedError, match=r"begun anew|is gone"):
+        scan[0, 0]
+
+
+def test_the_first_axis_grows_where_nothing_says_how_long_it_will_be(tmp_path: Path) -> None:
+    frames = np.random.default_rng(2).integers(1, 99, (12, 8, 8), dtype="u1")
+    whole = frames.tobytes()
+    path = tmp_path / "movie.raw"
+    how: dict[str, Any] = {"stored_dtype": "u1", "sig_shape": (8, 8), "follow": True, "settle": NEVER}
+    path.write_bytes(whole[: 64 * 5 + 3])
+    movie = vfs.open(path, **how)
+    assert movie.shape == (5, 8, 8)
+    assert not movie.complete
+    scan = vfs.open(path, **how, nav_shape=(3, 4))
+    assert scan.shape == (3, 4, 8, 8)
+    assert scan.head == 5
+    with path.open("ab") as file:
+        file.write(whole[64 * 5 + 3 : 64 * 9 + 1])
+    assert movie.shape == (5, 8, 8)
+    longer = movie.refresh()
+    assert longer.shape == (9, 8, 8)
+    assert longer.head == 9
+    np.testing.assert_array_equal(longer[...], frames[:9])
+    np.testing.assert_array_equal(movie[...], frames[:5])
+    np.testing.assert_array_equal(scan[1], frames[4:8])
+    with pytest.raises(vfs.NotYetError):
+        scan[2]
+
+
+def test_a_glob_finds_files_that_come(tmp_path: Path) -> None:
+    frames = np.random.default_rng(3).integers(1, 99, (4, 8, 8), dtype="u2")
+    for n in range(2):
+        np.save(tmp_path / f"tilt_{n}.npy", frames[n])
+    stack = vfs.open(str(tmp_path / "tilt_*.npy"), follow=True, settle=0.0)
+    assert stack.shape == (2, 8, 8)
+    np.save(tmp_path / "tilt_2.npy", frames[2])
+    np.testing.assert_array_equal(stack.refresh()[...], frames[:3])
+
+
+@pytest.mark.parametrize("kind", [vfs.Sum(), vfs.Mean(), vfs.Max(), vfs.Disk(cy=8, cx=8, r=4), vfs.CenterOfMass()])
+def test_a_pass_goes_on_as_frames_come(instrument: Instrument, kind: Any) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument, settle=SOON)
+    with pytest.raises(vfs.NotYetError, match="follow=True goes on"):
+        scan.reduce(made=kind)
+    seen = []
+    for results in scan.reduce_partial(follow=True, made=kind):
+        made = results["made"]
+        seen.append(int(made.valid.sum()) if made.kind == "nav" else scan.head)
+        instrument.write_frames(10)
+    assert len(seen) > 3
+    assert seen == sorted(seen)
+    wanted = vfs.open(instrument.finished).reduce(made=kind)["made"]
+    np.testing.assert_array_equal(made.data, wanted.data)
+    assert made.dtype == wanted.dtype
+    with pytest.raises(vfs.OptionError, match="without an executor"):
+        scan.reduce(follow=True, executor=object(), made=kind)
+
+
+def test_tiles_come_when_they_are_whole(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument, settle=SOON)
+    out = np.zeros(scan.shape, scan.dtype)
+    for region, tile in scan.tiles((1, -1, -1, -1), follow=True, workers=0):
+        assert region.start[0] < 5 or instrument.recording.left < 900
+        out[tuple(slice(a, b) for a, b in zip(region.start, region.stop, strict=True))] = tile
+        instrument.write_frames(8)
+    np.testing.assert_array_equal(out, instrument.frames)
+
+
+def test_a_pass_reads_each_byte_once(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument, backend="buffered", settle=SOON)
+
+    def follow() -> int:
+        rounds = 0
+        for _ in scan.reduce_partial(follow=True, workers=1, total=vfs.Sum()):
+            instrument.write_frames(10)
+            rounds += 1
+        return rounds
+
+    written = instrument.recording.left
+    rounds, nbytes = counted(follow)
+    frames = instrument.frames.nbytes
+    opening = 10 * 4 * 1024  # headers, each time that the set is opened again
+    assert rounds >= 4
+    assert nbytes - written < 1.1 * frames + rounds * opening
+
+
+def test_zarr_reads_what_is_there_and_fails_behind(instrument: Instrument) -> None:
+    instrument.write_frames(17)
+    scan = followed(instrument, chunks="1,-1,-1,-1")
+    array = zarr.open_array(scan.store(), path="data", mode="r")
+    np.testing.assert_array_equal(array[1], instrument.frames[1])
+    with pytest.raises(vfs.NotYetError):
+        array[2]
+    instrument.write_frames(10)
+    np.testing.assert_array_equal(array[2], instrument.frames[2])
+
+
+def test_derived_arrays_obey_the_head(instrument: Instrument) -> None:
+    instrument.write_frames(17)
+    scan = followed(instrument, derive={"total": vfs.FrameSum(), "mean": vfs.Mean()})
+    group = scan.group
+    with pytest.raises(vfs.NotYetError):
+        group["derived/total"][0]
+    with pytest.raises(vfs.NotYetError):
+        group["derived/mean"][...]
+    instrument.finish(lambda: scan.head)
+    np.testing.assert_array_equal(group["derived/total"][...], instrument.frames.sum((2, 3)))
+
+
+def test_pickles_follow_on_their_own(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    again = pickle.loads(pickle.dumps(followed(instrument)))
+    instrument.write_frames(10)
+    assert again.head == 19
+    np.testing.assert_array_equal(again[2, 2], instrument.frames[2, 2])
+
+
+def test_dask_reads_each_block_as_the_set_is_then(instrument: Instrument) -> None:
+    pytest.importorskip("dask.array")
+    instrument.write_frames(17)
+    blocks = followed(instrument).dask(block=(1, -1, -1, -1))
+    np.testing.assert_array_equal(blocks[1].compute(scheduler="threads"), instrument.frames[1])
+    with pytest.raises(vfs.NotYetError):
+        blocks[2].compute(scheduler="threads")
+    instrument.write_frames(10)
+    np.testing.assert_array_equal(blocks[2].compute(scheduler="processes"), instrument.frames[2])
+
+
+def test_blank_shows_zeros_and_says_so(instrument: Instrument) -> None:
+    instrument.write_frames(9)
+    scan = followed(instrument, follow_blank=True)
+    assert not scan[5, 7].any()
+    assert scan.valid.sum() == 9
+    assert scan.group.attrs["vfs"]["live"]["frames"] == 9
+    instrument.write_frames(1)
+    assert scan.valid.sum() == 10
+    np.testing.assert_array_equal(scan[1, 1], instrument.frames[1, 1])
+
+
+def test_a_writer_beside_never_makes_a_wrong_frame(instrument: Instrument) -> None:
+    instrument.write_frames(2)
+    scan = followed(instrument, settle=SOON)
+    end = threading.Event()
+
+    def write() -> None:
+        while instrument.recording.write(97):
+            pass
+        end.set()
+
+    def rounds() -> Iterator[int]:
+        n = 0
+        while not end.is_set() and n < 200:
+            yield n
+            n += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in rounds():
+            for n in range(48):
+                try:
+                    frame = scan[divmod(n, SCAN[1])]
+                except vfs.NotYetError:
+                    break
+                np.testing.assert_array_equal(frame, instrument.frames[divmod(n, SCAN[1])])
+    finally:
+        writer.join()
+    assert scan.wait(timeout=20)
+
+
+@pytest.mark.parametrize("frames", [1, 7, 20, 33])
+def test_preallocated_files_have_no_frames_that_nobody_wrote(tmp_path: Path, frames: int) -> None:
+    """Opened without `follow`: what was not written is said, and is never a frame of zeros."""
+    made = instrument_of(tmp_path, preallocate=True)
+    made.write_frames(frames)
+    with pytest.warns(vfs.IncompleteWarning, match="given its full size at once"):
+        scan = vfs.open(made.path)
+    # The last one that was begun is not counted, since nothing tells that it is whole
+    held = int(scan.valid.sum())
+    assert frames - 2 <= held <= frames
+    np.testing.assert_array_equal(scan[...].reshape(48, -1)[:held], made.frames.reshape(48, -1)[:held])

@@ -1,0 +1,189 @@
+"""Sets that are still being written, over HTTP, in a mount, on the page, and by commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import vfs
+from tests.live.conftest import SCAN, Instrument
+from tests.page.conftest import browse, chromium  # noqa: F401
+from tests.waiting import eventually
+
+HOW: dict[str, Any] = {"follow": True, "settle": 0.3, "chunks": "1,-1,-1,-1"}
+
+
+def asked(url: str) -> tuple[int, dict[str, str], bytes]:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def live(url: str) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = json.loads(asked(url + "scan.zarr/zarr.json")[2])["attributes"]["vfs"].get("live")
+    return found
+
+
+def test_chunks_over_http_are_right_or_422_and_keep_their_etags(instrument: Instrument) -> None:
+    instrument.write_frames(17)
+    with vfs.serve([instrument.path], port=0, **HOW) as server:
+        scan = zarr.open_array(server.url + "scan.zarr/data", mode="r")
+        assert scan.shape[:2] == SCAN
+        np.testing.assert_array_equal(scan[1], instrument.frames[1])
+        status, headers, text = asked(server.url + "scan.zarr/data/c/2/0/0/0")
+        assert (status, headers["retry-after"]) == (422, "1")
+        assert b"is not written yet: 17 are there" in text
+        tag = asked(server.url + "scan.zarr/data/c/1/0/0/0")[1]["etag"]
+        instrument.write_frames(10)
+        eventually(lambda: live(server.url) == {"frames": 27, "of": 48, "complete": False})
+        np.testing.assert_array_equal(scan[2], instrument.frames[2])
+        with pytest.raises(Exception, match="422"):
+            scan[3]
+        assert asked(server.url + "scan.zarr/data/c/1/0/0/0")[1]["etag"] == tag
+        instrument.recording.finish()
+        eventually(lambda: live(server.url) is None)
+        np.testing.assert_array_equal(scan[...], instrument.frames)
+
+
+def test_events_say_how_far_it_is(instrument: Instrument) -> None:
+    instrument.write_frames(17)
+    with vfs.serve([instrument.path], port=0, **HOW) as server:
+        heard: list[tuple[str, dict[str, Any]]] = []
+
+        def listen() -> None:
+            kind = ""
+            for line in urllib.request.urlopen(server.url + "api/events"):
+                name, _, value = line.decode().strip().partition(": ")
+                if name == "event":
+                    kind = value
+                elif name == "data":
+                    heard.append((kind, json.loads(value)))
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        eventually(lambda: bool(heard))
+        assert heard[0] == ("frames", {"set": "scan.zarr", "frames": 17, "of": 48, "complete": False})
+        instrument.write_frames(10)
+        eventually(lambda: heard[-1][1].get("frames") == 27)
+        instrument.recording.finish()
+        listener.join(timeout=60)
+        assert not listener.is_alive()
+        assert [kind for kind, _ in heard[-2:]] == ["complete", "end"]
+        assert heard[-2][1]["frames"] == 48
+
+
+def test_files_in_a_mount_are_right_or_eio(instrument: Instrument, tmp_path: Path) -> None:
+    instrument.write_frames(17)
+    point = tmp_path / "mount"
+    point.mkdir()
+    whole = instrument.frames.tobytes()
+    row = instrument.frames[0].nbytes
+    with vfs.mount([instrument.path], point, **HOW):
+        scan = zarr.open_array(point / "scan.zarr" / "data", mode="r")
+        np.testing.assert_array_equal(scan[1], instrument.frames[1])
+        with pytest.raises(OSError, match="Input/output error"):
+            scan[2]
+        with (point / "scan.npy").open("rb", buffering=0) as file:
+            file.seek(128)
+            assert file.read(row) == whole[:row]
+            file.seek(128 + 3 * row)
+            with pytest.raises(OSError, match="Input/output error"):
+                file.read(10)
+            instrument.write_frames(25)
+            eventually(lambda: readable(point / "scan.zarr/data/c/4/0/0/0"))
+            file.seek(128 + 3 * row)
+            assert file.read(10) == whole[3 * row : 3 * row + 10]
+        np.testing.assert_array_equal(scan[:5], instrument.frames[:5])
+        instrument.recording.finish()
+        eventually(lambda: readable(point / "scan.zarr/data/c/5/0/0/0"))
+        np.testing.assert_array_equal(np.load(point / "scan.npy"), instrument.frames)
+
+
+def readable(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
+
+
+def test_the_page_shows_a_scan_that_fills_in(instrument: Instrument, browse: Callable[..., Any]) -> None:  # noqa: F811
+    instrument.write_frames(17)
+    with vfs.serve([instrument.path], port=0, **HOW) as server:
+        page = browse(server.url).open()
+        page.wait("vfs.scan.status === '35 % written' && vfs.frame.status === 'exact'")
+        assert page.page.inner_text(".live") == "live · 17 of 48 frames"
+        assert page.state("at") == [2, 0]
+        whole = instrument.frames.astype(float)
+        shown = page.numbers("scan")
+        assert np.isfinite(shown.reshape(-1)[:17]).all()
+        assert np.isnan(shown.reshape(-1)[17:]).all()
+        instrument.write_frames(10)
+        page.wait(
+            "vfs.scan.status === '56 % written' && String(vfs.state.at) === '3,2' && vfs.frame.status === 'exact'"
+        )
+        np.testing.assert_array_equal(page.numbers("frame"), whole[3, 2])
+        page.page.keyboard.press("f")
+        instrument.recording.finish()
+        page.settled()
+        page.wait("document.querySelector('.live').hidden")
+        assert page.state("at") == [3, 2]
+        assert np.isfinite(page.numbers("scan")).all()
+        page.page.goto("about:blank")  # before the server ends
+
+
+def test_commands_follow(instrument: Instrument, tmp_path: Path) -> None:
+    instrument.write_frames(17)
+    command = [sys.executable, "-m", "vfs"]
+    told = subprocess.run(
+        [*command, "info", str(instrument.path), "--follow", "--settle", "1e9"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "  live: 17 of 48 frames are written\n" in told.stdout
+    assert "31 of 48 frames are not written yet" in told.stdout
+    out = tmp_path / "total.npy"
+    made = subprocess.Popen(
+        [*command, "reduce", str(instrument.path), str(out), "total=framesum()", "--follow", "--settle", "0.3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    instrument.recording.finish()
+    _, said = made.communicate(timeout=60)
+    assert made.returncode == 0, said
+    np.testing.assert_array_equal(np.load(out), instrument.frames.sum((2, 3)))
+
+
+def test_a_folder_shows_a_set_when_its_first_frame_is_whole(instrument: Instrument) -> None:
+    with vfs.serve([instrument.path.parent], port=0, tree=True, follow=True, settle=0.3, chunks="frames") as server:
+
+        def names() -> set[tuple[str, str]]:
+            found = json.loads(asked(server.url + "api/list/")[2])["entries"]
+            return {(one["name"], one["kind"]) for one in found}
+
+        def has(frame: str) -> bool:
+            return asked(server.url + f"scan.zarr/data/c/{frame}/0/0")[0] == 200
+
+        assert ("scan", "set") not in names()
+        instrument.write_frames(17)
+        eventually(lambda: ("scan", "set") in names())
+        eventually(lambda: has("0/3"))
+        assert not has("5/7")
+        instrument.recording.finish()
+        eventually(lambda: has("5/7"))  # it counts when nobody has written for a while, and no file tells
+        scan = zarr.open_array(server.url + "scan.zarr/data", mode="r")
+        np.testing.assert_array_equal(scan[...], instrument.frames)

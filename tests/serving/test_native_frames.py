@@ -1,0 +1,55 @@
+"""What native code is shown of an array: where its frames lie, which of its files are open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from vfs.backends.handles import Descriptor, Handles
+from vfs.kernels.native.words import FrameWord
+from vfs.model.layout import FrameLayout
+from vfs.serving.native_frames import OVER, NativeFrames
+from vfs.testing.backends import local_files
+
+
+def word_at(address: int, number: int) -> int:
+    """Read a word behind an address, as native code does."""
+    from vfs.kernels.native import memory
+
+    return int(memory.read_word(address, number))
+
+
+def test_native_code_is_shown_where_frames_lie_and_what_is_open(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(100))
+    (tmp_path / "b.bin").write_bytes(bytes(60))
+    files = local_files([tmp_path / "a.bin", tmp_path / "b.bin"])
+    layout = FrameLayout.of((2, 5), [5, 3], word_bytes=2).arranged((4, 2))
+    words = np.full(len(FrameWord) + 2, 7, np.int64)
+    frames = NativeFrames(words, files, layout)
+    assert words[len(FrameWord) :].tolist() == [7, 7]  # the others belong to the kind of source
+    assert words[FrameWord.STREAM_ROWS] == len(layout.stream) == 2
+    assert [word_at(words[FrameWord.HOW], k) for k in range(4)] == layout.how[0][:4].tolist()
+    assert words[FrameWord.CHOICES] == 0
+    assert words[FrameWord.STATES] == files.states.ctypes.data
+    frames.answer_until(2.5)
+    assert words[FrameWord.UNTIL] == 2_500_000_000
+    frames.answer_until(OVER)
+    assert words[FrameWord.UNTIL] == 1  # 0 would be for ever
+    opened = Handles(files, Descriptor).get(1, 0, 60)
+    frames.show(1, opened)
+    assert [word_at(words[FrameWord.DESCRIPTORS], k) for k in range(2)] == [0, opened.fd + 1]
+    assert os.fstat(word_at(words[FrameWord.DESCRIPTORS], 1) - 1).st_size == 60
+    assert frames.hide(1) is opened
+    assert frames.hide(1) is None
+    assert [word_at(words[FrameWord.DESCRIPTORS], k) for k in range(2)] == [0, 0]
+
+
+def test_of_frames_that_it_does_not_read_native_code_knows_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(10))
+    words = np.full(len(FrameWord), 7, np.int64)
+    files = local_files([tmp_path / "a.bin"])
+    NativeFrames(words, files, None)
+    assert words[FrameWord.MOVES] == files.moves.ctypes.data
+    assert not words[FrameWord.HOW : FrameWord.DESCRIPTORS].any()

@@ -1,0 +1,207 @@
+"""Sets on servers through other doors: mounts, servers, stores that speak S3, other processes."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import pickle
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.errors import MissingSourceError, SourceError
+from vfs.fuse.askers import EVERYBODY, Askers
+from vfs.testing.inside import set_of
+from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
+from vfs.testing.writers import write_mib
+
+pytest.importorskip("obstore")
+
+FRAMES = np.arange(6 * 64 * 64, dtype="u2").reshape(6, 64, 64)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RangeServer]:
+    (tmp_path / "bucket").mkdir()
+    write_mib(tmp_path / "bucket", FRAMES, frames_per_file=2, scan=(2, 3))
+    with RangeServer(tmp_path) as made:
+        yield made
+
+
+def _change(path: Path) -> None:
+    """Change a byte of a file on the server."""
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
+def test_a_mount_reads_and_notices_what_changed(server: RangeServer, tmp_path: Path) -> None:
+    point = tmp_path / "mnt"
+    point.mkdir()
+    with vfs.mount([f"{server.url}/bucket/scan.hdr"], point):
+        shown = np.load(point / "scan.npy", mmap_mode="r")
+        np.testing.assert_array_equal(shown.reshape(FRAMES.shape)[1], FRAMES[1])
+        del shown
+    with vfs.mount([f"{server.url}/bucket/scan.hdr"], point):
+        _change(tmp_path / "bucket/scan003.mib")
+        with open(point / "scan.npy", "rb", buffering=0) as file, pytest.raises(OSError, match="error") as caught:
+            os.pread(file.fileno(), 8192, 128 + 5 * 8192)
+        assert caught.value.errno == errno.EIO
+
+
+def test_a_server_serves_and_notices_what_changed(server: RangeServer, tmp_path: Path) -> None:
+    with (
+        vfs.serve([f"{server.url}/bucket/scan.hdr"], port=0) as served,
+        urllib.request.urlopen(f"{served.url}scan.npy") as reply,
+    ):
+        np.testing.assert_array_equal(np.frombuffer(reply.read()[128:], "<u2"), FRAMES.reshape(-1))
+    with vfs.serve([f"{server.url}/bucket/scan.hdr"], port=0) as served:
+        _change(tmp_path / "bucket/scan003.mib")
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"{served.url}scan.npy")
+        with caught.value as error:
+            assert error.code == 422
+            assert b"scan003.mib" in error.read()
+
+
+def test_other_users_do_not_read_with_the_rights_of_who_mounted() -> None:
+    askers = Askers(lambda: (0, 0, 0))
+    assert askers.kept_by(["s3://bucket/a.mib"], EVERYBODY) == "s3://bucket/a.mib"
+
+
+# stores of objects
+
+
+def _listing(server: RangeServer, prefix: str) -> bytes:
+    """Return what S3 answers to the question what begins with a prefix, up to the next slash."""
+    found = []
+    for path in sorted((server.folder / "bucket").rglob("*")):
+        key = str(path.relative_to(server.folder / "bucket"))
+        if path.is_file() and key.startswith(prefix) and "/" not in key[len(prefix) :]:
+            state = path.stat()
+            found.append(
+                f"<Contents><Key>{key}</Key><LastModified>2001-09-09T01:46:40.000Z</LastModified>"
+                f'<ETag>"{state.st_mtime_ns:x}-{state.st_size:x}"</ETag><Size>{state.st_size}</Size></Contents>'
+            )
+    return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(found)}</ListBucketResult>".encode()
+
+
+@pytest.fixture
+def s3(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> RangeServer:
+    """A server that speaks as much S3 as is needed: objects by path, and the first page of a listing."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    known = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "topsecret", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
+    for name, value in {**known, "ENDPOINT_URL": server.url}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+
+    def hook(one: ServedRequest) -> OtherReply | None:
+        if one.path.rstrip("/") != "/bucket":
+            return None
+        page = _listing(server, one.query.get("prefix", ""))
+        return OtherReply(200, {"Content-Type": "application/xml", "Content-Length": str(len(page))}, [page])
+
+    server.hook = hook
+    return server
+
+
+def test_a_set_in_a_bucket(s3: RangeServer, tmp_path: Path) -> None:
+    array = vfs.open("s3://bucket/scan.hdr")
+    np.testing.assert_array_equal(np.asarray(array[...]).reshape(FRAMES.shape), FRAMES)
+    assert array.files == tuple(f"s3://bucket/scan00{k}.mib" for k in (1, 2, 3))
+    # The .hdr, a listing, the first and the last header of each file, its frames
+    assert len(s3.asked) == set_of(array.group).opening.sources.transfers.counts.requests == 1 + 1 + 3 * 3
+    assert all("topsecret" not in str(one.headers) for one in s3.asked)
+    assert b"topsecret" not in pickle.dumps(array)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...], array[...])
+    np.testing.assert_array_equal(vfs.open("s3://bucket/*[0-9].mib")[...], FRAMES)
+    with pytest.raises(MissingSourceError, match=r"s3://bucket/none.hdr: no such file"):
+        vfs.open("s3://bucket/none.hdr")
+    _change(tmp_path / "bucket/scan002.mib")
+    with pytest.raises(vfs.SourceChangedError, match=r"s3://bucket/scan002.mib: was changed"):
+        array[...]
+
+
+# other processes
+
+
+def _said(array: vfs.VirtualArray, to: Any) -> None:
+    try:
+        to.send(int(np.asarray(array[...]).sum()))
+    except SourceError as error:
+        to.send(str(error))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_says_that_it_cannot_read(server: RangeServer) -> None:
+    """The threads of obstore do not live in a fork: it would wait for ever."""
+    array = vfs.open(f"{server.url}/bucket/scan.hdr")
+    mine, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_said, args=(array, theirs))
+    process.start()
+    assert mine.poll(20)
+    assert "was forked from one that had read from a server" in mine.recv()
+    process.join()
+    assert np.asarray(array[...]).sum() == FRAMES.sum()
+
+
+def test_workers_of_dask_read(server: RangeServer) -> None:
+    distributed = pytest.importorskip("distributed")
+    array = vfs.open(f"{server.url}/bucket/scan.hdr")
+    with (
+        distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None, processes=True) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert int(array.dask().sum().compute()) == int(FRAMES.sum(dtype="u8"))
+        summed = array.reduce(s=vfs.FrameSum(), executor=client)["s"].data
+    np.testing.assert_array_equal(summed.reshape(-1), FRAMES.sum(axis=(1, 2)))
+
+
+# what files of the set name
+
+
+def test_links_in_hdf5_lead_nowhere_else(server: RangeServer, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("hdf5plugin")
+    for name in ("bucket/beside.h5", "up.h5"):
+        with h5py.File(tmp_path / name, "w") as file:
+            file["data"] = FRAMES
+    links = {"beside": "beside.h5", "up": "../up.h5", "here": str(tmp_path / "up.h5"), "url": f"{server.url}/up.h5"}
+    with h5py.File(tmp_path / "bucket/set.h5", "w") as file:
+        file["own"] = FRAMES[:2]
+        for name, to in links.items():
+            file[name] = h5py.ExternalLink(to, "data")
+    with pytest.warns(vfs.IncompleteWarning):
+        group = vfs.open_group(f"{server.url}/bucket/set.h5")
+    assert set(group) == {"own", "beside"}
+    np.testing.assert_array_equal(group["beside"][...], FRAMES)
+    left = group.main.attrs["root"]["left_out"]
+    assert {name: "outside" in left[name] for name in ("up", "here", "url")} == dict.fromkeys(
+        ("up", "here", "url"), True
+    )
+    assert all(one.path != "/up.h5" for one in server.asked)
+
+
+def test_ome_xml_names_no_files_elsewhere(server: RangeServer, tmp_path: Path) -> None:
+    tifffile = pytest.importorskip("tifffile")
+    xml = (
+        '<OME xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06"><Image ID="Image:0"><Pixels ID="Pixels:0"'
+        ' DimensionOrder="XYZCT" Type="uint16" SizeX="64" SizeY="64" SizeZ="1" SizeC="1" SizeT="1"><Channel'
+        ' ID="Channel:0:0" SamplesPerPixel="1"/><TiffData IFD="0" PlaneCount="1"><UUID'
+        ' FileName="{}">urn:uuid:1</UUID></TiffData></Pixels></Image></OME>'
+    )
+    tifffile.imwrite(tmp_path / "up.ome.tif", FRAMES[0])
+    for name in ("../up.ome.tif", str(tmp_path / "up.ome.tif"), f"{server.url}/up.ome.tif"):
+        (tmp_path / "bucket/set.companion.ome").write_text(xml.format(name))
+        with pytest.raises(vfs.VfsError, match=r"up\.ome\.tif"):
+            vfs.open(f"{server.url}/bucket/set.companion.ome")
+    assert all(one.path != "/up.ome.tif" for one in server.asked)

@@ -1,0 +1,228 @@
+"""Servers that break, lie or never come to an end: one clear line in bounded time and memory, or the right bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.errors import SourceError, VfsError
+from vfs.sources.remote import RemoteSources
+from vfs.sources.threads import GRACE
+from vfs.sources.transfers import PROGRESS, Limits
+from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
+from vfs.testing.writers import write_npy
+
+pytest.importorskip("obstore")
+
+FRAMES = np.arange(40 * 64 * 64, dtype="u2").reshape(40, 64, 64)
+SIZE = FRAMES.nbytes + 128
+SHORT = Limits(wait=0.5, connect=0.5, tries=3, seconds=2.0, pause=0.01)
+"""Limits for tests, in which nothing may take long."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RangeServer]:
+    write_npy(tmp_path, FRAMES, name="a.npy")
+    with RangeServer(tmp_path) as made:
+        yield made
+
+
+def opened(server: RangeServer, limits: Limits = SHORT) -> vfs.VirtualArray:
+    url = f"{server.url}/a.npy"
+    return vfs.open(url, sources=RemoteSources.around([url], limits=limits))
+
+
+def _part(one: ServedRequest, **more: str) -> dict[str, str]:
+    """Return the headers of a right answer to a request for a range."""
+    first, last = one.first or 0, min(one.last or SIZE, SIZE)
+    return {"Content-Length": str(last - first), "Content-Range": f"bytes {first}-{last - 1}/{SIZE}", **more}
+
+
+def _length(one: ServedRequest) -> int:
+    return min(one.last or SIZE, SIZE) - (one.first or 0)
+
+
+def _endless() -> Iterator[bytes]:
+    while True:
+        yield bytes(1 << 16)
+
+
+def _drops() -> Iterator[bytes]:
+    while True:
+        time.sleep(0.1)
+        yield b"x"
+
+
+def _never(_: ServedRequest) -> OtherReply:
+    time.sleep(2 * GRACE)
+    return OtherReply(500)
+
+
+WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
+    "status 500": (lambda _: OtherReply(500, {"Content-Length": "0"}), "answers with status 500, asked 3 times", 3),
+    "status 503": (lambda _: OtherReply(503, {"Content-Length": "2"}, [b"no"]), "status 503, asked 3 times", 3),
+    "status 429": (
+        lambda _: OtherReply(429, {"Content-Length": "0", "Retry-After": "9"}),
+        "status 429, asked 3 times",
+        3,
+    ),
+    "status 403": (lambda _: OtherReply(403, {"Content-Length": "0"}), "does not allow it .status 403", 1),
+    "status 418": (lambda _: OtherReply(418, {"Content-Length": "0"}), "answers with status 418", 1),
+    "no ranges": (lambda _: OtherReply(200, {"Content-Length": "9"}, [bytes(9)]), "does not serve ranges of bytes", 1),
+    "another range": (
+        lambda one: OtherReply(206, _part(one, **{"Content-Range": f"bytes 7-{6 + _length(one)}/{SIZE}"})),
+        "answers with other bytes than it was asked for",
+        1,
+    ),
+    "a shorter range": (
+        lambda one: OtherReply(206, {"Content-Length": "9", "Content-Range": f"bytes 0-8/{SIZE}"}, [bytes(9)]),
+        "answers with other bytes",
+        1,
+    ),
+    "no range said": (lambda _: OtherReply(206, {"Content-Length": "9"}, [bytes(9)]), "answers with other bytes", 1),
+    "no length said": (
+        lambda one: OtherReply(206, {"Content-Range": _part(one)["Content-Range"]}, _endless()),
+        "does not say how long its answer is",
+        1,
+    ),
+    "more than said": (
+        lambda one: OtherReply(206, _part(one, **{"Content-Length": str(1 << 40)}), _endless()),
+        "sends more bytes than it was asked for, asked 3 times",
+        3,
+    ),
+    "less than said": (
+        lambda one: OtherReply(206, _part(one), [b"x"], closes=True),
+        "connection broke, asked 3 times",
+        3,
+    ),
+    "a smaller length": (
+        lambda one: OtherReply(206, _part(one, **{"Content-Length": "9"}), [bytes(9)]),
+        "ends its answer .* bytes too early, asked 3 times",
+        3,
+    ),
+    "a byte too few": (
+        lambda one: OtherReply(206, _part(one, **{"Content-Length": str(_length(one) - 1)}), [bytes(_length(one) - 1)]),
+        "ends its answer 1 bytes too early, asked 3 times",
+        3,
+    ),
+    "resets": (lambda one: OtherReply(206, _part(one), [b"x"], resets=True), "connection broke, asked 3 times", 3),
+    "resets at once": (lambda _: OtherReply(0, resets=True), "connection broke", 3),
+    "no HTTP": (lambda _: OtherReply(0, {}, [b"hello\r\n\r\n"], closes=True), "answers with what is no HTTP", 1),
+    "drops": (lambda one: OtherReply(206, _part(one), _drops()), "no answer in time, asked 3 times", 3),
+    "silence": (_never, "no answer in time, asked 3 times", 3),
+    "a loop": (
+        lambda one: OtherReply(302, {"Location": one.path, "Content-Length": "0"}),
+        "leads round in a circle",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("when", ["opening", "reading"])
+def test_what_is_wrong_is_one_clear_line_in_bounded_time(server: RangeServer, name: str, when: str) -> None:
+    hook, said, asked = WRONG[name]
+    array = opened(server) if when == "reading" else None
+    server.asked.clear()
+    server.hook = hook
+    began = time.monotonic()
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match=f"/a.npy: bytes .* cannot be read: .*({said})") as caught:
+            _ = opened(server) if array is None else array[...]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - began < 6
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert most < 32 << 20
+    if name != "a loop":
+        assert len(server.asked) == asked
+    server.hook = None
+    np.testing.assert_array_equal(opened(server)[...], FRAMES)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, asked) in WRONG.items() if asked == 3])
+def test_what_passes_is_asked_for_again(server: RangeServer, name: str) -> None:
+    """Each range goes wrong once."""
+    seen: set[tuple[str, int | None, int | None]] = set()
+
+    def hook(one: ServedRequest) -> OtherReply | None:
+        key = one.method, one.first, one.last
+        if key in seen or len(seen) > 3:
+            return None
+        seen.add(key)
+        reply = WRONG[name][0](one)
+        if "ETag" in tag:
+            reply.headers["ETag"] = tag["ETag"]
+        return reply
+
+    found = os.stat(server.folder / "a.npy")
+    tag = {"ETag": f'"{found.st_mtime_ns:x}-{found.st_size:x}"'}
+    server.hook = hook
+    np.testing.assert_array_equal(opened(server, replace(SHORT, tries=5))[...], FRAMES)
+    assert len(seen) > 1
+
+
+def test_a_long_answer_that_breaks_goes_on_where_it_broke(tmp_path: Path) -> None:
+    """What came counts: any number of breaks is no failure while each request brings something."""
+    numbers = np.arange(16 * PROGRESS, dtype="u1")
+    np.save(tmp_path / "a.npy", numbers)
+    with RangeServer(tmp_path) as server:
+        array = vfs.open(f"{server.url}/a.npy", sources=RemoteSources.around([f"{server.url}/a.npy"], limits=SHORT))
+        data = (tmp_path / "a.npy").read_bytes()
+        found = os.stat(tmp_path / "a.npy")
+
+        def hook(one: ServedRequest) -> OtherReply:
+            first, last = one.first or 0, one.last or len(data)
+            headers = {"Content-Length": str(last - first), "Content-Range": f"bytes {first}-{last - 1}/{len(data)}"}
+            headers["ETag"] = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
+            return OtherReply(206, headers, [data[first : min(last, first + 2 * PROGRESS)]], closes=True)
+
+        server.asked.clear()
+        server.hook = hook
+        np.testing.assert_array_equal(array[...], numbers)
+        assert len(server.asked) > SHORT.tries
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with RangeServer(tmp_path) as server:
+        url = f"{server.url}/a.npy"
+    with pytest.raises(VfsError, match=r"a.npy: .*cannot connect to the server, asked 3 times"):
+        vfs.open(url, sources=RemoteSources.around([url], limits=SHORT))
+
+
+def test_a_page_of_links_that_never_ends(server: RangeServer) -> None:
+    server.hook = lambda _: OtherReply(200, {"Content-Type": "text/html"}, _endless())
+    with (
+        RemoteSources.around([f"{server.url}/x"], limits=SHORT) as sources,
+        pytest.raises(SourceError, match="the list of its files is longer than"),
+    ):
+        sources.names(server.url)
+
+
+def test_ctrl_c_does_not_wait_for_a_server(server: RangeServer) -> None:
+    server.hook = lambda _: time.sleep(60)  # type: ignore[func-returns-value]
+    code = f"import vfs\nprint('asks', flush=True)\nvfs.open('{server.url}/a.npy')"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.readline()
+        while not server.asked:
+            time.sleep(0.01)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in process.stderr.readline() + process.stderr.read(1 << 16)
+        assert time.monotonic() - began < GRACE + 5

@@ -1,0 +1,166 @@
+"""Exports to one zip file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
+
+import numpy as np
+import pytest
+import zarr
+
+import vfs
+from vfs.cli.app import main
+from vfs.errors import OptionError, VerifyError
+from vfs.testing.writers import write_mib, write_npy
+from vfs.zarr.export import files
+from vfs.zarr.export import plan as planning
+from vfs.zarr.verify import verify
+
+pytestmark = pytest.mark.zarr
+
+FRAMES = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
+
+
+@pytest.fixture
+def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(planning, "UNIT", 1 << 11)
+    monkeypatch.setattr(planning, "BATCH", 1 << 10)
+    (tmp_path / "in").mkdir()
+    return write_mib(tmp_path / "in", FRAMES, frames_per_file=5, scan=(4, 6))
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != "in")
+
+
+@pytest.mark.parametrize("shards", [None, (2, 6, 8, 16)])
+@pytest.mark.parametrize("version", [3, 2])
+def test_the_archive_holds_the_files_of_the_folder(scan: Path, tmp_path: Path, version: int, shards: Any) -> None:
+    if version == 2:
+        shards = None
+    how = {"chunks": (1, 2, 8, 16), "shards": shards, "zarr_format": version}
+    size = vfs.export(scan, tmp_path / "one.zarr", **how)
+    assert vfs.export(scan, tmp_path / "one.zarr.zip", **how) == size
+    folder = {
+        str(path.relative_to(tmp_path / "one.zarr")): path.read_bytes()
+        for path in (tmp_path / "one.zarr").rglob("*")
+        if path.is_file()
+    }
+    with ZipFile(tmp_path / "one.zarr.zip") as archive:
+        assert archive.testzip() is None
+        assert {name: archive.read(name) for name in archive.namelist()} == folder
+        assert {entry.compress_type for entry in archive.infolist()} == {ZIP_STORED}
+        documents = [
+            name.endswith((".json", ".zgroup", ".zattrs", ".zarray", ".zmetadata")) for name in archive.namelist()
+        ]
+        assert documents == sorted(documents, reverse=True)
+        assert archive.namelist()[0] in ("zarr.json", ".zattrs")
+        offsets = [entry.header_offset for entry in archive.infolist()]
+        assert offsets == sorted(offsets)
+    assert (tmp_path / "one.zarr.zip.sums").read_bytes() == (tmp_path / "one.zarr.sums").read_bytes()
+    with zarr.storage.ZipStore(tmp_path / "one.zarr.zip", mode="r") as store:
+        found = zarr.open_group(store, mode="r")["data"]
+        np.testing.assert_array_equal(np.asarray(found[...]).reshape(FRAMES.shape), FRAMES)  # type: ignore[index]
+    assert left(tmp_path) == ["one.zarr", "one.zarr.sums", "one.zarr.zip", "one.zarr.zip.sums"]
+
+
+def test_the_same_data_are_the_same_bytes(scan: Path, tmp_path: Path) -> None:
+    for name in ("a.zarr.zip", "b.zarr.zip"):
+        vfs.export(scan, tmp_path / name)
+    assert (tmp_path / "a.zarr.zip").read_bytes() == (tmp_path / "b.zarr.zip").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["image.ome.zarr.zip", "image.ozx"])
+def test_ome_zarr_says_in_its_comment_that_documents_come_first(name: str, tmp_path: Path) -> None:
+    vfs.export(write_npy(tmp_path, FRAMES), tmp_path / name)
+    with ZipFile(tmp_path / name) as archive:
+        said = json.loads(archive.comment)["ome"]
+        assert said == {"version": "0.5", "zipFile": {"centralDirectory": {"jsonFirst": True}}}
+        assert "multiscales" in json.loads(archive.read("zarr.json"))["attributes"]["ome"]
+
+
+@pytest.mark.parametrize("without", ["", "tensorstore"])
+def test_verified(scan: Path, tmp_path: Path, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if without:
+        monkeypatch.setitem(sys.modules, without, None)
+    store = tmp_path / "one.zarr.zip"
+    vfs.export(scan, store, codec="none", verify=True)
+    found = verify(store)
+    assert (found.arrays, found.bad, found.by) == (3, 0, ("zarr-python",) if without else ("tensorstore",))
+    assert main(["verify", str(store), str(scan)]) == 0
+    content = bytearray(store.read_bytes())
+    at = bytes(content).index(FRAMES[7].tobytes())
+    content[at] ^= 1
+    store.write_bytes(content)
+    with pytest.raises(VerifyError):
+        verify(store).check()
+    assert main(["verify", str(store), str(scan)]) == 1
+    store.write_bytes(b"something else")
+    with pytest.raises(OptionError, match="another file"):
+        verify(store)
+
+
+def test_what_fails_leaves_nothing(scan: Path, tmp_path: Path) -> None:
+    def stop(done: int, total: int, stored: int) -> None:
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vfs.export(scan, tmp_path / "one.zarr.zip", chunks="frames", progress=stop)
+    assert left(tmp_path) == []
+    with pytest.raises(OptionError, match="written in one go"):
+        vfs.export(scan, tmp_path / "one.zarr.zip", resume=True)
+
+
+def test_after_it_was_killed_the_same_command_begins_anew(scan: Path, tmp_path: Path) -> None:
+    program = f"""
+        import os, signal, vfs
+        from vfs.zarr.export import plan
+        plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
+        def stop(done, total, stored):
+            if done > total // 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+        vfs.export({str(scan)!r}, {str(tmp_path / "one.zarr.zip")!r}, chunks="frames", progress=stop)
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert left(tmp_path) == ["one.zarr.zip.part", "one.zarr.zip.part.marks"]
+    vfs.export(scan, tmp_path / "one.zarr.zip", chunks="frames")
+    assert verify(tmp_path / "one.zarr.zip").bad == 0
+    assert left(tmp_path) == ["one.zarr.zip", "one.zarr.zip.sums"]
+
+
+def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks are set after that, so that what is marked is on the disk."""
+    paths = [str(tmp_path / f"{n}") for n in range(40)]
+    for path in paths:
+        Path(path + files.TEMPORARY).write_bytes(b"12345")
+    flushed: list[str] = []
+
+    def flush(path: str) -> int:
+        assert not any(map(os.path.exists, paths))
+        flushed.append(path)
+        return os.path.getsize(path)
+
+    monkeypatch.setattr(files, "flush", flush)
+    assert files.seal(paths) == 200
+    assert sorted(flushed) == sorted(path + files.TEMPORARY for path in paths)
+    assert all(map(os.path.exists, paths))
+    assert files.seal([]) == 0
+
+
+def test_a_file_that_cannot_be_flushed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"a{files.TEMPORARY}").write_bytes(b"1")
+    with pytest.raises(FileNotFoundError):
+        files.seal([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert not (tmp_path / "a").exists()

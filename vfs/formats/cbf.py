@@ -1,0 +1,219 @@
+"""Reads `.cbf`, frames of X-ray detectors such as PILATUS and EIGER, of which several are a series.
+
+The description is that of imgCIF (https://www.iucr.org/resources/cif/imgcif); what detectors write of it follows fabio
+(https://www.silx.org/doc/fabio). A file is a frame::
+
+    ###CBF: VERSION … | texts | --CIF-BINARY-FORMAT-SECTION-- | X-Binary-…: … | 0C 1A 04 D5 | pixels
+
+The section says the size of the frame, the type of its numbers, how many bytes they have, their compression and perhaps
+their sum (MD5). Pixels are compressed by their differences (x-CBF_BYTE_OFFSET, see `vfs.kernels.byte_offset`) or not at
+all; a frame decodes as a whole. Lines that begin with `#` are those of the detector: the attribute `header`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.errors import DecodeError, FormatError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.numbering import joined
+from vfs.formats.planes import PlaneTable
+from vfs.model.files import Files
+from vfs.model.layout import altered
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray
+
+_MARK = b"###CBF"
+_PIXELS = b"\x0c\x1a\x04\xd5"
+_READ, _MOST_HEADER = 8192, 1 << 20  # bytes of a header: at first, at most
+_TYPES = {
+    f'"{sign} {8 * size}-bit integer"': f"{kind}{size}"
+    for sign, kind in (("signed", "i"), ("unsigned", "u"))
+    for size in (1, 2, 4, 8)
+} | {'"signed 32-bit real IEEE"'.lower(): "f4", '"signed 64-bit real IEEE"'.lower(): "f8"}
+_KEY = re.compile(r"^(X-Binary-[\w-]+|Content-MD5): *(.*?)\s*$", re.MULTILINE)
+_CONVERSION = re.compile(r'conversions="?([\w-]+)"?', re.IGNORECASE)
+_MOST_SIDE = 1 << 24
+
+
+class _CbfHeader(NamedTuple):
+    """What a file says of its frame.
+
+    Attributes:
+        shape: of the frame.
+        stored: dtype in the file.
+        packed: True if pixels are compressed by their differences.
+        offset, nbytes: first byte and bytes of the pixels.
+        md5: their sum, in base 64; "" if there is none.
+        lines: those of the detector.
+    """
+
+    shape: tuple[int, ...]
+    stored: np.dtype
+    packed: bool
+    offset: int
+    nbytes: int
+    md5: str
+    lines: list[str]
+
+
+@dataclass(frozen=True)
+class CbfDecoder:
+    """Decodes frames that are compressed by their differences, or have a sum.
+
+    Attributes:
+        stored: dtype in the file.
+        packed: True if they are compressed.
+        md5: for each block its sum, or "".
+    """
+
+    stored: np.dtype
+    packed: bool
+    md5: tuple[str, ...]
+    word_bytes: int = 0
+    decode_run = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.stored.newbyteorder("=")
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made.reshape(-1))
+        return made
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        if said := self.md5[block]:
+            found = base64.b64encode(hashlib.md5(data.data, usedforsecurity=False).digest()).decode()
+            if found != said:
+                raise DecodeError(f"frame {block}: expected pixels of the sum {said} (MD5), found {found}")
+        if not self.packed:
+            if data.size != out.nbytes:
+                raise DecodeError(f"frame {block}: expected {out.nbytes:,} bytes of pixels, found {data.size:,}")
+            out[:] = np.frombuffer(data, self.stored)
+            return
+        from vfs.kernels import byte_offset
+
+        if byte_offset.sums(data, out) < 0:
+            raise DecodeError(f"frame {block}: the compressed pixels end before {out.size:,} of them are decoded")
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    return head.startswith(_MARK)
+
+
+def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
+    """Read the header of a file.
+
+    Raises:
+        FormatError: it is garbled, or pixels are compressed in another way.
+        TruncatedSourceError: the file ends within it.
+    """
+    head = sources.read(path, 0, min(size, _READ))
+    if head.startswith(_MARK) and _PIXELS not in head and size > _READ:
+        head = sources.read(path, 0, min(size, _MOST_HEADER))
+    if not head.startswith(_MARK):
+        raise FormatError(f"{path}: expected a CBF, it begins with {head[:8]!r}")
+    end = head.find(_PIXELS)
+    if end < 0:
+        kind = TruncatedSourceError if size <= _MOST_HEADER else FormatError
+        raise kind(f"{path}: expected pixels behind the header of the CBF, found none in {len(head):,} bytes")
+    text = head[:end].decode("latin-1")
+    keys = dict(_KEY.findall(text))
+    stored = _TYPES.get(keys.get("X-Binary-Element-Type", "").lower())
+    numbers = [keys.get(f"X-Binary-Size-{name}-Dimension", "1") for name in ("Third", "Second", "Fastest")]
+    numbers.append(keys.get("X-Binary-Size", ""))
+    sides = [int(one) if one.isascii() and one.isdigit() and len(one) < 13 else 0 for one in numbers]
+    nbytes, shape = sides.pop(), tuple(sides[1:] if sides[0] == 1 else sides)
+    if stored is None or not nbytes or not all(0 < n < _MOST_SIDE for n in shape) or math.prod(shape) >= 1 << 40:
+        told = ", ".join(f"{key[9:]} {value[:24]}" for key, value in keys.items() if "Size" in key or "Type" in key)
+        raise FormatError(f"{path}: expected the size and the type of a frame in the header of the CBF, found {told}")
+    way = _CONVERSION.search(text)
+    packed = way is not None and way[1].lower() not in ("x-cbf_none", "none")
+    if packed and way is not None and way[1].lower() != "x-cbf_byte_offset":
+        raise FormatError(
+            f"{path}: expected pixels compressed by x-CBF_BYTE_OFFSET, found {way[1]}; fabio reads others"
+        )
+    if packed and np.dtype(stored).kind == "f":
+        raise FormatError(f"{path}: expected integers where pixels are compressed by their differences, found {stored}")
+    # a compressed pixel has at least a byte
+    if nbytes != math.prod(shape) * np.dtype(stored).itemsize if not packed else nbytes < math.prod(shape):
+        raise FormatError(f"{path}: expected enough bytes for a frame {list(shape)}, the header says {nbytes:,}")
+    order = ">" if keys.get("X-Binary-Element-Byte-Order", "").upper().startswith("BIG") else "<"
+    md5 = keys.get("Content-MD5", "").strip('" ')
+    lines = [line[1:].strip() for line in text.splitlines()[1:] if line.startswith("#")]
+    dtype = np.dtype(("<" if packed else order) + stored)
+    return _CbfHeader(shape, dtype, packed, end + len(_PIXELS), nbytes, md5, lines)
+
+
+def _calibration(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the size of a pixel, in metres, as PILATUS and EIGER have it in their lines."""
+    for line in lines:
+        found = re.match(r"Pixel_size ([-+.\deE]+) m x ([-+.\deE]+) m", line)
+        if found:
+            try:
+                sizes = [float(size) for size in found.groups()]
+            except ValueError:
+                return {}
+            return {dim: {"scale": size, "offset": 0.0, "unit": "m"} for dim, size in zip("xy", sizes, strict=True)}
+    return {}
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open .cbf files, a frame each.
+
+    Raises:
+        FormatError: a header is garbled, or frames differ in size or type.
+        TruncatedSourceError: no frame is whole.
+    """
+    files = Files.stat(sources, paths)
+    headers: list[_CbfHeader] = []
+    whole: list[int] = []
+    short: list[str] = []
+    for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True)):
+        try:
+            headers.append(_header(sources, path, size))
+            whole.append(k)
+        except TruncatedSourceError as error:
+            short.append(str(error))
+    if not headers:
+        raise TruncatedSourceError(short[0])
+    one = headers[0]
+    for k, header in zip(whole, headers, strict=True):
+        if header[:3] != one[:3]:
+            raise FormatError(
+                f"{files.paths[k]}: expected a frame {list(one.shape)} {one.stored.str} as in {files.paths[whole[0]]},"
+                f" found {list(header.shape)} {header.stored.str}, or one that is compressed in another way"
+            )
+    row = joined(sources, files.paths, np.ones(len(files), np.int64))
+    offset, nbytes = (np.array([header[k] for header in headers], np.int64) for k in (3, 4))
+    table = PlaneTable(np.array(whole, np.int64), offset, row.first[whole], files.paths[0], nbytes)
+    decoder = None
+    if one.packed or any(header.md5 for header in headers):
+        decoder = CbfDecoder(one.stored, one.packed, tuple(header.md5 for header in headers))
+    attrs = {"header": one.lines, "calibration": _calibration(one.lines)}
+    dims = ("frame", *("zyx"[3 - len(one.shape) :]))
+    array = table.array("data", files, (row.frames,), one.shape, dims, one.stored, attrs, decoder)
+    told = tuple(absence for absence in array.absent if absence.refused is not None)  # blank files are told by `row`
+    if short:
+        said = f"{short[0]}; files that are not whole: {len(short):,}"
+        told += (Absence(said, TruncatedSourceError, "shows them as blank", {"frames_missing": len(short)}),)
+    return [altered(array, absent=row.absent + told)]
+
+
+FORMAT = Format(
+    "cbf",
+    (".cbf",),
+    "https://www.iucr.org/resources/cif/imgcif",
+    "CBF of X-ray detectors (PILATUS, EIGER): a file a frame, compressed by differences or not",
+    sniff,
+    open,
+)

@@ -1,0 +1,302 @@
+"""Reads FITS: the images of a file, or of a file a frame.
+
+The facts come from the FITS standard 4.0 (https://fits.gsfc.nasa.gov/fits_standard.html). A file is a series of units,
+each of blocks of 2,880 bytes: a header in cards of 80 characters, up to `END`, and its data, big-endian::
+
+    SIMPLE  =                    T | … | END | data | XTENSION= 'IMAGE   ' | … | END | data | …
+
+`BITPIX` is the type, `NAXIS1` (fastest) to `NAXISn` the shape. Integers of the other sign are stored with their top
+bit turned, which `BZERO` says (32768 for uint16): these are shown as what they mean. Any other `BSCALE` and `BZERO` are
+not applied, and the attributes `scale_factor` and `add_offset` say them: those of several files must be equal. `BLANK`,
+the integer of pixels that have no value, is the attribute `_FillValue`. Units that hold no image (tables) are left out,
+and so are images that are compressed into tables (`ZIMAGE`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.errors import DecodeError, FormatError, NotReferenceableError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.planes import PlaneTable
+from vfs.model.decode import Encoding
+from vfs.model.files import Files
+from vfs.model.layout import altered
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray, nav_dims
+
+_BLOCK = 2880  # bytes
+_CARD = 80  # bytes
+_MOST_HEADER = 4096 * _BLOCK
+_TYPES = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
+_TURNED = {8: ("i1", -128), 16: (">u2", 1 << 15), 32: (">u4", 1 << 31), 64: (">u8", 1 << 63)}
+_TEXT = re.compile(r"'((?:[^']|'')*)'")
+_MOST_AXES = 16
+_MOST = 1 << 62  # bytes
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class TurnedDecoder:
+    """Decodes planes of integers whose top bit is turned.
+
+    Attributes:
+        stored: dtype that is meant, in the byte order of the file.
+    """
+
+    stored: np.dtype
+    word_bytes: int = 0
+    decode_run = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.stored.newbyteorder("=")
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made.reshape(-1))
+        return made
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        if data.size != out.nbytes:
+            raise DecodeError(f"block {block}: expected {out.nbytes:,} bytes, found {data.size:,}")
+        out[:] = np.frombuffer(data, self.stored)
+        top = np.array(1 << (8 * self.stored.itemsize - 1), f"u{self.stored.itemsize}")
+        bits = out.view(top.dtype)
+        np.bitwise_xor(bits, top, out=bits)
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        raise NotReferenceableError("the top bits of its integers are turned in the file (BZERO)")
+
+
+class _Image(NamedTuple):
+    file: int
+    offset: int
+    shape: tuple[int, ...]
+    bits: int
+    cards: dict[str, Value]
+
+    @property
+    def turned(self) -> bool:
+        """True if the top bit of integers is turned."""
+        cards = self.cards
+        return self.bits in _TURNED and cards.get("BZERO") == _TURNED[self.bits][1] and cards.get("BSCALE", 1) == 1
+
+    @property
+    def stored(self) -> np.dtype:
+        return np.dtype(_TURNED[self.bits][0] if self.turned else _TYPES[self.bits])
+
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """(BSCALE, BZERO) that are not applied."""
+        scale, zero = self.cards.get("BSCALE", 1), self.cards.get("BZERO", 0)
+        numbers = isinstance(scale, int | float) and isinstance(zero, int | float)
+        return (float(scale), float(zero)) if numbers and not self.turned else (1.0, 0.0)
+
+    @property
+    def blank(self) -> int | None:
+        """The number that is shown for pixels without a value; None if there is none."""
+        said = self.cards.get("BLANK")
+        if type(said) is not int or self.bits < 0:
+            return None
+        shown = said + _TURNED[self.bits][1] * self.turned
+        limits = np.iinfo(self.stored)
+        return shown if limits.min <= shown <= limits.max else None
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    return head.startswith(b"SIMPLE  =") and head[10:30].strip() == b"T"
+
+
+def _value(text: str) -> Value:
+    """Read the value of a card, without its comment."""
+    quoted = _TEXT.match(text.lstrip())
+    if quoted:
+        return quoted[1].replace("''", "'").rstrip()
+    plain = text.partition("/")[0].strip()
+    if plain in ("T", "F"):
+        return plain == "T"
+    try:
+        number = int(plain) if plain.lstrip("+-").isdigit() else float(plain.replace("D", "E"))
+    except ValueError:
+        return plain
+    return number if math.isfinite(number) else plain
+
+
+def _header(sources: Sources, path: str, at: int) -> tuple[dict[str, Value], int] | None:
+    """Read the header at a byte.
+
+    Returns: (its cards, the byte behind its last block), or None if the file ends before it does.
+
+    Raises:
+        FormatError: it does not end.
+    """
+    cards: dict[str, Value] = {}
+    for begin in range(at, at + _MOST_HEADER, _BLOCK):
+        block = sources.read(path, begin, _BLOCK)
+        if len(block) < _BLOCK:
+            return None
+        for k in range(0, _BLOCK, _CARD):
+            card = block[k : k + _CARD].decode("latin-1")
+            name = card[:8].rstrip()
+            if name == "END":
+                return cards, begin + _BLOCK
+            if card[8:10] == "= " and len(cards) < 1 << 16:
+                cards.setdefault(name, _value(card[10:]))
+    raise FormatError(f"{path}: expected a header with END at byte {at:,}, found none in {_MOST_HEADER:,} bytes")
+
+
+def _shape(path: str, cards: dict[str, Value], at: int) -> tuple[tuple[int, ...], int]:
+    """Return (shape, BITPIX) of the data behind a header.
+
+    Args:
+        at: byte at which the header begins, for messages.
+
+    Raises:
+        FormatError: the header does not say them.
+    """
+    bits, axes = cards.get("BITPIX"), cards.get("NAXIS")
+    if type(axes) is int and 0 <= axes <= _MOST_AXES and type(bits) is int and bits in _TYPES:
+        sizes = [cards.get(f"NAXIS{k}") for k in range(axes, 0, -1)]
+        shape = tuple(size for size in sizes if type(size) is int and size >= 0)
+        if len(shape) == axes and math.prod(shape) * abs(bits) // 8 < _MOST:
+            return shape, bits
+    told = ", ".join(f"{name} = {str(cards.get(name, '?'))[:20]}" for name in ("BITPIX", "NAXIS", "NAXIS1", "NAXIS2"))
+    raise FormatError(f"{path}: expected the type and the shape of data in the header at byte {at:,}, found {told}")
+
+
+def _images(sources: Sources, path: str, file: int, size: int, lost: list[Absence]) -> Iterator[_Image]:
+    """Yield the images of a file; add what is not shown to `lost`.
+
+    Raises:
+        FormatError: a header is garbled.
+    """
+    at = 0
+    while at < size:
+        found = _header(sources, path, at)
+        if found is None or (at and "XTENSION" not in found[0]):
+            if at == 0 or sources.read(path, at, min(size - at, _BLOCK)).strip(b"\0 "):
+                said = f"{path}: expected a whole header at byte {at:,}, found none; the file looks truncated"
+                counts = {"bytes_left_over": size - at}
+                lost.append(Absence(said, TruncatedSourceError, "shows the images before it", counts))
+            return
+        cards, behind = found
+        shape, bits = _shape(path, cards, at)
+        more, groups = cards.get("PCOUNT", 0), cards.get("GCOUNT", 1)
+        kind = cards.get("XTENSION", "IMAGE") if at else "IMAGE"
+        if cards.get("ZIMAGE") is True:
+            said = f"{path}: the image at byte {at:,} is compressed into a table, and left out; astropy unpacks it"
+            lost.append(Absence(said, counts={"frames_left_out": 1}))
+        elif kind == "IMAGE" and shape and 0 not in shape and cards.get("GROUPS") is not True:
+            yield _Image(file, behind, shape, bits, cards)
+        if type(more) is not int or type(groups) is not int or not 0 <= more < _MOST or not 0 <= groups < _MOST:
+            raise FormatError(f"{path}: expected numbers PCOUNT and GCOUNT in the header at byte {at:,}")
+        counted: tuple[int, ...] = shape[:-1] if cards.get("GROUPS") is True else shape
+        nbytes = abs(bits) // 8 * groups * (more + math.prod(counted)) if shape else 0
+        at = behind + -(-nbytes // _BLOCK) * _BLOCK
+
+
+def _calibration(cards: dict[str, Value], dims: tuple[str, ...]) -> dict[str, Any]:
+    """Return the calibration of linear axes that have a unit; those of maps of the sky are curved."""
+    found = {}
+    for k, dim in enumerate(reversed(dims), 1):
+        unit, step = cards.get(f"CUNIT{k}"), cards.get(f"CDELT{k}")
+        value, pixel = cards.get(f"CRVAL{k}", 0), cards.get(f"CRPIX{k}", 1)
+        linear = "-" not in str(cards.get(f"CTYPE{k}", ""))
+        numbers = all(isinstance(one, int | float) for one in (step, value, pixel))
+        if isinstance(unit, str) and unit and linear and numbers:
+            scale = float(step)  # type: ignore[arg-type]
+            found[dim] = {"scale": scale, "offset": float(value) + (1 - float(pixel)) * scale, "unit": unit}
+    return found
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open FITS files: all images of one, or the first image of each of several.
+
+    Raises:
+        FormatError: a header is garbled, there is no image, or those of several files differ.
+        TruncatedSourceError: there is no whole image.
+    """
+    files = Files.stat(sources, paths)
+    lost: list[Absence] = []
+    found = [
+        [*_images(sources, path, k, size, lost)]
+        for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True))
+    ]
+    for path, images in zip(files.paths, found, strict=True):
+        if not images:
+            refused = [one for one in lost if one.said.startswith(f"{path}:")]
+            raise (
+                (refused[0].refused or FormatError)(refused[0].said)
+                if refused
+                else FormatError(f"{path}: expected an image, found none")
+            )
+    if len(paths) > 1:
+        for path, images in zip(files.paths, found, strict=True):
+            if len(images) > 1:
+                said = (
+                    f"{path}: its first image is a frame; {len(images) - 1} more are left out, open it alone for them"
+                )
+                lost.append(Absence(said, counts={"frames_left_out": len(images) - 1}))
+        return [altered(one, absent=tuple(lost) + one.absent) for one in [_array("data", files, [i[0] for i in found])]]
+    several = len(found[0]) > 1
+    made = [_array(f"image_{k}/data" if several else "data", files, [one]) for k, one in enumerate(found[0])]
+    return [altered(one, absent=tuple(lost) + one.absent) for one in made]
+
+
+def _array(path: str, files: Files, images: Sequence[_Image]) -> StoredArray:
+    """Make the array of an image, or of the images of several files.
+
+    Raises:
+        FormatError: they differ.
+    """
+    one = images[0]
+    for image in images:
+        if (image.shape, image.stored) != (one.shape, one.stored):
+            raise FormatError(
+                f"{files.paths[image.file]}: expected an image {list(one.shape)} {one.stored.str} as in"
+                f" {files.paths[one.file]}, found {list(image.shape)} {image.stored.str}"
+            )
+        if image.scaling != one.scaling:
+            told, found = (f"BSCALE {scale:g}, BZERO {zero:g}" for scale, zero in (one.scaling, image.scaling))
+            raise FormatError(
+                f"{files.paths[image.file]}: expected {told} as in {files.paths[one.file]}, found {found}; open each"
+                " file alone"
+            )
+    sig, before = one.shape[-2:], one.shape[:-2]
+    nav = (len(images),) * (len(images) > 1) + before
+    planes = math.prod(before)
+    dims = nav_dims(len(nav)) + ("y", "x")[-len(sig) :]
+    offsets = np.array([image.offset for image in images], np.int64)[:, None]
+    offsets = offsets + np.arange(planes) * math.prod(sig) * one.stored.itemsize
+    which = np.repeat(np.array([image.file for image in images], np.int64), planes)
+    table = PlaneTable(which, offsets.reshape(-1), np.arange(len(which)), files.paths[one.file])
+    attrs: dict[str, Any] = {"header": one.cards, "calibration": _calibration(one.cards, dims)}
+    if isinstance(one.cards.get("EXTNAME"), str):
+        attrs["name"] = one.cards["EXTNAME"]
+    decoder = TurnedDecoder(one.stored) if one.turned else None
+    made = table.array(path, files, nav, sig, dims, one.stored, attrs, decoder)
+    conventions: dict[str, Any] = {}
+    if one.scaling != (1.0, 0.0):
+        conventions |= dict(zip(("scale_factor", "add_offset"), one.scaling, strict=True))
+    if one.blank is not None and all(image.blank == one.blank for image in images):
+        conventions["_FillValue"] = one.blank
+    return altered(made, conventions=conventions) if conventions else made
+
+
+FORMAT = Format(
+    "fits",
+    (".fits", ".fit", ".fts"),
+    "https://fits.gsfc.nasa.gov/fits_standard.html",
+    "FITS images, not compressed: all of one file, or a file a frame",
+    sniff,
+    open,
+)

@@ -1,0 +1,356 @@
+"""Reads `.nd2` of Nikon's NIS-Elements, version 2 and 3: frames in chunks, with a map of them at the end.
+
+The facts come from the reader in nd2 (https://github.com/tlambert03/nd2). All numbers are little endian::
+
+    chunk: 0x0ABECEDA (uint32) | bytes of the name (uint32) | bytes of the data (uint64) | name, up to "!" | data
+    data of ImageDataSeq|N!: milliseconds (float64) | frame N, or a frame compressed with zlib
+    map: name!, byte of the chunk (uint64), bytes of its data (uint64), …
+    end of the file: "ND2 CHUNK MAP SIGNATURE 0000001!" | byte of the map (uint64)
+
+A frame is rows of pixels; a pixel holds all channels, and all colours of a channel. `ImageAttributes` says size and
+type, `ImageMetadata` the loops of the acquisition, `ImageMetadataSeq|0` channels and the size of a pixel. A file
+without a map (the acquisition was stopped, or the file was cut) is read chunk by chunk. Version 1, which is a JPEG
+2000, is not read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.headers import read_at
+from vfs.formats.nd2.loops import Loop, loops_of
+from vfs.formats.nd2.variants import Tree, inside, read_tree, values
+from vfs.formats.planes import PlaneTable
+from vfs.model.files import Files
+from vfs.model.layout import altered
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray
+
+_CHUNK = struct.Struct("<IIQ")
+_MAGIC = 0x0ABECEDA
+_START = b"\xda\xce\xbe\x0a"
+_JPEG_2000 = b"\0\0\0\x0cjP  "
+_END = b"ND2 CHUNK MAP SIGNATURE 0000001!"
+_MAP = b"ND2 FILEMAP SIGNATURE NAME 0001!"
+_FRAME = re.compile(rb"ImageDataSeq\|(\d{1,12})!")
+_TIME = 8  # bytes of the time before a frame
+_LONGEST_NAME = 1 << 16
+_MOST_MAP = 1 << 30  # bytes
+_MOST_CHUNK = 64 << 20  # bytes of metadata
+_MOST_SIDE = 1 << 24
+_TYPES = {8: "u1", 16: "<u2", 32: "<f4"}
+
+
+class _Chunk(NamedTuple):
+    at: int  # its first byte
+    size: int  # bytes of its data
+
+
+class _FrameForm(NamedTuple):
+    """What frames have in common: pixels, bytes of a row, channels, colours of each, dtype, True if compressed."""
+
+    height: int
+    width: int
+    row: int
+    channels: int
+    colours: int
+    stored: np.dtype
+    packed: bool
+
+
+@dataclass(frozen=True)
+class FrameDecoder:
+    """Decodes frames that are compressed with zlib.
+
+    Attributes:
+        stored: dtype of elements.
+        shape: rows, pixels of a row, channels, colours of each.
+        row: bytes of a row.
+    """
+
+    stored: np.dtype
+    shape: tuple[int, int, int, int]
+    row: int
+    word_bytes: int = 0
+    decode_into = None
+    decode_run = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.stored.newbyteorder("=")
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        height, width, channels, colours = self.shape
+        size = height * self.row
+        inflate = zlib.decompressobj()
+        try:
+            got = inflate.decompress(data.data, size + 1)
+        except zlib.error as error:
+            raise DecodeError(f"frame {block}: does not decode (zlib): {str(error)[:120]}") from None
+        if len(got) != size:
+            found = f"{len(got):,}" if len(got) < size else "more"
+            raise DecodeError(f"frame {block}: expected {size:,} bytes after decoding, found {found}")
+        used = width * channels * colours * self.stored.itemsize
+        rows = np.frombuffer(got, np.uint8).reshape(height, self.row)[:, :used]
+        pixels = np.ascontiguousarray(rows).view(self.stored).reshape(self.shape).transpose(2, 0, 1, 3)
+        return np.ascontiguousarray(pixels, self.dtype).reshape(shape)
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    if path.lower().endswith(".nd2") and head.startswith(_JPEG_2000):
+        return True  # opening says what to do with it
+    return head.startswith(_START) and head[16:48] == b"ND2 FILE SIGNATURE CHUNK NAME01!"
+
+
+def _mapped(sources: Sources, path: str, size: int) -> dict[bytes, _Chunk] | None:
+    """Read the map of chunks; None if the file has none.
+
+    Raises:
+        FormatError: it is garbled.
+    """
+    end = sources.read(path, max(0, size - 40), 40)
+    if len(end) < 40 or end[:32] != _END:
+        return None
+    at = int.from_bytes(end[32:], "little")
+    head = sources.read(path, at, _CHUNK.size) if at < size else b""
+    if len(head) < _CHUNK.size:
+        raise FormatError(f"{path}: expected the map of chunks at byte {at:,}, the file has {size:,} bytes")
+    magic, name, nbytes = _CHUNK.unpack(head)
+    if magic != _MAGIC or name > _LONGEST_NAME or nbytes > min(_MOST_MAP, size):
+        raise FormatError(f"{path}: expected the map of chunks at byte {at:,}, found {head[:8]!r}")
+    data = read_at(sources, path, name + nbytes, at + _CHUNK.size)
+    if not data.startswith(_MAP):
+        raise FormatError(f"{path}: expected the map of chunks at byte {at:,}, found {data[:16]!r}")
+    found: dict[bytes, _Chunk] = {}
+    begin = name
+    while True:
+        end_of_name = data.find(b"!", begin) + 1
+        if not end_of_name or end_of_name + 16 > len(data):
+            return found
+        found[data[begin:end_of_name]] = _Chunk(*struct.unpack_from("<QQ", data, end_of_name))
+        begin = end_of_name + 16
+
+
+def _walked(sources: Sources, path: str, size: int) -> dict[bytes, _Chunk]:
+    """Find the chunks of a file without a map, one after the other, up to the one that is not whole."""
+    found: dict[bytes, _Chunk] = {}
+    at = 0
+    while at + _CHUNK.size <= size:
+        head = sources.read(path, at, 256)
+        magic, name, nbytes = _CHUNK.unpack_from(head)
+        if magic != _MAGIC or name > _LONGEST_NAME:
+            later = sources.read(path, at, 1 << 16).find(_START)  # chunks begin at multiples of 4,096 bytes
+            if later <= 0:
+                break
+            at += later
+            continue
+        if at + _CHUNK.size + name + nbytes > size:
+            break
+        found[head[_CHUNK.size :].partition(b"!")[0] + b"!"] = _Chunk(at, nbytes)
+        at += _CHUNK.size + name + nbytes
+    return found
+
+
+class _Metadata:
+    """Reads metadata of a file by the names of their chunks, which end in LV in version 3."""
+
+    def __init__(self, sources: Sources, path: str, chunks: dict[bytes, _Chunk]) -> None:
+        self.sources, self.path, self.chunks = sources, path, chunks
+
+    def tree(self, name: str, level: str, part: str = "") -> Tree:
+        """Return the tree of a chunk; {} if there is none.
+
+        Raises:
+            FormatError: it is garbled.
+        """
+        for key in (f"{name}LV{part}!", f"{name}{part}!"):
+            chunk = self.chunks.get(key.encode())
+            if chunk is not None:
+                behind = _data(self.sources, self.path, chunk, key.encode())
+                if chunk.size > _MOST_CHUNK:
+                    raise FormatError(f"{self.path}: expected {key} of at most {_MOST_CHUNK:,} bytes")
+                return inside(read_tree(read_at(self.sources, self.path, chunk.size, behind), self.path), level)
+        return {}
+
+
+def _data(sources: Sources, path: str, chunk: _Chunk, name: bytes) -> int:
+    """Return the byte at which the data of a chunk begin.
+
+    Raises:
+        FormatError: another chunk is there.
+    """
+    head = read_at(sources, path, _CHUNK.size + len(name), chunk.at)
+    magic, length, nbytes = _CHUNK.unpack_from(head)
+    if (
+        magic != _MAGIC
+        or not len(name) <= length <= _LONGEST_NAME
+        or head[_CHUNK.size :] != name
+        or nbytes != chunk.size
+    ):
+        raise FormatError(
+            f"{path}: expected the chunk {name.decode('latin-1')} of {chunk.size:,} bytes at byte {chunk.at:,}, found"
+            f" {head[:24]!r}"
+        )
+    return int(chunk.at + _CHUNK.size + length)
+
+
+def _frame(path: str, attributes: Tree, metadata: Tree) -> _FrameForm:
+    """Return what frames have in common.
+
+    Raises:
+        FormatError: the attributes do not say it, or frames are stored in another way.
+    """
+    names = ("uiHeight", "uiWidth", "uiWidthBytes", "uiComp", "uiBpcInMemory")
+    numbers = [attributes.get(name) for name in names]
+    height, width, row, parts, bits = [n if isinstance(n, int) else 0 for n in numbers]
+    planes = metadata.get("sPicturePlanes")
+    channels = planes.get("uiCount", 1) if isinstance(planes, dict) else 1
+    channels = channels if isinstance(channels, int) and channels > 0 and not parts % channels else 1
+    stored = np.dtype(_TYPES.get(bits, "u1"))
+    row = row or width * parts * stored.itemsize
+    sides = all(0 < n < _MOST_SIDE for n in (height, width, parts))
+    if (
+        not sides
+        or bits not in _TYPES
+        or row < width * parts * stored.itemsize
+        or row % stored.itemsize
+        or row >= 1 << 40
+    ):
+        told = ", ".join(f"{name} {str(n)[:20]}" for name, n in zip(names, numbers, strict=True))
+        raise FormatError(f"{path}: expected the size and the type of frames in ImageAttributes, found {told}")
+    if attributes.get("eCompression", 2) == 1:
+        raise FormatError(f"{path}: expected frames of all their bytes, found a lossy compression (JPEG 2000)")
+    return _FrameForm(height, width, row, channels, parts // channels, stored, attributes.get("eCompression", 2) == 0)
+
+
+def _calibration(metadata: Tree, loops: Sequence[Loop]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        loop.name: {"scale": loop.step[0], "offset": 0.0, "unit": loop.step[1]} for loop in loops if loop.step
+    }
+    size = metadata.get("dCalibration")
+    if isinstance(size, float) and size > 0 and metadata.get("bCalibrated", True):
+        found |= {dim: {"scale": size, "offset": 0.0, "unit": "um"} for dim in "yx"}
+    return found
+
+
+def _channels(metadata: Tree) -> list[str]:
+    """Return the names of channels."""
+    planes = metadata.get("sPicturePlanes")
+    some = planes.get("sPlaneNew", planes.get("sPlane")) if isinstance(planes, dict) else None
+    return [str(one.get("sDescription", "")) for one in values(some) if isinstance(one, dict)]
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open an .nd2 file.
+
+    Raises:
+        FormatError: it is garbled, or of version 1.
+        OptionError: several files are named.
+        TruncatedSourceError: no frame is there.
+    """
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: an .nd2 file is a set of its own; open one at a time")
+    path, files = paths[0], Files.stat(sources, paths)
+    size = int(files.sizes[0])
+    head = read_at(sources, path, _CHUNK.size + 96)
+    if head.startswith(_JPEG_2000):
+        raise FormatError(
+            f"{path}: expected ND2 of version 2 or 3, found version 1 (JPEG 2000, to 2008); NIS-Elements saves it anew"
+        )
+    if not head.startswith(_START):
+        raise FormatError(f"{path}: expected an .nd2 file, it begins with {head[:8]!r}")
+    chunks, lost = _mapped(sources, path, size), list[Absence]()
+    if chunks is None:
+        said = f"{path}: expected a map of chunks at the end, found none; the file was cut, or never ended"
+        lost.append(Absence(said, TruncatedSourceError, "shows the frames that are there"))
+        chunks = _walked(sources, path, size)
+    known = _Metadata(sources, path, chunks)
+    metadata = known.tree("ImageMetadataSeq", "SLxPictureMetadata", "|0")
+    attributes = known.tree("ImageAttributes", "SLxImageAttributes")
+    if lost and not attributes:
+        raise TruncatedSourceError(f"{lost[0].said}; without ImageAttributes nobody knows the size of frames")
+    frame = _frame(path, attributes, metadata)
+    loops = loops_of(known.tree("ImageMetadata", "SLxExperiment"))
+    places = {int(name[1]): chunk for key, chunk in chunks.items() if (name := _FRAME.fullmatch(key))}
+    if not places:
+        raise (TruncatedSourceError if lost else FormatError)(f"{path}: expected frames, found none")
+    array = _array(files, frame, loops, places, attributes | {"channels": _channels(metadata)}, metadata)
+    return [altered(array, absent=(*lost, *array.absent))]
+
+
+def _array(
+    files: Files,
+    frame: _FrameForm,
+    loops: list[Loop],
+    places: dict[int, _Chunk],
+    attrs: dict[str, Any],
+    metadata: Tree,
+) -> StoredArray:
+    """Make the array of all frames.
+
+    Args:
+        places: chunk of each frame by its number.
+
+    Raises:
+        FormatError: chunks are not where the map says.
+        TruncatedSourceError: no frame is whole.
+    """
+    path, last = files.paths[0], max(places)
+    if last >= math.prod(loop.turns for loop in loops):
+        if last >= 1000 * len(places):
+            raise FormatError(f"{path}: expected about as many frames as their numbers say, found frame {last:,}")
+        loops = [Loop("frame", last + 1)]
+    numbers = sorted(places)
+    # The headers of all chunks of frames are alike: two are looked at
+    before = {_data(files.sources, path, places[n], b"ImageDataSeq|%d!" % n) - places[n].at for n in (numbers[0], last)}
+    if len(before) > 1:
+        raise FormatError(f"{path}: expected names of one length in the chunks of frames, found {sorted(before)} bytes")
+    skip = before.pop() + _TIME
+    offsets = np.array([places[n].at + skip for n in numbers], np.int64)
+    sizes = np.array([places[n].size - _TIME for n in numbers], np.int64)
+    least = 1 if frame.packed else frame.height * frame.row
+    if (sizes < least).any() or (offsets < 0).any() or (sizes > 1 << 60).any():
+        raise FormatError(f"{path}: expected chunks of {least:,} bytes for each frame, found {int(sizes.min()):,}")
+    nav = tuple(loop.turns for loop in loops)
+    shape = (frame.channels, frame.height, frame.width, frame.colours)
+    element = frame.stored.itemsize
+    pixel = frame.channels * frame.colours
+    strides = (frame.colours, frame.row // element, pixel, 1)
+    shown = [k for k in range(4) if k in (1, 2) or shape[k] > 1]
+    sig, steps = tuple(shape[k] for k in shown), tuple(strides[k] for k in shown)
+    dims = (*(loop.name for loop in loops), *("cyxs"[k] for k in shown))
+    table = PlaneTable(
+        np.zeros(len(numbers), np.int64), offsets, np.array(numbers), path, sizes if frame.packed else None
+    )
+    decoder = FrameDecoder(frame.stored, (*shape[1:3], frame.channels, frame.colours), frame.row)
+    return table.array(
+        "data",
+        files,
+        nav,
+        sig,
+        dims,
+        frame.stored,
+        {**attrs, "calibration": _calibration(metadata, loops)},
+        decoder if frame.packed else None,
+        None if frame.packed else steps,
+    )
+
+
+FORMAT = Format(
+    "nd2",
+    (".nd2",),
+    "https://github.com/tlambert03/nd2",
+    "ND2 of Nikon's NIS-Elements, version 2 and 3: frames of all channels, also compressed",
+    sniff,
+    open,
+)

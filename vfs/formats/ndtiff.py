@@ -1,0 +1,250 @@
+"""Reads NDTiff, which Micro-Manager and Pycro-Manager write: `NDTiff.index`, and the TIFF files that it names.
+
+The index says where each plane lies, so that no TIFF directory is read. The facts come from NDTiff's description and
+from its reader (https://github.com/micro-manager/NDStorage), versions 2 and 3. All numbers are little endian::
+
+    index: entry | entry | …  (behind the last one may be zeros, if the acquisition was stopped)
+    entry: length (uint32) | axes as JSON | length (uint32) | name of the TIFF file | `PLACE`
+
+Axes are numbers or names: `{"time": 3, "channel": "DAPI"}`. The TIFF file begins with the summary of the
+acquisition, as JSON: its length is at byte 24 (version 2: 20), behind a mark. Pixels are one plane of
+rows, never compressed; those of colour images are three bytes.
+
+Planes of other sizes, types or axes are other arrays: `image_0/data`, …. Axes come as NDTiff's reader sorts them: rows
+and columns of a mosaic, positions, times, channels, z; others beside the channels. Where an axis counts from another
+number than 0, or has names, the attribute `axes` holds them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceError
+from vfs.formats import Format
+from vfs.formats.headers import read_at
+from vfs.formats.planes import PlaneTable, along
+from vfs.model.files import Files
+from vfs.model.layout import altered
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray
+from vfs.sources.names import basename, split
+
+PLACE = np.dtype(
+    [
+        ("offset", "<u4"),  # first byte of the pixels
+        ("width", "<u4"),  # pixels
+        ("height", "<u4"),
+        ("pixel_type", "<u4"),  # see `_PIXELS`
+        ("compression", "<u4"),  # 0: none
+        ("metadata_offset", "<u4"),
+        ("metadata_bytes", "<u4"),
+        ("metadata_compression", "<u4"),  # 0: none
+    ]
+)
+_PIXELS = {0: "u1", 1: "<u2", 2: "u1", 3: "<u2", 4: "<u2", 5: "<u2", 6: "<u2"}  # 8, 16 bit, RGB, 10, 12, 14, 11 bit
+_RGB = 2
+_INDEX = "ndtiff.index"
+_ORDER = {"row": 0, "column": 1, "position": 2, "time": 3, "channel": 5, "z": 6}
+_OTHERS = 4  # place of axes that the reader does not know
+_DIMS = {"time": "t", "channel": "c"}
+_SUMMARY = 2_355_492  # mark before the length of the summary
+_MOST_INDEX = 1 << 30  # bytes: eight million planes
+_MOST_TEXT = 16 << 20  # bytes of the metadata of a plane
+
+
+class _PlaneKind(NamedTuple):
+    """What planes of one array have in common: names of axes, pixels, code of the pixel type."""
+
+    axes: tuple[str, ...]
+    height: int
+    width: int
+    pixel_type: int
+
+
+class _Plane(NamedTuple):
+    axes: dict[str, int | str]
+    file: str
+    place: tuple[int, ...]  # the fields of `PLACE`
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    """Return True for an index that begins with an entry."""
+    if basename(path).lower() != _INDEX or len(head) < 5:
+        return False
+    return 2 <= int.from_bytes(head[:4], "little") < 1 << 16 and head[4:5] == b"{"
+
+
+def _piece(data: bytes, at: int) -> tuple[bytes, int]:
+    """Return (text, byte behind it) of a length and so many bytes.
+
+    Raises:
+        EOFError: the index ends before.
+    """
+    end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+    if at + 4 > len(data) or end > len(data):
+        raise EOFError
+    return data[at + 4 : end], end
+
+
+def _entries(data: bytes, path: str) -> tuple[list[_Plane], tuple[Absence, ...]]:
+    """Read the entries of an index.
+
+    Raises:
+        FormatError: an entry is garbled.
+    """
+    planes: list[_Plane] = []
+    at, place = 0, struct.Struct("<8I")
+    while data[at : at + 4].strip(b"\0"):
+        try:
+            axes, behind = _piece(data, at)
+            name, behind = _piece(data, behind)
+            if behind + place.size > len(data):
+                raise EOFError
+            known = json.loads(axes)
+            file = name.decode()
+        except EOFError:
+            said = (
+                f"{path}: expected a whole entry at byte {at:,}, the index has {len(data):,} bytes; it looks truncated"
+            )
+            lost = {"bytes_left_over": len(data) - at}
+            return planes, (Absence(said, TruncatedSourceError, "shows the planes before it", lost),)
+        except (ValueError, RecursionError):
+            known, file = None, ""
+        if (
+            not isinstance(known, dict)
+            or not all(type(value) in (int, str) for value in known.values())
+            or not file
+            or "\0" in file
+        ):
+            raise FormatError(
+                f"{path}: expected axes such as {{'time': 0}} and the name of a file in entry {len(planes):,} at byte"
+                f" {at:,}, found {axes[:40]!r} and {name[:40]!r}"
+            )
+        planes.append(_Plane(known, file, place.unpack_from(data, behind)))
+        at = behind + place.size
+    return planes, ()
+
+
+def _kind(plane: _Plane, path: str) -> _PlaneKind:
+    """Return what a plane has in common with others of its array.
+
+    Raises:
+        FormatError: it has a size or type that nobody knows.
+    """
+    _, width, height, pixel_type, compression, *_ = plane.place
+    if pixel_type not in _PIXELS or compression or not 0 < width < 1 << 24 or not 0 < height < 1 << 24:
+        raise FormatError(
+            f"{path}: expected planes that are not compressed, of pixel types 0 to 6; found {height:,} × {width:,}"
+            f" pixels of type {pixel_type:,}, compression {compression:,}, for {json.dumps(plane.axes)[:80]}"
+        )
+    names = sorted(plane.axes, key=lambda name: (_ORDER.get(name, _OTHERS), name))
+    return _PlaneKind(tuple(names), height, width, pixel_type)
+
+
+def _json(sources: Sources, path: str, at: int, nbytes: int) -> dict[str, Any]:
+    """Read metadata; {} if they cannot be understood, for the pixels do not need them."""
+    if not 0 < nbytes <= _MOST_TEXT:
+        return {}
+    try:
+        found = json.loads(read_at(sources, path, nbytes, at))
+    except (SourceError, FormatError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _summary(sources: Sources, path: str) -> dict[str, Any]:
+    """Read the summary of the acquisition at the start of a TIFF file; {} if it is not there."""
+    try:
+        head = np.frombuffer(read_at(sources, path, 28), "<u4")
+    except (SourceError, FormatError):
+        return {}
+    at = next((k for k in (4, 5) if head[k] == _SUMMARY), None)
+    return {} if at is None else _json(sources, path, 4 * at + 8, int(head[at + 1]))
+
+
+def _calibration(plane: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the calibration of axes: the size of a pixel, and the step in z."""
+    found: dict[str, Any] = {}
+    for dims, step in (("yx", plane.get("PixelSizeUm")), ("z", summary.get("z-step_um"))):
+        if isinstance(step, int | float) and step:
+            found |= {dim: {"scale": float(step), "offset": 0.0, "unit": "um"} for dim in dims}
+    return found
+
+
+def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+    """Open an NDTiff data set.
+
+    Raises:
+        FormatError: the index is garbled.
+        OptionError: several files are named.
+        MissingSourceError, TruncatedSourceError: no plane is there.
+        OutsideError: the index names a file outside of its folder.
+    """
+    if len(paths) > 1:
+        raise OptionError(f"{paths[1]}: an NDTiff.index names a set; open one at a time")
+    index = paths[0]
+    size = sources.state(index).size
+    if size > _MOST_INDEX:
+        raise FormatError(f"{index}: expected an index of at most {_MOST_INDEX:,} bytes, found {size:,}")
+    planes, cut = _entries(sources.read(index, 0, size), index)
+    if not planes:
+        raise (TruncatedSourceError if cut else FormatError)(f"{index}: expected entries of planes, found none")
+    named = list(dict.fromkeys(plane.file for plane in planes))
+    places = [sources.join(split(index)[0], name) for name in named]
+    files = Files.stat(sources, [*places, index], missing_ok=True)
+    number = {name: k for k, name in enumerate(named)}
+    summary = _summary(sources, places[0])
+    kinds: dict[_PlaneKind, list[_Plane]] = {}
+    for plane in planes:
+        kinds.setdefault(_kind(plane, index), []).append(plane)
+    made = []
+    for k, (kind, some) in enumerate(kinds.items()):
+        first = files.paths[number[some[0].file]]
+        known = _json(sources, first, *some[0].place[5:7])
+        attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
+        path = f"image_{k}/data" if len(kinds) > 1 else "data"
+        array = _array(path, files, kind, some, number, attrs)
+        made.append(altered(array, absent=cut + array.absent))
+    return made
+
+
+def _array(
+    path: str, files: Files, kind: _PlaneKind, planes: list[_Plane], number: dict[str, int], attrs: dict[str, Any]
+) -> StoredArray:
+    """Make the array of planes of one kind.
+
+    Args:
+        number: index in `files` of each file by the name that the index gives it.
+    """
+    labels = {name: along([plane.axes[name] for plane in planes]) for name in kind.axes}
+    nav = tuple(len(values) for values, _ in labels.values())
+    position = np.zeros(len(planes), np.int64)
+    for values, at in labels.values():
+        position = position * len(values) + at
+    said = {name: values for name, (values, _) in labels.items() if values != [*range(len(values))]}
+    colours = (3,) if kind.pixel_type == _RGB else ()
+    dims = (*(_DIMS.get(name, name) for name in kind.axes), "y", "x", *("s" for _ in colours))
+    table = PlaneTable(
+        np.array([number[plane.file] for plane in planes], np.int64),
+        np.array([plane.place[0] for plane in planes], np.int64),
+        position,
+        files.paths[-1],
+    )
+    sig = (kind.height, kind.width, *colours)
+    return table.array(path, files, nav, sig, dims, np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said})
+
+
+FORMAT = Format(
+    "ndtiff",
+    (_INDEX,),
+    "https://github.com/micro-manager/NDStorage",
+    "NDTiff of Micro-Manager and Pycro-Manager: NDTiff.index and the files that it names",
+    sniff,
+    open,
+    index_extensions=(_INDEX,),
+)

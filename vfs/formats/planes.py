@@ -1,0 +1,177 @@
+"""Turns a table of places into an array: the adapter for formats that know where each of their planes lies.
+
+Such a format writes a table, one row a plane: its file, its first byte, its position along the navigation axes. What
+is alike in all of them is here: planes that no row names are blank, and files that are missing or end too early are
+reported in one way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
+from vfs.model.decode import BlockDecoder, PlainDecoder
+from vfs.model.files import Files
+from vfs.model.layout import BlockLayout, FrameLayout, altered, whole_frame
+from vfs.model.stored import Absence, StoredArray
+
+_MOST_BLANK = 1000
+"""Most positions for each plane that is stored: a table that names more is garbled, and must not fill the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneTable:
+    """The places of equal planes.
+
+    Attributes:
+        file: int64[n], index of the file of each plane.
+        offset: int64[n], its first byte.
+        position: int64[n], its position in the navigation axes, flat in C order; of several planes at one position
+            the last one is shown.
+        source: path of the file that says so, for messages.
+        nbytes: int64[n], bytes of each plane in its file; None: as many as its elements have.
+    """
+
+    file: np.ndarray
+    offset: np.ndarray
+    position: np.ndarray
+    source: str
+    nbytes: np.ndarray | None = None
+
+    def array(
+        self,
+        path: str,
+        files: Files,
+        nav: tuple[int, ...],
+        sig: tuple[int, ...],
+        dims: tuple[str, ...],
+        stored: np.dtype,
+        attrs: Mapping[str, Any],
+        decoder: BlockDecoder | None = None,
+        strides: tuple[int, ...] | None = None,
+    ) -> StoredArray:
+        """Make the array.
+
+        Args:
+            path: place of the array in the hierarchy.
+            nav, sig: lengths of the navigation axes, and of a plane.
+            dims: a name for each of them.
+            stored: dtype of elements in the file, in its byte order.
+            decoder: decodes planes as wholes; None where the bytes are the elements.
+            strides: elements from one index to the next in the file along each axis of a plane, from its first
+                element on; None for C order. Not for planes that decode as wholes.
+
+        Raises:
+            FormatError: far more positions than planes.
+            MissingSourceError, TruncatedSourceError: no plane is there.
+        """
+        positions = math.prod(nav)
+        reach = math.prod(sig) if strides is None else 1 + sum((n - 1) * k for n, k in zip(sig, strides, strict=True))
+        nbytes = np.full(len(self.file), reach * stored.itemsize) if self.nbytes is None else self.nbytes
+        if positions > _MOST_BLANK * len(self.file):
+            raise FormatError(
+                f"{self.source}: expected about as many planes as positions, found {len(self.file):,} planes for"
+                f" axes of {' × '.join(f'{n:,}' for n in nav)} positions"
+            )
+        named = np.full(positions, -1, np.int64)
+        named[self.position] = np.arange(len(self.file))
+        row = named[named >= 0]
+        sizes = files.sizes[self.file[row]]
+        gone, cut = sizes < 0, (sizes >= 0) & (self.offset[row] + nbytes[row] > sizes)
+        absent = (
+            *self._gone(files, row[gone]),
+            *self._cut(files, row[cut], nbytes),
+            *self._unnamed(path, positions, len(row)),
+        )
+        if (gone | cut).all():
+            raise (absent[0].refused or FormatError)(absent[0].said)
+        named[np.isin(named, row[gone | cut])] = -1
+        offsets, which = np.where(named < 0, -1, self.offset[named]), np.where(named < 0, 0, self.file[named])
+        layout = FrameLayout.planes((reach,) if strides else sig, which, offsets, word_bytes=stored.itemsize).arranged(
+            nav
+        )
+        if strides is not None:
+            layout = altered(layout, sig_shape=sig, pieces=whole_frame(sig, strides))
+        made = StoredArray(
+            path, files, layout, PlainDecoder(stored), nav + sig, dims, len(nav), attrs=attrs, absent=absent
+        )
+        if decoder is None:
+            return made
+        blocks = self._blocks(named, nbytes, nav, sig)
+        return altered(made, layout=blocks, decoder=decoder, block=(1,) * len(nav) + sig)
+
+    def _blocks(self, named: np.ndarray, nbytes: np.ndarray, nav: tuple[int, ...], sig: tuple[int, ...]) -> BlockLayout:
+        """Lay out planes that decode as wholes.
+
+        Args:
+            named: int64[positions], the row of the plane at each, -1 where there is none.
+            nbytes: int64[n], bytes of each plane in its file.
+        """
+        at = np.flatnonzero(named >= 0)
+        return BlockLayout.of(
+            nav + sig,
+            _origins(at, nav, len(sig)),
+            np.broadcast_to((1,) * len(nav) + sig, (len(at), len(nav + sig))),
+            self.file[named[at]],
+            self.offset[named[at]],
+            nbytes[named[at]],
+            whole=True,
+            numbers=named[at],
+        )
+
+    def _gone(self, files: Files, rows: np.ndarray) -> tuple[Absence, ...]:
+        """Report planes whose files do not exist."""
+        if not len(rows):
+            return ()
+        names = tuple(files.paths[k] for k in np.unique(self.file[rows]).tolist())
+        more = f", and {len(names) - 1:,} more files" * (len(names) > 1)
+        said = f"{names[0]}: no such file{more}; {self.source} says that {len(rows):,} planes are there"
+        counts = {"files_missing": len(names), "frames_missing": len(rows)}
+        return (Absence(said, MissingSourceError, "shows their planes as blank", counts, names, to_come=True),)
+
+    def _cut(self, files: Files, rows: np.ndarray, nbytes: np.ndarray) -> tuple[Absence, ...]:
+        """Report planes that reach beyond the ends of their files."""
+        if not len(rows):
+            return ()
+        k, at = int(self.file[rows[0]]), int(self.offset[rows[0]])
+        said = (
+            f"{files.paths[k]}: expected a plane of {int(nbytes[rows[0]]):,} bytes at byte {at:,}, the file has"
+            f" {int(files.sizes[k]):,} bytes; it looks truncated; planes that are not whole: {len(rows):,}"
+        )
+        lost = {"frames_missing": len(rows)}
+        return (Absence(said, TruncatedSourceError, "shows them as blank", lost, to_come=True),)
+
+    def _unnamed(self, path: str, positions: int, planes: int) -> tuple[Absence, ...]:
+        """Report positions at which no plane was recorded: a warning, for all that was recorded is shown."""
+        if positions == planes:
+            return ()
+        said = f"{self.source}: {planes:,} planes for {positions:,} positions of {path}; the others are blank"
+        return (Absence(said, counts={"frames_missing": positions - planes}, to_come=True),)
+
+
+def _origins(positions: np.ndarray, nav: tuple[int, ...], sig_ndim: int) -> np.ndarray:
+    """Return the first element of planes at flat positions, int64[n, axes]."""
+    made = np.zeros((len(positions), len(nav) + sig_ndim), np.int64)
+    for k, at in enumerate(np.unravel_index(positions, nav) if nav else ()):
+        made[:, k] = at
+    return made
+
+
+def along(values: Sequence[int | str]) -> tuple[list[int | str], np.ndarray]:
+    """Sort what planes are called along one axis.
+
+    Args:
+        values: a number or a name for each plane.
+
+    Returns: (every value once: numbers ascending, names as they first appear; int64[n], position of each plane).
+    """
+    unique = list(dict.fromkeys(values))
+    if all(isinstance(value, int) for value in unique):
+        unique.sort()
+    at = {value: k for k, value in enumerate(unique)}
+    return unique, np.fromiter(map(at.__getitem__, values), np.int64, len(values))

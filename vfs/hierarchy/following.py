@@ -1,0 +1,273 @@
+"""Follows a set that is still being written: opens it again as it grows.
+
+`Following` has the set as it was opened last. Who asks for it (`now`) has its files looked at, at most every
+`LOOKS.least` seconds: one `stat` of each file that may still grow, and of the folders in which more may appear. When
+one of them changed, the set is opened again, which reads headers only. A set that cannot be opened for a moment (a
+header that is half written) stays as it was.
+
+A set of which all frames are there and that nobody has written for `settle` seconds (some writers add to a header at
+the end), or that nobody has written for `give_up` seconds, is opened once more as a finished one, and is not looked at
+any more. A file that was begun anew is another acquisition: then readers get an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from vfs.engine.cache import ChunkCache
+from vfs.errors import SourceChangedError, SourceError, VfsError
+from vfs.hierarchy.growing import FEW, Progress, Quiet, at_rest
+from vfs.hierarchy.opening import OpenedSet
+from vfs.hierarchy.trust import Pace, Trust
+from vfs.model.files import Files
+from vfs.sources.local import LocalSources
+from vfs.sources.names import split
+
+LOOKS = Pace(least=0.2, share=10)
+"""How often files are looked at."""
+STEP = 0.05  # seconds between two looks of somebody who waits, at least
+
+
+class _Look(NamedTuple):
+    """What a look at a file finds: what tells if it is the same file, and what tells if it was written."""
+
+    device: int
+    inode: int
+    size: int
+    written: int
+
+
+class Following:
+    """Follows a set.
+
+    Args:
+        opened: the set, opened with `follow`.
+        cache: keeps decoded chunks.
+
+    Attributes:
+        opening: how it was opened at first.
+        changed: number that grows whenever `current` is another set.
+        ended: True if nothing is looked at any more: the set is whole, or stopped.
+        stopped: why it ended before it was whole; "" if it did not.
+    """
+
+    def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
+        self._opened, self._cache = opened, cache
+        self.opening = opened.opening
+        options = opened.opening.options
+        self._settle, self._give_up = options.settle, options.give_up
+        self.changed, self.ended, self.stopped = 0, False, ""
+        self._wrong = ""
+        self._trust = Trust(LOOKS)
+        self._lock = threading.RLock()
+        self._seen: Mapping[str, _Look] = {}
+        self._since = time.monotonic()  # when the last write was seen
+        self._written: dict[str, tuple[tuple[int, int], float]] = {}  # file -> (size, time of writing), since when
+        self._grew: set[str] = set()  # files that were seen to become longer
+        if not isinstance(self.opening.sources, LocalSources):
+            self._trust.pace = Pace(least=1.0, share=10)
+        self._sizes: dict[str, int] = {}
+        self._note_sizes(opened)
+        self._seen = self._stat()
+        every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
+        self._since -= min((at_rest(*one).seconds for one in every), default=0)
+        for files in opened.tree.file_sets:
+            for k in range(max(0, len(files) - FEW), len(files)):
+                self._rest(files, k)
+        self._end_if_whole()
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the set was written when it was opened last; None where it cannot grow."""
+        return self._opened.progress
+
+    @property
+    def complete(self) -> bool:
+        """True if all frames are there that there will be, as far as is known."""
+        progress = self.progress
+        return not self.stopped if progress is None else progress.complete
+
+    @property
+    def current(self) -> OpenedSet:
+        """The set as it was opened last, without a look at its files."""
+        return self._opened
+
+    def now(self) -> OpenedSet:
+        """Return the set as it is now.
+
+        Raises:
+            SourceChangedError: one of its files was begun anew, or is gone.
+        """
+        if not self.ended and not self._trust.holds():
+            with self._lock:
+                if not self._trust.holds() and not self.ended:
+                    began = time.monotonic()
+                    self._look()
+                    self._trust.renew(began)
+        if self._wrong:
+            raise SourceChangedError(self._wrong)
+        return self._opened
+
+    def wait(self, frames: int | None = None, timeout: float | None = None) -> bool:
+        """Wait until so many frames are whole, or all of them.
+
+        Args:
+            frames: how many; None: all that there will be.
+            timeout: seconds; None: until the set is whole or stopped.
+
+        Returns: True if they are; False if the time is over, or the set stopped before.
+
+        Raises: what `now` raises.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self.now()
+            progress = self.progress
+            if progress is not None and (progress.complete if frames is None else progress.frames >= frames):
+                return True
+            if self.ended:
+                return not self.stopped if frames is None else frames_of(self._opened) >= frames
+            pause = max(STEP, self._trust.until - time.monotonic())
+            if until is not None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                pause = min(pause, left)
+            time.sleep(pause)
+
+    def _look(self) -> None:
+        """Look at the files, and open the set again if they were written."""
+        found = self._stat()
+        self._check_same(found)
+        if self._wrong:
+            return
+        now = time.monotonic()
+        if found != self._seen:
+            self._since = now
+            self._grew |= {path for path, at in found.items() if 0 < self._sizes.get(path, 0) < at.size}
+        elif not self._unsettled(now):
+            self._end_if_whole()
+            if not self.ended and now - self._since >= self._give_up:
+                self._stop()
+            return
+        with suppress(VfsError):  # it is being written just now: the next look tells more
+            opened = self.opening.open(self._cache, self._rest)
+            self._seen = found
+            self._note_sizes(opened)
+            if opened.progress != self._opened.progress or opened.progress is None:
+                self._show(opened)
+            self._end_if_whole()
+
+    def _note_sizes(self, opened: OpenedSet) -> None:
+        """Note how long the files were when they were opened, to see which become longer."""
+        for files in opened.tree.file_sets:
+            self._sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
+
+    def _unsettled(self, now: float) -> bool:
+        """Return True if a frame counts by now because nobody wrote since it came."""
+        progress = self.progress
+        return progress is not None and progress.unsettled and now - self._since >= self._settle
+
+    def _show(self, opened: OpenedSet) -> None:
+        """Show another state of the set. What was decoded stays in the cache if it is the same chunk."""
+        old, new = self._opened.main, opened.main
+        same = (old.shape, old.chunks, old.dtype) == (new.shape, new.chunks, new.dtype)
+        if same and not new.decodes_whole and not self.opening.options.follow_blank:
+            new.token = old.token
+        self._opened = opened
+        self.changed += 1
+
+    def _end_if_whole(self) -> None:
+        progress = self.progress
+        if progress is None or (progress.complete and time.monotonic() - self._since >= self._settle):
+            self._end()
+
+    def _end(self) -> None:
+        """Open the set as a finished one. If that fails, it stays as it is."""
+        options = replace(self.opening.options, follow=False)
+        try:
+            with self.opening.sources.opening():
+                opened = self.opening.changed(options, self.opening.format_options, self._cache or ChunkCache())
+        except VfsError as error:
+            self.stopped = str(error)
+        else:
+            self._show(opened)
+        self.ended = True
+
+    def _stop(self) -> None:
+        """Note that nobody writes the set any more."""
+        progress = self.progress
+        frames = 0 if progress is None else progress.frames
+        if progress is None or progress.of is not None:
+            of = "" if progress is None or progress.of is None else f" of {progress.of:,}"
+            self.stopped = (
+                f"{self.opening.paths[0]}: stopped: {frames:,}{of} frames are there, and nothing was written for"
+                f" {self._give_up:g} s"
+            )
+        self._end()
+
+    # What tells that files were written
+
+    def _rest(self, files: Files, file: int) -> Quiet:
+        """Say for how long a file has not been written: since it was seen so, or by its time of writing."""
+        path, state = files.paths[file], (int(files.sizes[file]), int(files.written[file]))
+        now = time.monotonic()
+        known = self._written.get(path)
+        if known is None or known[0] != state:
+            known = self._written[path] = state, now
+        return Quiet(max(now - known[1], at_rest(files, file).seconds), path in self._grew)
+
+    def _stat(self) -> dict[str, _Look]:
+        """Look at the files that may grow, at those that were named, and at their folders."""
+        paths = dict.fromkeys(self.opening.paths)
+        for files in self._opened.tree.file_sets:
+            paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
+        if not isinstance(self.opening.sources, LocalSources):
+            return {path: look for path in paths if (look := self._state(path)) is not None}
+        paths |= dict.fromkeys(split(path)[0] for path in list(paths))
+        found = {}
+        for path in paths:
+            with suppress(OSError):
+                at = os.stat(path)
+                found[path] = _Look(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns)
+        return found
+
+    def _state(self, path: str) -> _Look | None:
+        """Look at a file that is not on this machine."""
+        with suppress(SourceError):
+            state = self.opening.sources.state(path)
+            return _Look(0, 0, state.size, state.written or hash(state.tag))
+        return None
+
+    def _check_same(self, found: Mapping[str, _Look]) -> None:
+        """Note if a file is not the one that it was: it is gone, is another one, or became shorter."""
+        for path, before in self._seen.items():
+            now = found.get(path)
+            known = any(path in files.paths for files in self._opened.tree.file_sets)
+            if not known:
+                continue
+            if now is None:
+                self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
+            elif (now.device, now.inode) != (before.device, before.inode) or now.size < before.size:
+                self._wrong = f"{path}: was begun anew, it is another acquisition: open the set again"
+
+
+def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:
+    """Return what follows a set; None if it was not opened with `follow`."""
+    return Following(opened, cache) if opened.opening.options.follow else None
+
+
+def frames_of(opened: OpenedSet) -> int:
+    """Return the number of frames of the main array that are there."""
+    if opened.progress is not None:
+        return opened.progress.frames
+    dataset = opened.main.dataset
+    return int(np.prod(dataset.shape[: dataset.nav_ndim], dtype=np.int64)) - dataset.blanks

@@ -1,0 +1,90 @@
+"""Chooses where the files of a set come from: this machine, or servers and stores if some of them have URLs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from glob import has_magic
+from typing import Any
+
+from vfs.model.open_options import OpenOptions, file_names
+from vfs.model.signatures import Paths
+from vfs.model.sources import Sources
+from vfs.sources.globs import expand, file_name, starts
+from vfs.sources.local import LocalSources
+from vfs.sources.names import absolute, is_url
+from vfs.sources.urls import given as given_url
+
+
+def named_files(
+    paths: Paths, sources: Sources | None, options: OpenOptions, format_options: Mapping[str, Any]
+) -> tuple[list[str], AbstractContextManager[Sources]]:
+    """Find the files that a user names, and the sources for opening the set that they name.
+
+    Args:
+        paths: as the user gives them, with globs.
+        sources: those that the caller gives; None for this machine, and for servers if some names are URLs.
+        options, format_options: these may name more files of the set.
+
+    Raises: what `expand` raises.
+    """
+    if sources is not None:
+        return expand(paths, sources, options.follow_outside), sources.opening()
+    given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
+    several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
+    for one in (*several, *given):
+        if isinstance(one, str) and "://" in one and is_url(one):
+            return _remote(paths, options, given)
+    names = expand(paths, None, options.follow_outside)
+    if options.follow_outside:
+        return names, LocalSources().opening()
+    beside = file_names(given) + (file_names(masks(options)) if options.derive else [])
+    return names, LocalSources.around([*names, *map(absolute, beside)])
+
+
+def lasting_names(paths: Paths, names: Sequence[str]) -> tuple[str, ...]:
+    """Return what stands for files of which more may come: globs of this machine as they are given, else the files.
+
+    Args:
+        paths: as the user gives them.
+        names: the files that they name now.
+    """
+    several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
+    given = [file_name(one) for one in several]
+    if not any(_is_glob(name) for name in given) or any(is_url(name) for name in given):
+        return tuple(names)
+    return tuple(map(absolute, given))
+
+
+def names_now(names: Sequence[str], sources: Sources) -> list[str]:
+    """Return the files that `lasting_names` stand for now.
+
+    Raises: what `expand` raises.
+    """
+    return [found for name in names for found in (expand(name, sources) if _is_glob(name) else [name])]
+
+
+def _is_glob(name: str) -> bool:
+    return has_magic(name) and not is_url(name) and not os.path.exists(name)
+
+
+def _remote(
+    paths: Paths, options: OpenOptions, given: Sequence[Any]
+) -> tuple[list[str], AbstractContextManager[Sources]]:
+    """Find files of which some have URLs: see `named_files`."""
+    from vfs.sources.remote import RemoteSources
+
+    beside = file_names([*given, *(masks(options) if options.derive else [])])
+    named = [*starts(paths), *(absolute(given_url(name)) for name in beside)]
+    sources = RemoteSources.around(named, anywhere=options.follow_outside)
+    try:
+        return expand(paths, sources), sources
+    except BaseException:
+        sources.__exit__()
+        raise
+
+
+def masks(options: OpenOptions) -> list[Any]:
+    """Return what the reductions of `derive` are given as masks, which may be names of files."""
+    return [getattr(one, "array", None) for one in options.derive.values()]

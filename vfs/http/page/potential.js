@@ -1,0 +1,93 @@
+/**
+ * Centres of mass as a field over the scan: turned into the scan's directions, and integrated (iCoM, iDPC).
+ */
+
+import { transform } from "./fourier.js";
+
+/**
+ * Take the mean away, and turn every vector.
+ *
+ * @param {Float64Array} pairs float64[positions * 2], y and x. @param {number} degrees from x to y of the scan.
+ * @param {number} down -1 where frames are drawn upwards, scans are not.
+ * @returns {{fy: Float64Array, fx: Float64Array}} what is no number is 0.
+ */
+export function field(pairs, degrees, down) {
+  const count = pairs.length / 2;
+  const [fy, fx] = [new Float64Array(count), new Float64Array(count)];
+  const good = (p) => Number.isFinite(pairs[2 * p]) && Number.isFinite(pairs[2 * p + 1]);
+  let [my, mx, n] = [0, 0, 0];
+  for (let p = 0; p < count; p++) {
+    if (!good(p)) continue;
+    [my, mx, n] = [my + pairs[2 * p], mx + pairs[2 * p + 1], n + 1];
+  }
+  const [c, s] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
+  for (let p = 0; p < count; p++) {
+    if (!good(p)) continue;
+    const [y, x] = [down * (pairs[2 * p] - my / n), pairs[2 * p + 1] - mx / n];
+    fx[p] = c * x - s * y;
+    fy[p] = s * x + c * y;
+  }
+  return { fy, fx };
+}
+
+/**
+ * Find the angle between scan and frames: with it the field has the least curl, as the gradient of a potential has none.
+ *
+ * Of curl C and divergence D the turned field has the curl C cos + D sin, whose squares have their least sum where
+ * the double angle is opposite to (sum(C² - D²) / 2, sum(C D)). Half a turn more has as little curl, and the potential
+ * with the other sign.
+ *
+ * @returns {number} degrees, -90 to 90.
+ */
+export function turn(pairs, [height, width], down) {
+  const { fy, fx } = field(pairs, 0, down);
+  let [differ, both] = [0, 0];
+  for (let y = 1; y < height - 1; y++) {
+    for (let x = 1; x < width - 1; x++) {
+      const p = y * width + x;
+      const curl = fy[p + 1] - fy[p - 1] - (fx[p + width] - fx[p - width]);
+      const div = fx[p + 1] - fx[p - 1] + (fy[p + width] - fy[p - width]);
+      differ += (curl * curl - div * div) / 2;
+      both += curl * div;
+    }
+  }
+  return differ || both ? (Math.atan2(-both, -differ) * 90) / Math.PI : 0;
+}
+
+/**
+ * Integrate a field: the picture whose gradient is nearest to it, of mean 0.
+ *
+ * The field is mirrored at the edges of the scan, so that the picture need not be the same at opposite edges.
+ *
+ * @returns {Float64Array} float64[positions], in pixels of the frame times steps of the scan.
+ */
+export function integrated({ fy, fx }, [height, width]) {
+  const [h, w] = [2 * height, 2 * width];
+  // The gradient of an even picture is odd along its own axis: y is the real part, x the imaginary one
+  const [re, im] = [new Float64Array(h * w), new Float64Array(h * w)];
+  for (let y = 0; y < h; y++) {
+    for (let x = 0; x < w; x++) {
+      const from = (y < height ? y : h - 1 - y) * width + (x < width ? x : w - 1 - x);
+      re[y * w + x] = y < height ? fy[from] : -fy[from];
+      im[y * w + x] = x < width ? fx[from] : -fx[from];
+    }
+  }
+  transform(re, im, h, w, -1);
+  const [outRe, outIm] = [new Float64Array(h * w), new Float64Array(h * w)];
+  for (let y = 0; y < h; y++) {
+    const ky = (2 * Math.PI * (y < height ? y : y - h)) / h;
+    for (let x = 0; x < w; x++) {
+      const kx = (2 * Math.PI * (x < width ? x : x - w)) / w;
+      const square = ky * ky + kx * kx;
+      if (!square) continue;
+      // Of real pictures Y and X, the transform of Y + iX gives both: of Y its Hermitian part, of X the other
+      const [p, q] = [y * w + x, ((h - y) % h) * w + ((w - x) % w)];
+      const [yr, yi] = [(re[p] + re[q]) / 2, (im[p] - im[q]) / 2];
+      const [xr, xi] = [(im[p] + im[q]) / 2, (re[q] - re[p]) / 2];
+      outRe[p] = (ky * yi + kx * xi) / square; // -i k F / k²
+      outIm[p] = -(ky * yr + kx * xr) / square;
+    }
+  }
+  transform(outRe, outIm, h, w, 1);
+  return Float64Array.from({ length: height * width }, (_, p) => outRe[Math.floor(p / width) * w + (p % width)] / (h * w));
+}

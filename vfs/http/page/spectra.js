@@ -1,0 +1,131 @@
+/**
+ * What is drawn with a spectrum: backgrounds below windows, spectra that are kept beside it, marks of elements.
+ */
+
+import { energies, fitted } from "./background.js";
+import { marks, symbols } from "./elements.js";
+import { colourOf } from "./maps.js";
+
+const COLOURS = ["#b388ff", "#ff8a65", "#4dd0c8", "#d4b106"]; // of spectra that are kept
+const BEYOND = 0.5; // a background goes on so far behind its window, as a share of both
+const EDS = 8000; // eV: spectra that reach further are of X-rays
+const EV = { eV: 1, keV: 1000, meV: 0.001 };
+
+/** What marks stand for. */
+export const KINDS = { edges: "edges", lines: "X-ray lines" };
+
+export class Spectra {
+  /** @param {Viewer} viewer */
+  constructor(viewer) {
+    this.viewer = viewer;
+    this.begin();
+  }
+
+  /** Begin anew, as for another array. */
+  begin() {
+    this.kept = [];
+  }
+
+  /** @returns {number} eV in the unit of the energies; 0: they are none. */
+  get unit() {
+    return EV[this.viewer.frame.axis?.unit] || 0;
+  }
+
+  /** @returns {string} what marks stand for: "edges" or "lines"; spectra that reach far have lines. */
+  get kind() {
+    const { frame, frames, view } = this.viewer;
+    if (view.marks || !frame.axis || !frames) return view.marks || "edges";
+    const { scale, offset } = frame.axis;
+    return ((offset || 0) + scale * Math.max(...frames.size)) * this.unit > EDS ? "lines" : "edges";
+  }
+
+  /** @returns {string} the name of spectra: of energy losses or of others. */
+  get word() {
+    return this.unit && this.kind === "edges" ? "energy loss" : "energy";
+  }
+
+  /** Mark elements. @param {string} text symbols. @throws {Error} one is none. */
+  mark(text) {
+    this.viewer.view.elements = symbols(text).join(" ");
+    this._again();
+  }
+
+  setKind(kind) {
+    this.viewer.view.marks = kind;
+    this._again();
+  }
+
+  _again() {
+    this.viewer.update();
+    this.viewer.changed();
+  }
+
+  /** @returns {Array<{x: number, text: string}>} marks, in samples, from left to right. */
+  marks() {
+    const { frame, view } = this.viewer;
+    if (!view?.elements || !this.unit || frame.kind !== "plot") return [];
+    const { scale, offset } = frame.axis;
+    const at = (energy) => (energy / this.unit - (offset || 0)) / scale;
+    return marks(view.elements.split(" "), this.kind)
+      .map(({ text, energy }) => ({ text, x: at(energy) }))
+      .filter(({ x }) => x >= 0 && x < frame.shown.size[1])
+      .sort((a, b) => a.x - b.x);
+  }
+
+  /** Keep the spectrum that is shown, to compare others with it; the first is left out where there are too many. */
+  keep() {
+    const { shown, kind, view } = this.viewer.frame;
+    if (kind !== "plot" || !shown.data || shown.shape.length > 1) return;
+    const { selection } = this.viewer.view;
+    const [y, x] = this.viewer.position() || [0, 0];
+    const place = selection || { kind: "rectangle", y0: y, x0: x, y1: y + 1, x1: x + 1 };
+    if (this.kept.length === COLOURS.length) this.kept.shift();
+    const colour = COLOURS.find((one) => this.kept.every((other) => other.colour !== one));
+    this.kept.push({ colour, data: shown.data.slice(), bin: shown.bin, place });
+    this.curves();
+    view.draw();
+    this.viewer.update();
+  }
+
+  /** Leave out all that were kept. */
+  clear() {
+    this.kept = [];
+    this.curves();
+    this.viewer.update();
+  }
+
+  /** @returns {Object} where in the scan kept spectra are of, as shapes to draw. */
+  places() {
+    return {
+      channels: this.kept.map(({ place }) => ({ shape: place })),
+      active: -1,
+      colours: this.kept.map(({ colour }) => colour),
+    };
+  }
+
+  /** Give the plot its other lines. */
+  curves() {
+    const { frame, detecting } = this.viewer;
+    if (frame.kind !== "plot" || !frame.view) return;
+    frame.view.others = [...this.kept, ...detecting.channels.flatMap((one, k) => this._fits(one, k))];
+  }
+
+  /** @returns {Object[]} lines of a background and of what is left above it. */
+  _fits({ shape, fit }, k) {
+    const { shown, axis } = this.viewer.frame;
+    if (!fit || !shown.data || shown.bin !== 1 || shown.shape.length > 1) return [];
+    const size = shown.size[1];
+    const middle = (fit.from + fit.to) / 2;
+    const sum = (from, to) => shown.data.subarray(from, to).reduce((a, b) => a + b, 0);
+    const { value } = fitted(fit, sum(fit.from, middle), sum(middle, fit.to), energies(axis, size));
+    const end = Math.min(size, Math.round(shape.x1 + BEYOND * (shape.x1 - fit.from)));
+    const [below, left] = [new Float64Array(size).fill(NaN), new Float64Array(size).fill(NaN)];
+    for (let x = fit.from; x < end; x++) below[x] = value(x);
+    for (let x = fit.to; x < end; x++) left[x] = shown.data[x] - below[x];
+    const colour = colourOf(k, this.viewer.arranged === "colours");
+    return [
+      { data: below, bin: 1, colour, dash: [5, 4] },
+      { data: left, bin: 1, colour },
+    ];
+  }
+}

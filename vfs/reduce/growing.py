@@ -1,0 +1,146 @@
+"""Makes results of a set that is still being written, as frames come.
+
+Each time that frames came, a pass goes through these and no others, and what it made is merged with what there is: so
+each frame is read once. In the end results are those of the finished set: for each position of the scan, and where
+integers are added up, to the bit; sums of floats as far as the order in which they are added up matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import NotYetError, OptionError
+from vfs.reduce.passes import Pass, Progress
+from vfs.reduce.reduction import Buffers
+from vfs.reduce.result import Results
+from vfs.reduce.usual import placed
+
+PAUSE = 0.25  # seconds after which new frames are looked for
+
+
+class State(NamedTuple):
+    """An array of a set that is still being written, as it is at a moment.
+
+    Attributes:
+        array: reads it.
+        ended: nothing more will come.
+    """
+
+    array: ArrayReader
+    ended: bool
+
+
+class Growth(Protocol):
+    """Tells how an array grows."""
+
+    def state(self) -> State:
+        """Return the array as it is now."""
+
+    def pause(self) -> None:
+        """Wait until there may be more."""
+
+
+class _Taken(NamedTuple):
+    """What was made so far.
+
+    Attributes:
+        done: bool[m], which of the selected frames were taken.
+        shared: buffers that have an entry for each of them, by the names of reduction and buffer; own: the others.
+    """
+
+    done: np.ndarray
+    shared: Mapping[str, Buffers]
+    own: Mapping[str, Buffers]
+
+
+def reduce_growing(
+    growth: Growth,
+    reductions: Mapping[str, Any],
+    *,
+    roi: Any = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Results]:
+    """Make results of the frames that are there, again and again as more come.
+
+    Args:
+        growth: tells how the array grows.
+        reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
+
+    Yields: results of the frames so far; the last time of all.
+
+    Raises:
+        OptionError, SourceError: see `vfs.api.VirtualArray.reduce`.
+    """
+    taken: _Taken | None = None
+    found: Mapping[str, Any] = {}
+    while True:
+        array, ended = growth.state()
+        try:  # once: a place that moves as frames come would be of no frame
+            found = found or placed(array, reductions)
+        except NotYetError:
+            if ended:
+                raise
+            growth.pause()
+            continue
+        whole = Pass(array, found, roi, workers, progress, grows=True)
+        if progress is not None and taken is None:
+            progress(0, len(whole.stored))
+        taken, more = _more(whole, taken, found, _told(progress, whole, taken))
+        if more or ended:
+            yield whole.results(last=False)
+        if ended:
+            return
+        if not more:
+            growth.pause()
+
+
+def _told(progress: Progress | None, whole: Pass, taken: _Taken | None) -> Progress | None:
+    """Return what is told the progress of a part of all frames."""
+    if progress is None:
+        return None
+    before = 0 if taken is None else int(np.count_nonzero(taken.done))
+    return lambda done, _: progress(before + done, len(whole.stored))
+
+
+def _more(
+    whole: Pass, taken: _Taken | None, reductions: Mapping[str, Any], progress: Progress | None
+) -> tuple[_Taken, bool]:
+    """Take the frames that have come, and put all that was made into the buffers of a pass.
+
+    Args:
+        whole: a pass over all selected frames, which has not begun.
+        taken: what was made before, perhaps of fewer frames.
+
+    Returns: what is made now, and whether any frame had come.
+    """
+    done = np.zeros(len(whole.stored), bool)
+    if taken is not None:
+        if len(taken.done) > len(done):
+            raise OptionError("the set became shorter while it was followed; open it again")
+        done[: len(taken.done)] = taken.done
+    new = whole.stored & whole.array.dataset.written(whole.chosen) & ~done
+    at = np.flatnonzero(new)
+    part: Pass | None = None
+    if len(at):
+        chosen = at if whole.chosen is None else whole.chosen[at]
+        part = Pass(whole.array, reductions, chosen, whole.workers, progress)
+        for _ in part.run(1):  # merges the buffers of its threads in the first one's
+            pass
+    for name, reduction in whole.bound.items():
+        for key, buffer in whole.shared[name].items():
+            if taken is not None:
+                buffer[: len(taken.done)] = taken.shared[name][key]
+            if part is not None:
+                buffer[at] = part.shared[name][key]
+        if whole.own[0][name]:
+            for made in (taken and taken.own, part and part.own[0]):
+                if made:
+                    reduction.merge(whole.own[0][name], made[name])
+    done |= new
+    whole.done[:] = done
+    return _Taken(done, whole.shared, whole.own[0]), part is not None

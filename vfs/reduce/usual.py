@@ -1,0 +1,133 @@
+"""The usual detectors of a scan, around its bright-field disk, which is looked for in a few frames.
+
+`vfs.BrightField()` and its like know no place. Before a pass begins, `placed` makes a disk or a ring of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import OptionError
+from vfs.reduce.bright_field import central_disk, middle
+from vfs.reduce.in_frames import Disk, Ring
+from vfs.reduce.reduction import FrameType, Reduction
+
+LEAST = 0.8
+"""Pixels that a radius, or the width of a ring, has at least."""
+
+
+def usual_detectors(cy: float, cx: float, r: float, height: int, width: int) -> dict[str, Disk | Ring]:
+    """Make the usual detectors around a bright-field disk, with tenths of pixels, as the page does (`detectors.js`).
+
+    Args:
+        cy, cx, r: centre and radius of the disk, pixels.
+        height, width: of a frame.
+
+    Returns: bf (the disk), abf (its outer half), adf (from its edge to twice its radius, or half way to the edge of
+        the frame), haadf (from there to the edge of the frame).
+    """
+    edge = max(1.0, min(cy, cx, height - 1 - cy, width - 1 - cx) + 0.5)
+    inner = min(r, edge * 0.6)
+    outer = min(2 * inner, (inner + edge) / 2)
+    y, x = tidy(cy), tidy(cx)
+
+    def ring(r0: float, r1: float) -> Ring:
+        return Ring(y, x, tidy(r0), max(tidy(r1), tidy(r0 + LEAST)))
+
+    return {
+        "bf": Disk(y, x, max(LEAST, tidy(r))),
+        "abf": ring(r / 2, r),
+        "adf": ring(inner, outer),
+        "haadf": ring(outer, max(edge, outer + 1)),
+    }
+
+
+def tidy(value: float) -> float:
+    """Return a number of pixels with one decimal, as the page rounds it."""
+    return math.floor(value * 10 + 0.5) / 10
+
+
+@dataclass(frozen=True)
+class UsualDetector(Reduction):
+    """A detector around the bright-field disk of the scan."""
+
+    dtype: Any = None
+    word: ClassVar[str]
+
+    def bound(self, frames: FrameType) -> Reduction:
+        raise OptionError(f"{type(self).__name__} must see frames first, to find the bright-field disk")
+
+    def at(self, array: ArrayReader) -> Disk | Ring:
+        """Find the place of the detector.
+
+        Raises:
+            OptionError: no frame shows a disk, or the array is no scan of frames with two axes of real numbers.
+            SourceError: no frame can be read.
+        """
+        found = central_disk(array, middle(array))
+        if not found.found:
+            raise OptionError("found no bright-field disk in frames of the scan; say where it is, by a disk or a ring")
+        detector = usual_detectors(*found[:3], *array.shape[array.dataset.nav_ndim :])[self.word]
+        return replace(detector, dtype=self.dtype)
+
+
+class BrightField(UsualDetector):
+    """Sum of the pixels of every frame in the bright-field disk, [*scan].
+
+    The disk is the brightest spot of the middle frame of the scan and four around; the page begins with the same one.
+    Where they show none, that is an OptionError. `Result.reduction` says where it is.
+
+    Args:
+        dtype: see `FrameSum`.
+    """
+
+    word = "bf"
+
+
+class AnnularBrightField(UsualDetector):
+    """Sum of the pixels of every frame in the outer half of the radius of the bright-field disk, [*scan].
+
+    Else as `BrightField`.
+    """
+
+    word = "abf"
+
+
+class AnnularDarkField(UsualDetector):
+    """Sum of the pixels of every frame in a ring around the bright-field disk, [*scan].
+
+    The ring ends at twice the radius of the disk, or half way to the edge of the frame. Else as `BrightField`.
+    """
+
+    word = "adf"
+
+
+class HighAngleDarkField(UsualDetector):
+    """Sum of the pixels of every frame from the ring of `AnnularDarkField` to the nearest edge of the frame, [*scan].
+
+    Else as `BrightField`.
+    """
+
+    word = "haadf"
+
+
+def placed(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Any]:
+    """Give detectors that look for the bright-field disk their place. Everything else stays as it is.
+
+    Raises:
+        OptionError, SourceError: see `UsualDetector.at`.
+    """
+    return {
+        name: _placed(name, one, array) if isinstance(one, UsualDetector) else one for name, one in reductions.items()
+    }
+
+
+def _placed(name: str, one: UsualDetector, array: ArrayReader) -> Disk | Ring:
+    try:
+        return one.at(array)
+    except OptionError as error:
+        raise OptionError(f"{name}: {error}") from None

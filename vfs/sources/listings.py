@@ -1,0 +1,113 @@
+"""Lists folders of stores and servers: prefixes of a bucket, and pages of links as web servers make them."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+from vfs.errors import MissingSourceError, SourceError
+from vfs.model.file_state import UNKNOWN, FileState
+from vfs.sources.transfers import Transfers, login, reason, state_of
+from vfs.sources.urls import WEB, place, quoted
+
+MOST_PAGE = 16 << 20
+"""Bytes of a page of links at most."""
+Listed = dict[str, FileState | None]
+"""Name in a folder -> its state, `UNKNOWN` where the listing does not say it; None for a folder."""
+
+
+def listed(transfers: Transfers, folder: str) -> Listed:
+    """List a folder.
+
+    Args:
+        folder: its URL, without a slash at the end.
+
+    Raises:
+        MissingSourceError: there is no such folder.
+        SourceError: it cannot be listed.
+    """
+    if place(folder).scheme in WEB:
+        return _links(transfers, folder)
+    where = place(folder)
+    store = transfers.store(where)
+    transfers.counts.add(1, 0)
+    try:
+        import obstore
+
+        found = obstore.list_with_delimiter(store, f"{where.path}/" if where.path else None)
+    except FileNotFoundError:
+        raise MissingSourceError(f"{folder}: no such folder") from None
+    except Exception as error:
+        raise SourceError(f"{folder}: cannot be listed: {reason(error)[0]}") from None
+    names: Listed = {one.rstrip("/").rpartition("/")[2]: None for one in found["common_prefixes"]}
+    for meta in found["objects"]:
+        names[str(meta["path"]).rpartition("/")[2]] = state_of(meta)
+    if not names:
+        raise MissingSourceError(f"{folder}: no such folder")
+    return names
+
+
+def _links(transfers: Transfers, folder: str) -> Listed:
+    """List a folder of a web server by the links of its page to what is in it."""
+    url = quoted(f"{folder}/")
+    headers = {"Accept": "text/html"}
+    if said := login(place(folder)):
+        headers["Authorization"] = said
+    opener = urllib.request.build_opener(_SameServer())
+    transfers.counts.add(1, 0)
+    try:
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=transfers.limits.wait) as reply:
+            page, base = reply.read(MOST_PAGE + 1), reply.geturl()
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 404:
+            raise SourceError(f"{folder}: {_UNLISTED} (status 404)") from None
+        raise SourceError(f"{folder}: cannot be listed: the server answers with status {error.code}") from None
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{folder}: cannot be listed: {getattr(error, 'reason', error)}") from None
+    transfers.counts.add(0, len(page))
+    if len(page) > MOST_PAGE:
+        raise SourceError(f"{folder}: the list of its files is longer than {MOST_PAGE:,} bytes")
+    links = _Links()
+    links.feed(page.decode("utf-8", "replace"))
+    names: Listed = {}
+    above = urlsplit(base).path
+    for link in links.found:
+        if "?" in link or "#" in link:
+            continue
+        try:
+            to = urlsplit(urljoin(base, link))
+        except ValueError:
+            continue
+        name = unquote(to.path.removeprefix(above).rstrip("/"))
+        if to.netloc == urlsplit(base).netloc and to.path.startswith(above) and name and "/" not in name:
+            names[name] = None if to.path.endswith("/") else UNKNOWN
+    if not names:
+        raise SourceError(f"{folder}: {_UNLISTED}")
+    return names
+
+
+_UNLISTED = "the server does not list what is in it, or there is nothing; name every file of the set"
+
+
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """Follows a server to other pages of its own, and to nobody else."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            raise urllib.error.URLError("the server leads to another one")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _Links(HTMLParser):
+    """Collects the links of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if tag == "a" and name == "href" and value]

@@ -1,0 +1,389 @@
+"""Brings bytes from servers and stores of objects, through obstore: many requests at a time, none of them for ever.
+
+A request that fails because a server is busy, or because a connection breaks, is made again within `Limits`. What it
+brought before goes on from there, as long as the object is still the same one. What fails in the end is one clear error
+with the URL. No URL, error or log that is made here holds credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from netrc import NetrcParseError, netrc
+from typing import Any, NamedTuple, cast
+
+from vfs.errors import (
+    DependencyError,
+    MissingSourceError,
+    OptionError,
+    SourceChangedError,
+    SourceError,
+    TruncatedSourceError,
+    printable,
+)
+from vfs.model.file_state import FileState
+from vfs.sources.threads import in_parallel
+from vfs.sources.urls import SCHEMES, WEB, InStore, place
+
+PROGRESS = 1 << 18
+"""Bytes: a request that broke, but brought so many, is none that failed, so that slow lines come to an end, too."""
+PART = 1 << 17
+"""Bytes of a reply that are handed on at once."""
+_STATUS = re.compile(r"status code: (\d{3})")
+_KIND = re.compile(r"kind: (\w+)")
+_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Says how long, and how often, something is asked for.
+
+    Attributes:
+        parallel: requests under way at most, of all that are waited for together.
+        wait: seconds for one request, with its body, at most.
+        connect: seconds until a connection stands, at most.
+        tries: requests for the same bytes that may fail.
+        seconds: since the first of them, after which there is no other one.
+        pause: seconds before the second request; before each further one twice as long.
+    """
+
+    parallel: int = 32
+    wait: float = 30.0
+    connect: float = 10.0
+    tries: int = 5
+    seconds: float = 60.0
+    pause: float = 0.1
+
+
+@dataclass
+class Counts:
+    """Counts what was asked for, in all threads.
+
+    Attributes:
+        requests: how many, those that failed among them; nbytes: of the bodies that came.
+    """
+
+    requests: int = 0
+    nbytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, requests: int, nbytes: int) -> None:
+        with self._lock:
+            self.requests += requests
+            self.nbytes += nbytes
+
+
+class WantedBytes(NamedTuple):
+    """Bytes that are asked for.
+
+    Attributes:
+        name: URL of the file; start, stop: which of its bytes; it may end before.
+        put: takes (a byte of the file, what it and the next ones are). It may be called from another thread, and again
+            for the same bytes.
+    """
+
+    name: str
+    start: int
+    stop: int
+    put: Callable[[int, bytes], None]
+
+
+class Got(NamedTuple):
+    """What a store said of a file, and how many bytes of those that were asked for it has."""
+
+    state: FileState
+    size: int
+
+
+class Transfers:
+    """Asks servers and stores.
+
+    Args:
+        limits: how long and how often.
+        config: more settings for obstore's stores, such as `client_options` or `skip_signature`. They may hold
+            credentials, and are not pickled.
+    """
+
+    def __init__(self, limits: Limits, config: Mapping[str, Any] | None = None) -> None:
+        self.limits = limits
+        self.config = dict(config or {})
+        self.counts = Counts()
+        self._stores: dict[str, Any] = {}
+
+    def store(self, where: InStore) -> Any:
+        """Return obstore's client for a server or bucket.
+
+        Raises:
+            DependencyError: obstore is not installed.
+            SourceError: there is no such store, as far as obstore can tell.
+        """
+        _check_process()
+        made = self._stores.get(where.root)
+        if made is None:
+            made = self._stores[where.root] = _store(where, self.limits, self.config)
+        return made
+
+    def state(self, name: str) -> FileState:
+        """Look at a file.
+
+        Raises:
+            MissingSourceError: it does not exist.
+            SourceError: it cannot be looked at.
+        """
+
+        def ask(obstore: Any, store: Any, path: str) -> FileState:
+            self.counts.add(1, 0)
+            try:
+                return state_of(obstore.head(store, path))
+            except Exception as error:
+                if "status code: 405" not in str(error):
+                    raise
+            self.counts.add(1, 1)  # it answers no HEAD
+            return state_of(obstore.get(store, path, options={"range": (0, 1)}).meta)
+
+        found: FileState = self._again(name, f"{name}: cannot be looked at", ask)
+        return found
+
+    def get(self, wanted: WantedBytes, until: Until | None = None) -> Got:
+        """Bring bytes of a file, in this thread.
+
+        Args:
+            until: says when nobody waits for them any more.
+
+        Raises:
+            MissingSourceError: it does not exist.
+            SourceChangedError: it was replaced while it was read.
+            SourceError: it cannot be read.
+        """
+        name, start, stop, put = wanted
+        at, first = start, cast(FileState | None, None)
+        until = until or Until()
+
+        def ask(obstore: Any, store: Any, path: str) -> Got:
+            nonlocal at, first
+            self.counts.add(1, 0)
+            began = at
+            try:
+                reply = obstore.get(store, path, options={"range": (at, stop)})
+                now = state_of(reply.meta)
+                if first is not None and not first.same(now):
+                    raise SourceChangedError(f"{name}: was replaced while it was read ({first.difference(now)})")
+                first, end = now, min(stop, now.size)
+                for part in reply.stream(min_chunk_size=PART):
+                    if at + len(part) > end:
+                        at = start  # what it sent before may be as wrong
+                        raise _BrokenError("the server sends more bytes than it was asked for")
+                    with until.lock:  # whoever stops waiting takes the memory back
+                        if until.over:
+                            raise SourceError(f"{name}: nobody waits for it any more")
+                        put(at, part)
+                    at += len(part)
+                if at != end:
+                    at, short = start, end - at
+                    raise _BrokenError(f"the server ends its answer {short:,} bytes too early")
+                return Got(now, end - start)
+            finally:
+                self.counts.add(0, max(0, at - began))
+                if at - began >= PROGRESS:
+                    failed.clear()
+
+        failed: list[float] = []
+        what = f"{name}: bytes {start:,} to {stop:,} cannot be read"
+        got: Got = self._again(name, what, ask, failed, until)
+        return got
+
+    def get_all(self, all_wanted: Sequence[WantedBytes]) -> list[Got]:
+        """Bring many ranges of bytes, up to `Limits.parallel` at a time.
+
+        Raises: what `get` raises; of several errors that of the first range.
+        """
+        if len(all_wanted) < 2 and threading.current_thread() is not threading.main_thread():
+            return [self.get(wanted) for wanted in all_wanted]
+        until = [Until() for _ in all_wanted]  # in other threads: Ctrl-C does not wait for a server
+        try:
+            return in_parallel(
+                lambda k: self.get(all_wanted[k], until[k]), range(len(all_wanted)), self.limits.parallel
+            )
+        except BaseException:
+            for one in until:
+                one.end()
+            raise
+
+    def _again(
+        self,
+        name: str,
+        what: str,
+        ask: Callable[[Any, Any, str], Any],
+        failed: list[float] | None = None,
+        until: Until | None = None,
+    ) -> Any:
+        """Ask until there is an answer, within the limits.
+
+        Args:
+            what: begins the message of the error.
+            failed: receives the time of each failure; who clears it says that these do not count.
+            until: says when nobody waits any more.
+        """
+        if not place(name).path or name.endswith("/"):
+            raise SourceError(f"{name}: expected the URL of a file, found that of a folder")
+        where, failed = place(name), [] if failed is None else failed
+        store = self.store(where)
+        import obstore  # it is there, or there was no store
+
+        while True:
+            try:
+                return ask(obstore, store, where.path)
+            except SourceError:
+                raise
+            except FileNotFoundError:
+                raise MissingSourceError(f"{name}: no such file") from None
+            except Exception as error:
+                why, again = reason(error)
+                failed.append(time.monotonic())
+                tries, since = len(failed), failed[-1] - failed[0]
+                over = until is not None and until.over
+                if over or not again or tries >= self.limits.tries or since > self.limits.seconds:
+                    asked = f", asked {tries} times" if tries > 1 else ""
+                    kind = TruncatedSourceError if "status code: 416" in str(error) else SourceError
+                    raise kind(f"{what}: {why}{asked}") from None
+            time.sleep(self.limits.pause * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
+
+
+class Until:
+    """Says for how long somebody waits for bytes. Only so long may they be written to memory.
+
+    Attributes:
+        lock: is held while some are written; over: nobody waits any more.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.over = False
+
+    def end(self) -> None:
+        with self.lock:
+            self.over = True
+
+
+class _BrokenError(Exception):
+    """A reply is not what it says it is."""
+
+
+_used = False
+"""True once obstore works in this process: its threads do not live in a fork of it, which would wait for ever."""
+_spoilt = False
+
+
+def _forked() -> None:
+    global _spoilt
+    _spoilt = _spoilt or _used
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _check_process() -> None:
+    global _used
+    if _spoilt:
+        raise SourceError(
+            "this process was forked from one that had read from a server, and cannot read from one itself: start"
+            " processes with multiprocessing's spawn or forkserver"
+        )
+    _used = True
+
+
+def state_of(meta: Mapping[str, Any]) -> FileState:
+    """Return the state of a file, of what a store says of it."""
+    written = int(meta["last_modified"].timestamp()) * 1_000_000_000
+    return FileState(int(meta["size"]), max(written, 0), 0, meta["e_tag"] or "")
+
+
+def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
+    try:
+        from obstore.store import from_url
+    except ImportError:
+        raise DependencyError(f"{where.root}: reading it needs obstore: pip install 'vfs[remote]'") from None
+    if where.scheme not in SCHEMES:
+        raise OptionError(f"{where.root}: expected a URL that begins with one of {', '.join(SCHEMES)}")
+    more = dict(config)
+    client: dict[str, Any] = {
+        "timeout": f"{int(limits.wait * 1000)}ms",
+        "connect_timeout": f"{int(limits.connect * 1000)}ms",
+    }
+    client["allow_http"] = where.scheme == "http" or any(os.environ.get(name, "").lower() in _YES for name in _PLAIN)
+    if where.scheme in WEB and (said := login(where)):
+        client["default_headers"] = {"Authorization": said}
+    client |= more.pop("client_options", {})
+    once = {"max_retries": 0, "retry_timeout": timedelta(seconds=limits.wait)}
+    try:
+        return from_url(where.root, client_options=client, retry_config=once, **more)
+    except Exception as error:
+        raise SourceError(f"{where.root}: {reason(error)[0]}") from None
+
+
+_PLAIN = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP")
+"""Variables of the environment by which obstore talks to stores without TLS."""
+_YES = ("1", "true", "yes", "on")
+
+
+def login(where: InStore) -> str:
+    """Return what says to a server who asks, as ~/.netrc has it; "" for a server that is not in it."""
+    from base64 import b64encode
+
+    host = where.root.partition("://")[2].partition(":")[0]
+    try:
+        found = netrc(os.environ.get("NETRC")).authenticators(host)
+    except (OSError, NetrcParseError):
+        return ""
+    return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
+
+
+def reason(error: Exception) -> tuple[str, bool]:
+    """Say in words what went wrong. Returns (words, whether it may go better the next time).
+
+    obstore's texts have the status of the reply, or the kind of what broke, and then a page of details.
+    """
+    text = str(error)
+    kind = type(error).__name__
+    status = _STATUS.search(text)
+    if isinstance(error, _BrokenError):
+        return text, True
+    if status is not None:
+        code = int(status[1])
+        return _said(code), code in _AGAIN
+    if kind == "NotSupportedError":
+        return "the server does not serve ranges of bytes; copy the file, or serve it otherwise", False
+    if "UnexpectedRange" in text or "NoContentRange" in text:
+        return "the server answers with other bytes than it was asked for", False
+    if "MissingContentLength" in text:
+        return "the server does not say how long its answer is", False
+    broken = _KIND.findall(text)
+    if "error following redirect" in text:
+        return "the server leads round in a circle", False
+    if "Parse" in text:
+        return "the server answers with what is no HTTP", False
+    if "Timeout" in broken or "TimedOut" in text:
+        return "no answer in time", True
+    if "dns error" in text:
+        return "there is no such server", False
+    if "Connect" in broken:
+        return "cannot connect to the server", True
+    if "Interrupted" in broken or "Body" in text:
+        return "the connection broke", True
+    if kind in ("PermissionDeniedError", "UnauthenticatedError"):
+        return _said(403), False
+    return printable(" ".join(text.split("Debug source")[0].split()))[:200], False
+
+
+def _said(code: int) -> str:
+    if code in (401, 403):
+        return f"the server does not allow it (status {code}); are credentials missing?"
+    if code == 416:
+        return "the server has no such bytes (status 416); it looks truncated"
+    return f"the server answers with status {code}"

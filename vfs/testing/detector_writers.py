@@ -1,0 +1,163 @@
+"""Writes tiny valid files of X-ray detectors: CBF, and raw files of the SLS detectors."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vfs.testing.writers import Folder
+
+
+def byte_offset(values: np.ndarray) -> bytes:
+    """Compress integers of up to 32 bits by their differences, as CBF does."""
+    made = bytearray()
+    for step in np.diff(values.astype(np.int64).reshape(-1), prepend=0).tolist():
+        if -128 < step < 128:
+            made += struct.pack("<b", step)
+        elif -32768 < step < 32768:
+            made += b"\x80" + struct.pack("<h", step)
+        elif abs(step) < 1 << 31:
+            made += b"\x80\x00\x80" + struct.pack("<i", step)
+        else:
+            made += b"\x80\x00\x80\x00\x00\x00\x80" + struct.pack("<q", step)
+    return bytes(made)
+
+
+def write_cbf(path: Path, frame: np.ndarray, header: str = "# Pixel_size 172e-6 m x 172e-6 m", **keys: Any) -> Path:
+    """Write a frame int32[y, x] as a CBF file.
+
+    Args:
+        header: text before the pixels.
+        keys: keys of the binary section that replace the usual ones, with _ for -.
+    """
+    data = byte_offset(frame)
+    said: dict[str, Any] = {
+        "X-Binary-Size": len(data),
+        "X-Binary-ID": 1,
+        "X-Binary-Element-Type": '"signed 32-bit integer"',
+        "X-Binary-Element-Byte-Order": "LITTLE_ENDIAN",
+        "Content-MD5": base64.b64encode(hashlib.md5(data).digest()).decode(),
+        "X-Binary-Number-of-Elements": frame.size,
+        "X-Binary-Size-Fastest-Dimension": frame.shape[1],
+        "X-Binary-Size-Second-Dimension": frame.shape[0],
+        "X-Binary-Size-Padding": 1,
+    }
+    said |= {key.replace("_", "-"): value for key, value in keys.items()}
+    lines = [
+        "###CBF: VERSION 1.5",
+        "data_frame",
+        "_array_data.header_contents",
+        ";",
+        *header.splitlines(),
+        ";",
+        "_array_data.data",
+        ";",
+        "--CIF-BINARY-FORMAT-SECTION--",
+        "Content-Type: application/octet-stream;",
+        '     conversions="x-CBF_BYTE_OFFSET"',
+        "Content-Transfer-Encoding: BINARY",
+        *(f"{key}: {value}" for key, value in said.items()),
+        "",
+        "",
+    ]
+    end = "\r\n--CIF-BINARY-FORMAT-SECTION----\r\n;\r\n"
+    path.write_bytes("\r\n".join(lines).encode() + b"\x0c\x1a\x04\xd5" + data + b"\0" + end.encode())
+    return path
+
+
+def write_sls(
+    folder: Folder,
+    frames: np.ndarray,
+    modules: tuple[int, int] = (1, 1),
+    *,
+    detector: str = "Jungfrau",
+    per_file: int = 5,
+    interfaces: int | None = None,
+    dropped: Mapping[int, Sequence[int]] | None = None,
+    first: int = 1,
+    version: float = 7.2,
+    **keys: Any,
+) -> Path:
+    """Write frames [n, y, x] as the raw files of a run.
+
+    Args:
+        modules: modules along y and x.
+        detector: name of the detector; the modules of Eiger in even rows are stored from their last row on.
+        per_file: frames of a file.
+        interfaces: parts of a board along y; None: the master file does not say it.
+        dropped: module -> frames that it did not receive.
+        first: number of the first frame.
+        version: of the master file; below 7 it is text.
+        keys: keys of the master file that replace the usual ones.
+    """
+    lost = dropped or {}
+    height, width = (n // m for n, m in zip(frames.shape[1:], modules, strict=True))
+    step = (interfaces, 1) if interfaces else (1, 2) if detector == "Eiger" else (1, 1)
+    places = []
+    for x in range(0, modules[1], step[1]):
+        for y in range(0, modules[0], step[0]):
+            places += [(y + j, x + i) for j in range(step[0]) for i in range(step[1])]
+    folder = Path(folder)
+    for module, (y, x) in enumerate(places):
+        kept = [n for n in range(len(frames)) if n not in lost.get(module, ())]
+        for number, begin in enumerate(range(0, len(kept), per_file)):
+            content = b""
+            for n in kept[begin : begin + per_file]:
+                part = frames[n, y * height : (y + 1) * height, x * width : (x + 1) * width]
+                part = part[::-1] if detector == "Eiger" and y % 2 == 0 else part
+                content += struct.pack("<QII8x8x4H8x64s", n + first, 0, 1, module, y, x, 0, b"\xff" * 64)
+                content += np.ascontiguousarray(part).tobytes()
+            label = f"{number:012}" if version < 7 else str(number)
+            (folder / f"run_d{module}_f{label}_3.raw").write_bytes(content)
+    said = _sls_master(detector, modules, (height, width), frames, per_file, version)
+    return _write_master(folder, said | ({"Number of UDP Interfaces": interfaces} if interfaces else {}) | keys)
+
+
+def _sls_master(
+    detector: str, modules: tuple[int, int], size: tuple[int, int], frames: np.ndarray, per_file: int, version: float
+) -> dict[str, Any]:
+    """Return what a master file says.
+
+    Args:
+        size: rows and columns of a module.
+    """
+    return {
+        "Version": version,
+        "Detector Type": detector,
+        "Timing Mode": "auto",
+        "Geometry": {"x": modules[1], "y": modules[0]},
+        "Image Size in bytes": size[0] * size[1] * frames.itemsize,
+        "Pixels": {"x": size[1], "y": size[0]},
+        "Max Frames Per File": per_file,
+        "Frame Discard Policy": "nodiscard",
+        "Frame Padding": 1,
+        "Total Frames": len(frames),
+        "Dynamic Range": 8 * frames.itemsize,
+        "Receiver Roi": dict.fromkeys(("xmin", "xmax", "ymin", "ymax"), 4294967295),
+        "Frames in File": len(frames),
+    }
+
+
+def _write_master(folder: Path, said: dict[str, Any]) -> Path:
+    """Write a master file: JSON, or lines of text before version 7."""
+    if said["Version"] >= 7:
+        path = folder / "run_master_3.json"
+        path.write_text(json.dumps(said, indent=1))
+        return path
+    lines = []
+    for key, value in said.items():
+        if isinstance(value, dict):
+            if "x" not in value:
+                continue
+            value = f"[{value['x']}, {value['y']}]"
+        lines.append(f"{key:24}: {value}\n")
+    path = folder / "run_master_3.raw"
+    path.write_text("".join(lines))
+    return path

@@ -1,0 +1,289 @@
+"""Writes tiny valid files of light microscopes: ND2, LIF, CZI.
+
+Each function takes numpy arrays and writes one file, whose planes lie behind each other with gaps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+# ND2
+
+
+def nd2_tree(name: str, value: Any) -> bytes:
+    """Encode a named value, or a tree of them, as NIS-Elements 3 and later write it."""
+    text = (name + "\0").encode("utf-16-le") if name else b""
+    kind, data = 11, b""
+    if isinstance(value, bool):
+        kind, data = 1, bytes([value])
+    elif isinstance(value, int):
+        kind, data = 3, struct.pack("<I", value)
+    elif isinstance(value, float):
+        kind, data = 6, struct.pack("<d", value)
+    elif isinstance(value, str):
+        kind, data = 8, (value + "\0").encode("utf-16-le")
+    elif isinstance(value, bytes):
+        kind, data = 9, struct.pack("<Q", len(value)) + value
+    else:
+        named = value.items() if isinstance(value, Mapping) else (("", one) for one in value)
+        entries = [nd2_tree(*pair) for pair in named]
+        size = 2 + len(text) + 12 + sum(map(len, entries))
+        data = struct.pack("<IQ", len(entries), size) + b"".join(entries) + bytes(8 * len(entries))
+    return bytes([kind, len(text) // 2]) + text + data
+
+
+def nd2_xml(name: str, value: Any) -> str:
+    """Write a named value, or a tree of them, as NIS-Elements 2 writes it."""
+    for kind, said in ((bool, "bool"), (int, "lx_uint32"), (float, "double"), (str, "CLxStringW")):
+        if isinstance(value, kind):
+            return f"<{name} runtype={quoteattr(said)} value={quoteattr(str(value).lower())}/>"
+    named = value.items() if isinstance(value, Mapping) else (("no_name", one) for one in value)
+    return f'<{name} runtype="CLxListVariant">' + "".join(nd2_xml(*pair) for pair in named) + f"</{name}>"
+
+
+def _nd2_document(name: str, value: Any) -> bytes:
+    return f'<?xml version="1.0"?><variant version="1.0">{nd2_xml("no_name", value)}</variant>'.encode()
+
+
+def _nd2_loops(loops: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Return the experiment of nested loops over t, position and z, the outermost first."""
+    found: dict[str, Any] = {}
+    for name, count in reversed(loops):
+        pars: dict[str, Any] = {"uiCount": count}
+        more: dict[str, Any] = {}
+        if name == "t":
+            pars |= {"dStart": 0.0, "dPeriod": 500.0, "dDuration": 0.0}
+        elif name == "z":
+            pars |= {"dZStep": 0.5, "dZLow": 0.0, "dZHigh": 1.0, "dZHome": 0.0, "iType": 0, "bZInverted": False}
+        else:  # one point in the list was not visited
+            pars |= {"Points": [{"dPosX": 1.0 * k, "dPosY": 0.0, "dPosZ": 0.0} for k in range(count + 1)]}
+            more = {"pItemValid": bytes([0] + [1] * count)}
+        kind = {"t": 1, "position": 2, "z": 4}[name]
+        found = {"eType": kind, "uLoopPars": pars, **more, **({"ppNextLevelEx": [found]} if found else {})}
+    return found
+
+
+def write_nd2(
+    path: Path,
+    frames: np.ndarray,
+    loops: Sequence[str],
+    *,
+    channels: int = 1,
+    colours: int = 1,
+    version: int = 3,
+    packed: bool = False,
+    padding: int = 0,
+    left_out: Sequence[int] = (),
+    mapped: bool = True,
+) -> Path:
+    """Write frames [*loops, (c,) y, x (, s)] as an .nd2 file.
+
+    Args:
+        loops: names of the first axes: t, position, z.
+        channels, colours: lengths of the axes c and s; neither is an axis where it is 1.
+        version: 2 writes metadata as XML, 3 in bytes.
+        packed: compress frames with zlib.
+        padding: bytes behind each row.
+        left_out: frames that were never recorded.
+        mapped: write the map of chunks at the end.
+    """
+    nav = frames.shape[: len(loops)]
+    height, width = frames.shape[-2:] if colours == 1 else frames.shape[-3:-1]
+    pixels = frames.reshape(-1, channels, height, width, colours).transpose(0, 2, 3, 1, 4)
+    row = width * channels * colours * frames.itemsize + padding
+    bits = frames.itemsize * 8
+    attributes = {"uiWidth": width, "uiWidthBytes": row, "uiHeight": height, "uiComp": channels * colours}
+    attributes |= {"uiBpcInMemory": bits, "uiBpcSignificant": bits, "uiSequenceCount": len(pixels)}
+    attributes["eCompression"] = 0 if packed else 2
+    planes = {"uiCount": channels, "sPlaneNew": [{"sDescription": f"dye {c}"} for c in range(channels)]}
+    picture = {"dCalibration": 0.25, "bCalibrated": True, "sPicturePlanes": planes}
+    lv = "LV" if version > 2 else ""
+    tree = nd2_tree if version > 2 else _nd2_document
+    chunks: dict[str, bytes] = {
+        f"ImageAttributes{lv}!": tree("SLxImageAttributes", attributes),
+        f"ImageMetadata{lv}!": tree("SLxExperiment", _nd2_loops([*zip(loops, nav, strict=True)])),
+        f"ImageMetadataSeq{lv}|0!": tree("SLxPictureMetadata", picture),
+    }
+    for n, frame in enumerate(pixels):
+        if n not in left_out:
+            data = b"".join(np.ascontiguousarray(line).tobytes().ljust(row, b"\xee") for line in frame)
+            chunks[f"ImageDataSeq|{n}!"] = struct.pack("<d", n * 500.0) + (zlib.compress(data) if packed else data)
+    signature = b"ND2 FILE SIGNATURE CHUNK NAME01!"
+    out = bytearray(struct.pack("<IIQ", 0x0ABECEDA, 32, 64) + signature + f"Ver{version}.0".encode().ljust(64, b"\0"))
+    places = b""
+    for name, data in chunks.items():
+        out += bytes(-len(out) % 256)
+        places += name.encode() + struct.pack("<QQ", len(out), len(data))
+        out += struct.pack("<IIQ", 0x0ABECEDA, 4072, len(data)) + name.encode().ljust(4072, b"\0") + data
+    if mapped:
+        at = len(out)
+        said = places + b"ND2 CHUNK MAP SIGNATURE 0000001!" + struct.pack("<Q", at)
+        out += struct.pack("<IIQ", 0x0ABECEDA, 32, len(said)) + b"ND2 FILEMAP SIGNATURE NAME 0001!" + said
+    path.write_bytes(out)
+    return path
+
+
+# LIF
+
+_LIF_NUMBERS = {"x": 1, "y": 2, "z": 3, "t": 4, "lambda": 5}
+_LIF_MORE = 'NameOfMeasuredQuantity="" Min="0" Max="0" Unit="" IsLUTInverted="0" BitInc="0"'
+_LIF_TYPES = {"u1": (0, 8), "u2": (0, 16), "u4": (0, 32), "f4": (1, 32), "f8": (1, 64)}
+
+
+def write_lif(
+    path: Path,
+    images: Mapping[str, tuple[Sequence[str], np.ndarray]],
+    *,
+    version: int = 2,
+    xml: Callable[[str], str] = str,
+) -> Path:
+    """Write images as a .lif file.
+
+    Args:
+        images: name -> (names of axes in the order of the file: x, y, z, t, lambda, c for channels, s for colours of a
+            pixel; the image).
+        version: of the container: 1 has sizes of four bytes.
+        xml: changes the XML.
+    """
+    elements, memory = "", b""
+    for n, (name, (dims, image)) in enumerate(images.items()):
+        array = np.ascontiguousarray(image)
+        steps = dict(zip(dims, array.strides, strict=True))
+        kind, bits = _LIF_TYPES[array.dtype.str[1:]]
+        split = "c" if "c" in dims else "s" if "s" in dims else ""
+        count = array.shape[dims.index(split)] if split else 1
+        channels = "".join(
+            f'<ChannelDescription DataType="{kind}" Resolution="{bits}" LUTName="Green" {_LIF_MORE}'
+            f' ChannelTag="{k + 1 if split == "s" else 0}" BytesInc="{k * steps.get(split, 0)}"/>'
+            for k in range(count)
+        )
+        axes = "".join(
+            f'<DimensionDescription DimID="{_LIF_NUMBERS[dim]}" NumberOfElements="{size}" Origin="0"'
+            f' Length="{(size - 1) * 5e-7}" Unit="{"s" if dim == "t" else "m"}" BytesInc="{steps[dim]}" BitInc="0"/>'
+            for dim, size in zip(reversed(dims), reversed(array.shape), strict=True)
+            if dim not in ("c", "s")
+        )
+        described = (
+            f"<ImageDescription><Channels>{channels}</Channels><Dimensions>{axes}</Dimensions></ImageDescription>"
+        )
+        elements += (
+            f'<Element Name={quoteattr(name)}><Data><Image>{described}</Image></Data><Memory Size="{array.nbytes}"'
+            f' MemoryBlockID="MemBlock_{n}"/></Element>'
+        )
+        label = f"MemBlock_{n}".encode("utf-16-le")
+        size = struct.pack("<Q" if version > 1 else "<I", array.nbytes)
+        head = b"\x2a" + size + b"\x2a" + struct.pack("<I", len(label) // 2) + label
+        memory += struct.pack("<II", 0x70, len(head)) + head + array.tobytes()
+    text = (
+        f'<LMSDataContainerHeader Version="{version}"><Element Name="project"><Data/><Memory Size="0"'
+        f' MemoryBlockID="MemBlock_none"/><Children>{elements}</Children></Element></LMSDataContainerHeader>'
+    )
+    data = xml(text).encode("utf-16-le")
+    head = struct.pack("<IIBI", 0x70, 5 + len(data), 0x2A, len(data) // 2)
+    path.write_bytes(head + data + memory)
+    return path
+
+
+# CZI
+
+_CZI_TYPES = {
+    ("u1", 1): 0,
+    ("u2", 1): 1,
+    ("f4", 1): 2,
+    ("u1", 3): 3,
+    ("u2", 3): 4,
+    ("u1", 4): 9,
+    ("i4", 1): 12,
+    ("f8", 1): 13,
+}
+
+
+def czi_segment(name: str, data: bytes) -> bytes:
+    size = len(data) + -len(data) % 32
+    return struct.pack("<16sqq", name.encode(), size, len(data)) + data.ljust(size, b"\0")
+
+
+Piece = tuple[dict[str, int], np.ndarray]
+"""A tile: position along each dimension by its letter, and pixels [y, x] or [y, x, colours]."""
+
+
+def czi_xml(channels: Sequence[str] = ()) -> str:
+    """Return metadata: the size of a pixel, and names of channels."""
+    scales = "".join(f'<Distance Id="{dim}"><Value>2.5E-07</Value></Distance>' for dim in "XY")
+    named = "".join(f'<Channel Id="Channel:{k}" Name={quoteattr(name)}/>' for k, name in enumerate(channels))
+    image = f"<Image><Dimensions><Channels>{named}</Channels></Dimensions></Image>"
+    return (
+        f"<ImageDocument><Metadata><Information>{image}</Information><Scaling><Items>{scales}</Items></Scaling>"
+        "</Metadata></ImageDocument>"
+    )
+
+
+def write_czi(
+    path: Path,
+    tiles: Sequence[Piece],
+    *,
+    compression: int = 0,
+    encode: Callable[[np.ndarray], bytes] | None = None,
+    scale: Callable[[int], int] = lambda tile: 1,
+    directory: bool = True,
+    xml: str | None = None,
+) -> Path:
+    """Write tiles as a .czi file.
+
+    Args:
+        compression: code of the compression.
+        encode: function that compresses the pixels of a tile, colours as they are stored.
+        scale: how many times smaller a tile is stored, by its number.
+        directory: write the directory at the end.
+        xml: metadata.
+    """
+    blocks, entries = [], []
+    at = 32 + 512
+    for n, (start, pixels) in enumerate(tiles):
+        samples = pixels.shape[2] if pixels.ndim == 3 else 1
+        stored = pixels[..., [2, 1, 0, 3][:samples]] if samples > 1 else pixels
+        data = encode(np.ascontiguousarray(stored)) if encode else np.ascontiguousarray(stored).tobytes()
+        sides = {"X": pixels.shape[1], "Y": pixels.shape[0]}
+        dims = b""
+        for letter in ("X", "Y", *(key for key in start if key not in sides)):
+            size = sides.get(letter, 1)
+            dims += struct.pack(
+                "<4siifi", letter.encode(), start.get(letter, 0), size * (scale(n) if letter in sides else 1), 0.0, size
+            )
+        kind = _CZI_TYPES[pixels.dtype.str[1:], samples]
+        entry = struct.pack("<2siqiiB5si", b"DV", kind, at, 0, compression, int(scale(n) > 1), b"", len(dims) // 20)
+        metadata = b"<METADATA/>"
+        head = struct.pack("<iiq", len(metadata), 0, len(data)) + entry + dims
+        block = czi_segment("ZISRAWSUBBLOCK", head.ljust(256, b"\0") + metadata + data)
+        entries.append(entry + dims)
+        blocks.append(block)
+        at += len(block)
+    said = (czi_xml() if xml is None else xml).encode()
+    about = czi_segment("ZISRAWMETADATA", struct.pack("<ii", len(said), 0).ljust(256, b"\0") + said)
+    listed = czi_segment("ZISRAWDIRECTORY", struct.pack("<i", len(entries)).ljust(128, b"\0") + b"".join(entries))
+    places = (at + len(about) if directory else 0, at)
+    header = struct.pack("<ii8s16s16siqqiq", 1, 0, b"", b"a" * 16, b"a" * 16, 0, *places, 0, 0)
+    first = czi_segment("ZISRAWFILE", header.ljust(512, b"\0"))
+    path.write_bytes(b"".join([first, *blocks, about, listed if directory else b""]))
+    return path
+
+
+def czi_planes(planes: np.ndarray, dims: Sequence[str], start: Mapping[str, int] | None = None) -> list[Piece]:
+    """Return a tile for each plane [*dims, y, x], whose positions begin at `start`.
+
+    Args:
+        dims: letters of the first axes.
+    """
+    first = dict(start or {})
+    found = []
+    for index in itertools.product(*(range(n) for n in planes.shape[: len(dims)])):
+        found.append((first | {dim: first.get(dim, 0) + k for dim, k in zip(dims, index, strict=True)}, planes[index]))
+    return found

@@ -1,0 +1,143 @@
+"""Writes tiny valid files whose planes lie anywhere: NDTiff, EDF, FITS.
+
+Each function takes numpy arrays, writes the files of a set, and returns the path that names the
+set. It is the shortest counterpart of its reader.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+Folder = str | os.PathLike[str]
+
+_EDF_TYPES = {
+    "i1": "SignedByte",
+    "u1": "UnsignedByte",
+    "i2": "SignedShort",
+    "u2": "UnsignedShort",
+    "i4": "SignedInteger",
+    "u4": "UnsignedInteger",
+    "i8": "Signed64",
+    "u8": "Unsigned64",
+    "f4": "FloatValue",
+    "f8": "DoubleValue",
+}
+
+
+def write_ndtiff(
+    folder: Folder,
+    planes: np.ndarray,
+    axes: Mapping[str, Sequence[int | str]],
+    *,
+    files: int = 1,
+    left_out: Sequence[int] = (),
+    version: int = 3,
+) -> Path:
+    """Write planes uint8 or uint16 [*axes, y, x], or colours uint8[*axes, y, x, 3], as an NDTiff data set.
+
+    The TIFF files hold no directories, only the bytes that the index names, each plane behind a gap of another length.
+
+    Args:
+        axes: what the planes are called along each axis.
+        files: number of files.
+        left_out: planes that were never recorded, counted in C order.
+        version: 2 or 3, the mark in the TIFF files.
+    """
+    colour = planes.ndim == len(axes) + 3
+    summary = json.dumps({"z-step_um": 2.0}).encode()
+    known = json.dumps({"PixelSizeUm": 0.25}).encode()
+    start = struct.pack("<2sHIII", b"II", 42, 0, 483_729, version) + (b"\1\0\0\0" if version > 2 else b"")
+    contents = [bytearray(start + struct.pack("<II", 2_355_492, len(summary)) + summary) for _ in range(files)]
+    index, total = b"", int(np.prod([len(values) for values in axes.values()]))
+    shape = planes.shape[len(axes) :]
+    flat = planes.reshape(total, *shape)
+    for n, values in enumerate(itertools.product(*axes.values())):
+        if n in left_out:
+            continue
+        content, name = (
+            contents[n * files // total],
+            f"run_NDTiffStack{f'_{n * files // total}' if n * files // total else ''}.tif",
+        )
+        content += bytes(n % 3 + 1)
+        at = len(content)
+        content += flat[n].astype(flat.dtype.newbyteorder("<")).tobytes() + known
+        kind = 2 if colour else int(flat.itemsize > 1)
+        said = json.dumps(dict(zip(axes, values, strict=True))).encode()
+        index += struct.pack("<I", len(said)) + said + struct.pack("<I", len(name)) + name.encode()
+        index += struct.pack("<8I", at, shape[1], shape[0], kind, 0, at + flat[n].nbytes, len(known), 0)
+    for k, content in enumerate(contents):
+        (Path(folder) / f"run_NDTiffStack{f'_{k}' if k else ''}.tif").write_bytes(content)
+    path = Path(folder) / "NDTiff.index"
+    path.write_bytes(index)
+    return path
+
+
+def write_edf(path: Path, frames: np.ndarray, **keys: object) -> Path:
+    """Write frames [n, y, x] as an .edf file: byte order and type are those of the dtype, headers differ in length.
+
+    Args:
+        keys: further keys of the header of every frame; they replace the usual ones.
+    """
+    path.unlink(missing_ok=True)
+    for n, frame in enumerate(frames):
+        said: dict[str, object] = {
+            "HeaderID": f"EH:{n + 1:06d}:000000:000000",
+            "ByteOrder": "HighByteFirst" if frame.dtype.str[0] == ">" else "LowByteFirst",
+            "DataType": _EDF_TYPES[frame.dtype.str[1:]],
+            **{f"Dim_{k}": size for k, size in enumerate(reversed(frame.shape), 1)},
+            "Size": frame.nbytes,
+            "PSize_1": "7.5e-05",
+            "PSize_2": "0.000172",
+            **keys,
+        }
+        text = "{\n" + "".join(f"{key} = {value} ;\n" for key, value in said.items())
+        head = text.ljust(512 * (1 + n % 2 + len(text) // 512) - 2) + "}\n"
+        with path.open("ab") as file:
+            file.write(head.encode() + frame.tobytes())
+    return path
+
+
+def fits_unit(array: np.ndarray | None, **cards: str | float | bool) -> bytes:
+    """Make a unit of a FITS file, header and data; integers of the other sign have their top bit turned.
+
+    Args:
+        array: what it holds; None for a header alone.
+        cards: cards of the header: SIMPLE or XTENSION come first, others last.
+    """
+    shape = () if array is None else array.shape
+    said: dict[str, str | float | bool] = {key: cards[key] for key in ("SIMPLE", "XTENSION") if key in cards}
+    kind = "u1" if array is None else array.dtype.str[1:]
+    said["BITPIX"] = (-8 if kind[0] == "f" else 8) * int(kind[1:])
+    said |= {"NAXIS": len(shape), **{f"NAXIS{k}": size for k, size in enumerate(reversed(shape), 1)}}
+    turned = kind in ("i1", "u2", "u4", "u8")
+    if turned:
+        said |= {"BSCALE": 1, "BZERO": -128 if kind == "i1" else 1 << (8 * int(kind[1:]) - 1)}
+    lines = []
+    for key, value in (said | cards).items():
+        text = "'{}'".format(value.replace("'", "''").ljust(8)) if isinstance(value, str) else None
+        lines.append(
+            f"{key:8}= {text or ('FT'[value] if value is True or value is False else repr(value)):>20}".ljust(80)
+        )
+    head = "".join([*lines, "END".ljust(80)]).encode()
+    data = b""
+    if array is not None:
+        stored = array.astype(array.dtype.newbyteorder(">"))
+        if turned:
+            top = np.array(1 << (8 * array.itemsize - 1), f">u{array.itemsize}")
+            stored = stored.view(top.dtype) ^ top
+        data = stored.astype(stored.dtype.newbyteorder(">")).tobytes()
+        data += bytes(max(0, int(cards.get("PCOUNT", 0))) * array.itemsize)
+    return head.ljust(-(-len(head) // 2880) * 2880) + data.ljust(-(-len(data) // 2880) * 2880, b"\0")
+
+
+def write_fits(path: Path, array: np.ndarray) -> Path:
+    """Write an array as the only image of a FITS file."""
+    path.write_bytes(fits_unit(array, SIMPLE=True, CDELT1=0.25, CUNIT1="mm", CDELT2=0.5, CUNIT2="mm"))
+    return path

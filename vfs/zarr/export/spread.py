@@ -1,0 +1,150 @@
+"""Has the workers of an executor write the units of an export.
+
+A task says how the set was opened, how it is exported, and which unit is wanted: never data. A worker opens the set
+again, once for all units that it gets, and writes the files of a unit under temporary names into the folder of the
+unfinished store, which it must find by the same name. It flushes them, gives them their names, and returns the mark.
+So the store is the same, byte for byte, as one that the threads of a process wrote, and is resumed in the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from vfs.engine.open_sets import OPEN
+from vfs.errors import ExecutorError, SourceError
+from vfs.model.region import Region
+from vfs.reduce.executors import in_order
+from vfs.reduce.stop_file import StopFile, Stopped
+from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports
+from vfs.zarr.export.files import seal
+from vfs.zarr.export.journal import Journal, Mark
+from vfs.zarr.export.units import done_before, size_of, unit_of
+
+
+@dataclass(frozen=True)
+class ExportWork:
+    """Describes what all units of an export have in common.
+
+    Attributes:
+        opening: see `OpenSets.opened` of `vfs.engine.open_sets`.
+        face, zarr_format: which face is written.
+        codec, shards: see `vfs.zarr.export.export`.
+        folder: of the unfinished store.
+        vfs: version that plans the export.
+    """
+
+    opening: bytes
+    face: str
+    zarr_format: int
+    codec: str
+    shards: ShardSpec
+    folder: str
+    vfs: str
+
+
+@dataclass(frozen=True)
+class UnitTask:
+    """Names a unit for a worker.
+
+    Attributes:
+        path: of the array in the store.
+        position: in the grid of its units.
+        stop: path of the `StopFile` of the export.
+    """
+
+    work: ExportWork
+    path: str
+    position: tuple[int, ...]
+    stop: str
+
+    def __str__(self) -> str:
+        return f"unit {self.position} of {self.path}"
+
+    def __dask_tokenize__(self) -> tuple[str, str, tuple[int, ...]]:
+        """Name this task by itself: dask would take the unit of an earlier export for it where all is equal."""
+        return self.stop, self.path, self.position
+
+
+def write_unit(task: UnitTask) -> Mark:
+    """Write the files of a unit, in one thread of a worker.
+
+    Raises:
+        ExecutorError: this worker has another version of vfs, does not find the folder, or cannot write there.
+        SourceError: the set cannot be opened or read here, or is not what it was.
+    """
+    work, here = task.work, f"[in process {os.getpid()} of {socket.gethostname()}]"
+    if version("vfs") != work.vfs:
+        raise ExecutorError(f"a worker has vfs {version('vfs')}, expected {work.vfs} {here}")
+    try:
+        return _written(task)
+    except SourceError as error:
+        raise type(error)(f"{error} {here}", error.errno or errno.EIO) from error
+    except OSError as error:
+        raise ExecutorError(
+            f"{work.folder}: cannot be written by a worker: {error.strerror or error} {here}"
+        ) from error
+
+
+def _written(task: UnitTask) -> Mark:
+    work = task.work
+    os.stat(work.folder)  # is made by nobody but the export
+    face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
+    one = next(one for one in array_exports(face, work.codec, work.shards) if one.path == task.path)
+    unit = unit_of(one, task.position, work.folder, work.zarr_format)
+    with Stopped(task.stop) as stopped:
+        try:
+            for region in one.plan.batches(unit.region):
+                if stopped.is_set():
+                    raise ExecutorError(f"{task}: is not wanted any more")
+                unit.take(one.encoded(region))
+            unit.files.close()
+        finally:
+            unit.files.abandon()
+    return Mark(task.path, task.position, seal(unit.files.written), unit.sums.reshape(-1))
+
+
+def written_by(
+    executor: Any,
+    work: ExportWork,
+    exports: Sequence[ArrayExport],
+    journal: Journal,
+    tell: Callable[[int, int, int], object],
+) -> int:
+    """Have an executor write all units that are not done. Return the bytes of the files of all.
+
+    Args:
+        tell: see `progress` of `vfs.zarr.export.export`.
+
+    Raises:
+        ExecutorError: see `write_unit`, and `vfs.reduce.executors.in_order`; or a worker wrote to another disk.
+    """
+    done, stored = done_before(exports, work.folder, work.zarr_format, journal)
+    total = sum(one.array.nbytes for one in exports)
+    with StopFile() as stop:
+        wanted = [
+            (one, position)
+            for one in exports
+            for position in one.plan.units.touched(Region.whole(one.plan.shape))
+            if (one.path, position) not in journal.marks
+        ]
+        tasks = [UnitTask(work, one.path, position, stop.path) for one, position in wanted]
+        with closing(in_order(executor, write_unit, tasks, None, stop.stop)) as marks:
+            for (one, position), mark in zip(wanted, marks, strict=True):
+                region = one.plan.units.region(position)
+                if size_of(one, f"{work.folder}/{one.path}", work.zarr_format, region) != mark.size:
+                    raise ExecutorError(
+                        f"{work.folder}: does not hold what a worker wrote there; workers must find it on the same"
+                        " disk, by the same name"
+                    )
+                journal.add(mark)
+                done += region.size * one.array.dtype.itemsize
+                stored += mark.size
+                tell(done, total, stored)
+    return sum(mark.size for mark in journal.marks.values())
