@@ -121,6 +121,18 @@ def test_dm_rosettasciio(tmp_path: Path, seed: int) -> None:
     same(array[...].reshape(image.shape), theirs.reshape(image.shape).astype(array.dtype))
 
 
+@rosettasciio
+def test_dm_transform_rosettasciio(tmp_path: Path, seed: int) -> None:
+    """The older way of packing half of a transform; of the newer way, RosettaSciIO orders rows differently."""
+    from rsciio.digitalmicrograph import file_reader
+
+    side = 2 * random.Random(seed).randrange(1, 9)
+    transform = np.fft.fft2(np.random.default_rng(seed).random((side, side))).astype("c8")
+    path = write_dm(tmp_path, transform, half="square", thumbnail=False)
+    theirs = np.asarray(file_reader(str(path))[-1]["data"])
+    same(vfs.open(path)[...], theirs.astype("c8"))
+
+
 @ncempy
 def test_dm_ncempy(tmp_path: Path, seed: int) -> None:
     from ncempy.io.dm import dmReader

@@ -127,18 +127,51 @@ def test_a_stack_with_a_missing_file(tmp_path: Path) -> None:
     same(group.main[0], twin[0])
 
 
-@pytest.mark.parametrize(("dtype", "order"), [("c8", "<"), ("c16", ">")])
-def test_half_of_a_fourier_transform(tmp_path: Path, dtype: str, order: str) -> None:
-    whole = np.fft.fft2(np.random.default_rng(0).random((6, 10))).astype(dtype)
-    path = write_dm(tmp_path, whole[:, :6], half=True, order=order)
-    check_boxes(path, whole[:, :6])
-    array = vfs.open(path)
-    assert array.attrs["half_of"] == [6, 10]
-    assert array.attrs["calibration"]["x"]["scale"] == 0.5
-    several = [write_dm(tmp_path, whole[:, :6] * k, half=True, order=order, name=f"f{k}") for k in range(3)]
-    same(vfs.open(several)[...], np.stack([whole[:, :6] * k for k in range(3)]))
-    complete = write_dm(tmp_path, whole[:, :6], order=order, name="complete")
-    refuses([several[0], complete], "complete", "they are no stack")
+@pytest.mark.parametrize(
+    ("dtype", "order", "half", "shape"),
+    [
+        ("c8", "<", True, (6, 10)),
+        ("c16", ">", True, (5, 4)),
+        ("c8", ">", "square", (8, 8)),
+        ("c8", "<", "square", (2, 2)),
+    ],
+)
+def test_fourier_transforms_are_shown_whole(
+    tmp_path: Path, dtype: str, order: str, half: bool | str, shape: tuple[int, int]
+) -> None:
+    ones = [np.fft.fft2(image).astype(dtype) for image in np.random.default_rng(0).random((4, *shape))]
+    for k, one in enumerate(
+        ones
+    ):  # what follows from other numbers is equal to the last bit, and real where it must be
+        ones[k] = (one + np.roll(one[::-1, ::-1], (1, 1), (0, 1)).conj()) / 2
+    paths = [write_dm(tmp_path, one, half=half, order=order, name=f"f{k}") for k, one in enumerate(ones)]
+    check_boxes(paths[0], ones[0], count=10)
+    assert vfs.open(paths[0]).attrs["calibration"]["x"]["scale"] == 0.5
+    same(vfs.open(paths)[...], np.stack(ones))
+    complete = write_dm(tmp_path, ones[0], order=order, name="complete")
+    refuses([paths[0], complete], "complete", "they are no stack")
+    paths.pop(2).unlink()
+    twin = np.stack([*ones[:2], ones[0] * 0, ones[3]])
+    counts = {"files_missing": 1, "frames_missing": 1}
+    found = opens_incomplete(paths, "f2.dm3", counts=counts, kind=vfs.MissingSourceError).main
+    same(found[...], twin)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {"4D STEM Tags": {"Scan shape X": np.uint32(3), "Scan shape Y": np.uint32(2)}},
+        {"Series": {"nimagesx": np.float32(3), "nimagesy": np.float32(2)}},
+    ],
+)
+def test_tags_have_the_shape_of_a_scan(tmp_path: Path, tags: Mapping[str, Any]) -> None:
+    twin = frames_of((6, 4, 5), "u2")
+    array = vfs.open(write_dm(tmp_path, twin, tags=tags))
+    same(array[...], twin.reshape(2, 3, 4, 5))
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    same(vfs.open(write_dm(tmp_path, twin, tags=tags), nav_shape=(3, 2))[...], twin.reshape(3, 2, 4, 5))
+    same(vfs.open(write_dm(tmp_path, twin[:5], tags=tags))[...], twin[:5])
+    same(vfs.open([write_dm(tmp_path, twin, tags=tags, name=name) for name in "ab"])[...], np.concatenate([twin] * 2))
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -354,7 +387,7 @@ def test_tags_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"DataType": np.uint32(5)}, ("packed complex", "not supported")),
+        ({"DataType": np.uint32(5)}, ("half of a Fourier transform", "as many rows")),
         ({"DataType": np.uint32(77)}, ("77",)),
         (
             {"DataType": np.uint32(27), "Dimensions": [np.uint32(3), np.uint32(2)]},

@@ -73,6 +73,16 @@ def write_tags(path: Path, root: Mapping[str, Any], version: int = 3, order: str
     return path
 
 
+def pairs_of(transform: np.ndarray) -> np.ndarray:
+    """Return what of a transform complex64[2n, 2n] is stored in the older way: complex64[2n, n]."""
+    n = len(transform) // 2
+    stored = transform[:, n:].copy()
+    stored[1:n, 0] = transform[n + 1 :, 0]
+    stored[0, 0] = transform[n, 0].real + 1j * transform[0, 0].real
+    stored[n, 0] = transform[n, n].real + 1j * transform[0, n].real
+    return stored
+
+
 def write_dm(
     folder: Folder,
     *images: np.ndarray,
@@ -82,7 +92,7 @@ def write_dm(
     units: Sequence[str] = ("nm", "nm"),
     thumbnail: bool = True,
     colour: int = 0,
-    half: bool = False,
+    half: bool | str = False,
     name: str = "set",
 ) -> Path:
     """Write images in C order, as they are to be stored, as NAME.dm3 or .dm4.
@@ -92,8 +102,8 @@ def write_dm(
         units: of the axes, fastest first.
         thumbnail: True puts a coloured image before the others.
         colour: data type (8 or 23) of images [y, x] of uint32.
-        half: images [y, x] of complex are the first x columns, 0 to n / 2, of Fourier transforms,
-            which are stored backwards.
+        half: images [y, x] of complex are Fourier transforms of real images, of which the columns 0 to
+            n / 2 are stored, backwards; "square": the pairs of the older way.
     """
     entries: list[dict[str, Any]] = []
     for k, array in enumerate([np.zeros((4, 4), np.uint32)] * thumbnail + list(images)):
@@ -105,7 +115,8 @@ def write_dm(
         kind = coloured or DATA_TYPES[array.dtype.str[1:]]
         shape = array.shape
         if half and not coloured:
-            kind, shape, array = (27 if kind == 3 else 28), (shape[0], 2 * shape[1] - 2), array[:, ::-1]
+            kind = 5 if half == "square" else 27 if kind == 3 else 28
+            array = pairs_of(array).view("f4") if half == "square" else array[:, shape[1] // 2 :: -1]
         data = {
             "Calibrations": {"Dimension": axes},
             "Data": array.reshape(-1),

@@ -21,11 +21,13 @@ of the scan for each detector pixel. Without that tag the units say which axes a
 (`1/nm`, `mrad`). Of maps, reading one frame or spectrum takes a pixel from each, so chunks hold whole
 maps; `signal_first=False` shows the axes as they are stored.
 
+Some microscopes store a scan as one row of frames and its shape in tags (`4D STEM Tags/Scan shape X`, or
+`Series/nimagesx`, as the TitanX of NCEM does): these are shown as `scan_y, scan_x, y, x` if the shape fits the
+frames. The tags are those that py4DSTEM and the notebooks of openNCEM take.
+
 Colours are stored as B, G, R, alpha and shown as a last axis `s` of R, G, B, alpha. Of the
-Fourier transform of a real image (y, x) only the columns 0 to x / 2 are stored, backwards, since
-the others follow from them. These columns are shown in ascending order, and the attribute `half_of`
-has the whole shape. RosettaSciIO reads types 27 and 28 in this way; no such file was at hand. An
-older way of packing (type 5) is refused.
+Fourier transform of a real image about half is stored; it is shown whole, and decodes as a whole
+(`vfs.formats.dm.transforms`).
 """
 
 from __future__ import annotations
@@ -42,20 +44,34 @@ from vfs.formats.dm.alike import Marks
 from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
+from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
+from vfs.formats.planes import PlaneTable
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
 from vfs.wording import format_option
 
+_SCAN_TAGS = (("4D STEM Tags/Scan shape Y", "4D STEM Tags/Scan shape X"), ("Series/nimagesy", "Series/nimagesx"))
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return is_tag_file(head) and not path.lower().endswith(".gtg")
+
+
+def _tagged_scan(image: DmImage, nav: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return the shape of the scan in the tags of a row of frames; None if there is none that fits them."""
+    for y, x in _SCAN_TAGS:
+        scan = [find(image.tags, f"ImageTags/{name}") for name in (y, x)]
+        if len(nav) == 1 and all(isinstance(n, int | float) and n == int(n) and n > 0 for n in scan):
+            rows, columns = int(scan[0]), int(scan[1])
+            if rows * columns == nav[0]:
+                return rows, columns
+    return None
 
 
 def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
@@ -92,6 +108,8 @@ def _dataset(
         **attrs,
     }
     decoder = PlainDecoder(image.dtype)
+    if image.halves is not None:
+        return _transforms(path, files, offsets, image, image.halves, said)
     if axes.maps:
         return _maps(path, files, offsets[0], image, axes, said)
     nd = len(image.shape)
@@ -99,15 +117,14 @@ def _dataset(
     pieces = _coloured_pieces(sig, order) if image.coloured else None
     if image.coloured:
         sig, names = (*sig, 4), (*names, "s")
-    if image.half_of:
-        pieces = mirrored(whole_frame(sig), 1)
-        said["half_of"] = list(image.half_of)
     count = math.prod(nav)
     row = joined(files.sources, files.paths, [count] * len(files))
     held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)
     layout = FrameLayout.of(
         sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces
     )
+    if scan := _tagged_scan(image, nav) if len(files) == 1 and sig_ndim == 2 else None:
+        nav, names = scan, scan_dims(("", "")) + names[nd - sig_ndim :]
     if len(files) > 1:
         nav = (row.frames,) if len(nav) < 2 else (row.frames // math.prod(nav[1:]), *nav[1:])
         names = nav_dims(len(nav)) + names[nd - sig_ndim :]
@@ -150,6 +167,20 @@ def _maps(path: str, files: Files, offset: int, image: DmImage, axes: ShownAxes,
     )
 
 
+def _transforms(
+    path: str, files: Files, offsets: Sequence[int], image: DmImage, halves: HalvesDecoder, attrs: dict[str, Any]
+) -> StoredArray:
+    """Make the array of a Fourier transform, or of one of each file."""
+    row = joined(files.sources, files.paths, [1] * len(files))
+    nav = (row.frames,) if len(files) > 1 else ()
+    nbytes = np.full(len(files), image.nbytes)
+    table = PlaneTable(np.arange(len(files)), np.array(offsets, np.int64), row.first, files.paths[0], nbytes)
+    dims = (*nav_dims(len(nav)), "y", "x")
+    made = table.array(path, files, nav, halves.shape, dims, image.dtype, attrs, halves)
+    told = tuple(absence for absence in made.absent if absence.refused is not None)  # missing files are told by `row`
+    return altered(made, absent=row.absent + told)
+
+
 def _cut(files: Files, image: DmImage, held: np.ndarray, count: int) -> tuple[Absence, ...]:
     """Report the frames that a stack lacks because files end too early.
 
@@ -188,11 +219,11 @@ def _stack(sources: Sources, paths: Sequence[str], same_offset: bool, signal_fir
             continue
         other = read_tags(sources, path)
         found = max(images_of(path, other), key=lambda i: i.nbytes)
-        if (found.shape, found.dtype, found.coloured, found.half_of) != (
+        if (found.shape, found.dtype, found.coloured, found.halves) != (
             image.shape,
             image.dtype,
             image.coloured,
-            image.half_of,
+            image.halves,
         ):
             raise FormatError(
                 f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype}"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.errors import FormatError
+from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import StoredTag, Tags, find
 
 _DTYPES = {
@@ -24,14 +25,15 @@ _DTYPES = {
     11: "u4",
     12: "f8",
     13: "c16",
+    5: "c8",
     14: "?",
     23: "u1",
     27: "c8",
     28: "c16",
 }
 _COLOURS = (8, 23)  # four bytes a pixel
-_HALVES = (27, 28)  # complex, half of the columns
-_PACKED = 5  # complex, half of the pixels, some of them in places that are otherwise unused
+_HALVES = (5, 27, 28)  # Fourier transforms of which about half is stored, see vfs.formats.dm.transforms
+_SQUARE = 5
 _MOST_AXES = 8
 
 
@@ -43,10 +45,10 @@ class DmImage:
         tags: its group in the tags.
         offset: byte of the first pixel.
         dtype: dtype of a stored pixel, or of one component if the image is coloured.
-        shape: stored shape, slowest axis first, without colours.
+        shape: slowest axis first, without colours.
         coloured: True if a pixel has four components.
         calibrations: scale, offset and unit of each axis.
-        half_of: the shape in the tags if only half of the columns are stored; else ().
+        halves: completes a Fourier transform of which about half is stored; None for other images.
     """
 
     tags: Mapping[str, Any]
@@ -55,10 +57,13 @@ class DmImage:
     shape: tuple[int, ...]
     coloured: bool
     calibrations: tuple[dict[str, Any], ...]
-    half_of: tuple[int, ...] = ()
+    halves: HalvesDecoder | None = None
 
     @property
     def nbytes(self) -> int:
+        """The bytes of its pixels in the file."""
+        if self.halves is not None:
+            return self.halves.count * self.dtype.itemsize
         return math.prod(self.shape) * self.dtype.itemsize * (4 if self.coloured else 1)
 
 
@@ -74,11 +79,6 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
         return None
     where = f"{path}: image {number}"
     kind, depth, sizes = find(of, "DataType"), find(of, "PixelDepth"), find(of, "Dimensions")
-    if kind == _PACKED:
-        raise FormatError(
-            f"{where} has pixels of type {kind} (packed complex, half of a Fourier transform), which is not supported;"
-            " save it as complex"
-        )
     if kind not in _DTYPES:
         raise FormatError(
             f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}"
@@ -86,30 +86,37 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
     values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
     if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
         raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
-    half_of = tuple(values) if kind in _HALVES else ()
-    if half_of:
-        if len(values) != 2 or values[1] % 2:
-            raise FormatError(
-                f"{where} is half of a Fourier transform of dimensions {values}; expected two, and an even number of"
-                " columns"
-            )
-        values[1] = values[1] // 2 + 1
     dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
+    halves = _halves(where, kind, values, dtype) if kind in _HALVES else None
     coloured = kind in _COLOURS
     itemsize = 4 if coloured else dtype.itemsize
-    if depth is not None and depth != itemsize:
+    if depth is not None and depth != itemsize and not (kind == _SQUARE and depth == itemsize // 2):
         raise FormatError(
             f"{where} has pixels of type {kind}, which take {itemsize} bytes, but says that they take {str(depth)[:20]}"
         )
-    if math.prod(values) * itemsize > data.nbytes:
+    nbytes = itemsize * (math.prod(values) if halves is None else halves.count)
+    if nbytes > data.nbytes:
         raise FormatError(
-            f"{where} has dimensions {values}, {math.prod(values) * itemsize:,} bytes, but only {data.nbytes:,} bytes"
-            " of pixels"
+            f"{where} has dimensions {values}, {nbytes:,} bytes, but only {data.nbytes:,} bytes of pixels"
         )
     groups = find(of, "Calibrations/Dimension")
     given = list(groups.values()) if isinstance(groups, dict) else []
     calibrations = tuple(_calibration(given[k] if k < len(given) else None) for k in range(len(values)))[::-1]
-    return DmImage(tags, data.offset, dtype, tuple(values), coloured, calibrations, half_of)
+    return DmImage(tags, data.offset, dtype, tuple(values), coloured, calibrations, halves)
+
+
+def _halves(where: str, kind: int, sizes: list[int], dtype: np.dtype) -> HalvesDecoder:
+    """Return what completes a Fourier transform.
+
+    Raises:
+        FormatError: it has not two even dimensions, or is no square where it must be one.
+    """
+    if len(sizes) != 2 or sizes[1] % 2 or (kind == _SQUARE and sizes[0] != sizes[1]):
+        raise FormatError(
+            f"{where} is half of a Fourier transform of dimensions {sizes}; expected two, an even number of columns,"
+            f" and of type {_SQUARE} as many rows"
+        )
+    return HalvesDecoder(dtype, (sizes[0], sizes[1]), kind == _SQUARE)
 
 
 def _calibration(group: Any) -> dict[str, Any]:

@@ -24,8 +24,9 @@ numbers that do not fill their bytes, unknown filters, names that a hierarchy ca
 (`vfs.model.naming`). If one of these would be the main array
 (`ranks`), it counts as absent.
 
-Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox or NeXus (`axes`), which also
-say which array opens first (`ranks`). Arrays of Velox have their names (HAADF) in the attribute `name`.
+Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox, DigitalMicrograph (`.dm5`) or
+NeXus (`axes`), which also say which array opens first (`ranks`). Arrays of Velox have their names (HAADF)
+in the attribute `name`.
 """
 
 from __future__ import annotations
@@ -277,9 +278,9 @@ def _dataset(
 
 FORMAT = Format(
     "hdf5",
-    (".h5", ".hdf5", ".hdf", ".nxs", ".emd", ".hspy", ".nx5", ".he5", ".nex", ".app5"),
+    (".h5", ".hdf5", ".hdf", ".nxs", ".emd", ".hspy", ".nx5", ".he5", ".nex", ".app5", ".dm5"),
     "https://www.hdfgroup.org/solutions/hdf5/",
-    "HDF5, NeXus, EMD, hspy and Dectris masters",
+    "HDF5, NeXus, EMD, hspy, DM5 and Dectris masters",
     sniff,
     open,
     index_extensions=("_master.h5",),

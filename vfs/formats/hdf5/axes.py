@@ -6,6 +6,7 @@
                `dim0`, `dim1`, … beside the data, with attributes name and units
     Velox      JSON in `Metadata` beside `Data`: size and unit of a pixel of images (y, x, frame) and
                the time of a frame; dispersion and offset of spectra (energy, spectrum), eV
+    DM5        attributes of groups `Calibrations/Dimension/[0]` …, beside `Data`
     TopSpin    XML in `Metadata` beside each frame: position of the beam (m), angle of a pixel (rad)
     NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
                it, with attribute units
@@ -27,7 +28,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs.formats.hdf5 import topspin, velox
+from vfs.formats.hdf5 import dm5, topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
@@ -87,7 +88,7 @@ def _with_parts(axes: Axes | None, ndim: int) -> Axes:
 def _by_convention(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     """Return what the first convention says that the file follows."""
     group, _, own = name.rpartition("/")
-    for convention in (_hyperspy, _emd, _velox, _topspin, _nexus, _nxmx, _image):
+    for convention in (_hyperspy, _emd, _velox, _topspin, _dm5, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
             return _curves(axes)
@@ -260,6 +261,13 @@ def _topspin(
             for name, (scale, offset) in (("scan_y", of.y), ("scan_x", of.x))
         )
     return Axes((*scan, Axis("y", known.get("y")), Axis("x", known.get("x"))), nav_ndim=len(scan))
+
+
+def _dm5(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+    said = dm5.axes(f"{group}/{own}", len(shape), survey)
+    if said is None:
+        return None
+    return Axes(tuple(map(Axis, said.names, said.calibrations)), said.nav_ndim)
 
 
 def _nexus(

@@ -5,6 +5,7 @@
                   Without `default`, the signals of all NXdata groups are equals
     Velox         images and spectrum images before single spectra (`vfs.formats.hdf5.velox`)
     TopSpin       scans before their images (`vfs.formats.hdf5.topspin`)
+    DM5           the image of the first document (`vfs.formats.hdf5.dm5`)
     EMD           (NCEM, Prismatic, py4DSTEM) what stands in a group with emd_group_type 1 or "array", but
                   for the vectors `dim1` …; data cubes of py4DSTEM before its other arrays
     HyperSpy      `data` of each experiment
@@ -22,7 +23,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
-from vfs.formats.hdf5 import topspin, velox
+from vfs.formats.hdf5 import dm5, topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.h5.facts import Survey
 
@@ -53,7 +54,7 @@ def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | N
     """
     names = {**survey.data, **found}.keys()
     first: set[str] = set()
-    for convention in (_nexus, velox.first, topspin.first, _emd, _hyperspy, _ebsd, _exchange, _cxi, _pieces):
+    for convention in (_nexus, velox.first, topspin.first, dm5.first, _emd, _hyperspy, _ebsd, _exchange, _cxi, _pieces):
         first = first or {name for name in convention(found, survey) if name in names}
     encoded = velox.beside(found)
     never = {name for name in names if _NEVER.fullmatch(name) or _is_scale(name, survey)}
