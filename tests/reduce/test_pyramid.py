@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import zlib
 from collections import Counter
@@ -148,3 +149,25 @@ def test_a_pass_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
         levels[-1][...]
     monkeypatch.setattr(asked, "gone", None)
     assert (levels[-1][...] == 1).all()
+
+
+def test_blocks_of_a_file_that_was_touched_are_made_anew(
+    tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block that somebody still holds is of the file as it was."""
+    path = tmp_path / "image.npy"
+    np.save(path, np.zeros((60, 52), "u1"))
+    array = reader_of(vfs.open(path, accept_changes=True))
+    level = pyramid.levels(array)[0]
+    made, held = pyramid._Pyramid._made, []
+
+    def keep(self: Any, number: int, region: Any) -> np.ndarray:
+        held.append(made(self, number, region))
+        return held[-1]
+
+    monkeypatch.setattr(pyramid._Pyramid, "_made", keep)
+    assert not level[:].any()
+    np.save(path, np.ones((60, 52), "u1"))
+    os.utime(path, ns=(1, 1))
+    assert array[0, 0] == 1
+    assert (level[:] == 1).all()

@@ -17,6 +17,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -90,8 +91,8 @@ def levels(image: ArrayReader, nearest: bool = False) -> list[ArrayReader]:
 class _Pyramid:
     """Makes blocks of the levels of an image.
 
-    A block that somebody still holds is not made again: the cache drops blocks that are waited for, too, where a
-    level has more than it can hold.
+    A block that somebody still holds is not made again, unless a file was found changed since: the cache drops
+    blocks that are waited for, too, where a level has more than it can hold.
 
     Attributes:
         levels: the levels, the finest first.
@@ -101,7 +102,7 @@ class _Pyramid:
         self.image, self.nearest = uncached(image), nearest
         self.cache = image.cache
         self.levels: list[ArrayReader] = []
-        self._alive: WeakValueDictionary[tuple[int, Region], np.ndarray] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[tuple[Any, int, Region], np.ndarray] = WeakValueDictionary()
         block = tuple(-(-n // h) for n, h in zip(_unit(image), (1,) * (image.ndim - 2) + (2, 2), strict=True))
         below = image.shape
         while max(below[-2:]) > LEAST and 0 not in below:
@@ -136,13 +137,14 @@ class _Pyramid:
             AbandonedError: the one for whom it is made has gone away.
         """
         check()
-        block = self._alive.get((number, region))
+        moved = self.image.moved(0)
+        block = self._alive.get((moved, number, region))
         if block is None:
             before = _ahead.made
             below = [] if before or not number else self._made_ahead(number, region)
             try:
                 _ahead.made = before or bool(below)
-                block = self._alive[number, region] = self._made(number, region)
+                block = self._alive[moved, number, region] = self._made(number, region)
             finally:
                 _ahead.made = before
             del below  # held until now
@@ -180,7 +182,7 @@ class _Pyramid:
         _ahead.made = True
         corner = Region.box(region.start, [a + 1 for a in region.start])
         self.levels[number].read(corner)
-        return self._alive.get((number, region))
+        return self._alive.get((self.image.moved(0), number, region))
 
 
 class _Ahead(threading.local):
