@@ -18,18 +18,10 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import vfs
+from tests.page.support import FLAGS
 from vfs.testing import examples
 from vfs.testing.recording import Recording
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SIZE = (1120, 630)
 EXACT = "() => window.vfs && vfs.scan.status === 'exact' && vfs.frame.status === 'exact'"
 CARBON = "rectangle(0,64,1,112)-power(4,60)"

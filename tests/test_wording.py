@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import vfs
 from vfs.cli import app
-from vfs.model.open_options import OpenOptions, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import known
 from vfs.testing.writers import write_mib
 from vfs.wording import ANY, Word, format_option, option, option_names, shell
 

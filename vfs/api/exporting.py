@@ -12,7 +12,8 @@ from vfs.api.arrays import VirtualArray
 from vfs.api.groups import VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
 from vfs.hierarchy.opening import OpenedSet, open_set, warned
-from vfs.model.open_options import ExportOptions, OpenOptions, known, option, split
+from vfs.model.open_options import ExportOptions, OpenOptions, split
+from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
 from vfs.outputs import OF_STORES, PAGE_ENDING
 

@@ -10,7 +10,8 @@ from vfs.api.arrays import VirtualArray
 from vfs.api.groups import VirtualGroup
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.opening import open_set, refuse_without_main, warned
-from vfs.model.open_options import OpenOptions, option, split
+from vfs.model.open_options import OpenOptions, split
+from vfs.model.option_fields import option
 from vfs.model.signatures import Paths, opens
 from vfs.model.sources import Sources
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
-from vfs.model.open_options import FILES, READING, Known, OpenOptions, Scope, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import FILES, READING, Known, Scope, known
 from vfs.model.options import from_text, kinds, named
 from vfs.sources.names import is_url
 from vfs.sources.urls import given as given_url

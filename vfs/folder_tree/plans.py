@@ -27,7 +27,8 @@ from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.following import Following, followed
 from vfs.hierarchy.live_folder import LiveFolder
 from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
-from vfs.model.open_options import OpenOptions, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
 from vfs.sources.globs import file_name

@@ -26,7 +26,8 @@ from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model import calibration
 from vfs.model.decode import CodecDecoder, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
-from vfs.model.open_options import OpenOptions, Saved, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import Saved, known
 from vfs.model.stored import StoredArray
 from vfs.sources.boundary import Boundary
 from vfs.sources.names import is_url

@@ -16,7 +16,8 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, VfsError
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.opening import OpenedSet, Opening
-from vfs.model.open_options import OpenOptions, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import known
 from vfs.model.options import fitting, from_text, kinds, named
 from vfs.wording import option, shown
 

@@ -24,7 +24,8 @@ from vfs.hierarchy.reopening import options_of, reopened, said_options
 from vfs.http.guard import RefusedError
 from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
-from vfs.model.open_options import OpenOptions, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import known
 from vfs.outputs import whole
 from vfs.sources.names import is_url
 

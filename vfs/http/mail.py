@@ -27,10 +27,11 @@ from vfs.http.views import described
 from vfs.outputs import whole
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
+from vfs.reduce.bright_field import tidy
 from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
 from vfs.reduce.passes import reduce
 from vfs.reduce.reduction import Reduction
-from vfs.reduce.usual import tidy, usual_detectors
+from vfs.reduce.usual import usual_detectors
 
 MOST = 20_000_000
 """Most bytes of the bins in the file, as text."""

@@ -28,7 +28,8 @@ from vfs.formats import Format
 from vfs.hierarchy.data_set import check_face
 from vfs.hierarchy.faces import Node, ZarrFace
 from vfs.hierarchy.opening import OpenedSet, Opening, open_set, warned
-from vfs.model.open_options import OpenOptions, known, split
+from vfs.model.open_options import OpenOptions, split
+from vfs.model.option_fields import known
 from vfs.model.options import from_text, named
 from vfs.model.pickles import digest
 

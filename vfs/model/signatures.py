@@ -24,7 +24,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from vfs.model.open_options import About, OpenOptions, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import About, known
 
 Path = str | os.PathLike[str]
 Paths = Path | Sequence[Path]

@@ -312,3 +312,8 @@ def _connected(rows: Sequence[int], first: Sequence[int], stop: Sequence[int]) -
             root[find(k)] = find(other)
             other += 1
     return [find(k) for k in range(len(rows))]
+
+
+def tidy(value: float) -> float:
+    """Return a number of pixels with one decimal, as the page rounds it."""
+    return math.floor(value * 10 + 0.5) / 10

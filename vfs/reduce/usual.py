@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
-from vfs.reduce.bright_field import central_disk, middle
+from vfs.reduce.bright_field import central_disk, middle, tidy
 from vfs.reduce.in_frames import Disk, Ring
 from vfs.reduce.reduction import FrameType, Reduction
 
@@ -44,11 +43,6 @@ def usual_detectors(cy: float, cx: float, r: float, height: int, width: int) -> 
         "adf": ring(inner, outer),
         "haadf": ring(outer, max(edge, outer + 1)),
     }
-
-
-def tidy(value: float) -> float:
-    """Return a number of pixels with one decimal, as the page rounds it."""
-    return math.floor(value * 10 + 0.5) / 10
 
 
 @dataclass(frozen=True)

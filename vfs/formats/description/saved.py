@@ -13,7 +13,8 @@ from vfs.formats.description.schema import MOST, Value, load
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.headers import exists
 from vfs.model import calibration
-from vfs.model.open_options import Known, OpenOptions, Saved, known
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import Known, Saved, known
 from vfs.model.options import fitting, kinds, named
 from vfs.model.stored import Saved as SavedSet
 

@@ -1,0 +1,200 @@
+"""Defines `vfs info`, which describes data sets, or lists those in folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vfs.cli.common import (
+    Datasets,
+    Json,
+    Settings,
+    document,
+    folder_given,
+    is_zarr,
+    open_all,
+    opens,
+    put,
+    raise_all,
+    refuse,
+    say,
+)
+from vfs.cli.tables import width
+from vfs.errors import FormatError, OptionError, VfsError
+from vfs.sources.names import is_url
+
+if TYPE_CHECKING:
+    from vfs.cli.folders import FoundSets
+    from vfs.hierarchy.opening import OpenedSet
+    from vfs.model.sources import Sources
+
+
+@opens()
+def info(
+    datasets: Datasets,
+    json_: Json = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print everything: all arrays, their metadata, and the files.")
+    ] = False,
+    recursive: Annotated[
+        bool, typer.Option("-r", "--recursive", help="Of a folder, also list the data sets in all folders below it.")
+    ] = False,
+    describe: Annotated[
+        bool,
+        typer.Option(
+            "--describe", help="Print a description instead; saved as *.vfs.json, it opens as the same arrays."
+        ),
+    ] = False,
+    explicit: Annotated[
+        bool,
+        typer.Option("--explicit", help="With --describe: list where every pixel is, so that opening needs no format."),
+    ] = False,
+    *,
+    settings: Settings,
+) -> None:
+    """Describe data sets: format, files, and for each array its dtype, size, axes, scale and chunks.
+
+    For a folder, print one line for each data set in it; with --recursive, also for those in folders below.
+    """
+    folders = [name for name in datasets if os.path.isdir(name)]
+    _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
+    if not folders:
+        refuse({"--recursive": recursive}, "without a folder")
+    failed: list[VfsError] = []
+    groups = open_all([name for name in datasets if name not in folders], settings, failed)
+    found = _folders(folders, settings, json_, json_ or verbose, recursive, failed)
+    if describe and groups:
+        put(document(_description(groups[0], explicit)))
+    elif json_:
+        _print_json(groups, list(found), settings.zarr_format)
+    else:
+        _print_text(groups, found, verbose, recursive, settings.zarr_format)
+    raise_all(failed)
+
+
+def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], version: int | None) -> None:
+    from vfs.cli import report
+
+    entries = [
+        report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups
+    ]
+    put(document(entries + [entry for folder in folders for entry in folder.sets.values()]))
+    for folder in folders:
+        for name, why in folder.broken.items():
+            say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
+
+
+def _print_text(
+    groups: Sequence[OpenedSet], folders: Iterable[FoundSets], verbose: bool, recursive: bool, version: int | None
+) -> None:
+    from vfs.cli import report
+
+    if len(groups) > report.SEVERAL and not verbose and not version:
+        put("\n".join(report.as_rows(groups, width())))
+        groups = []
+    for group in groups:
+        put("\n".join(report.as_text(group, verbose, width())))
+        if version:
+            put(document(_zarr_metadata(group, version)))
+    for folder in folders:
+        put("\n".join(folder.text(verbose or recursive, width(), alone=not recursive)))
+
+
+def _check_info(
+    settings: Settings,
+    datasets: int,
+    folders: Sequence[str],
+    *,
+    json_: bool,
+    verbose: bool,
+    describe: bool,
+    explicit: bool,
+) -> None:
+    """Refuse options of `info` that have no effect in combination or on a folder.
+
+    Raises:
+        OptionError: such options are given.
+    """
+    if describe and datasets > 1:
+        raise OptionError(f"--describe takes one data set, found {datasets}")
+    if describe and folders:
+        raise folder_given(folders[0])
+    if describe:
+        refuse(
+            {"--json": json_, "-v": verbose, "--zarr-format": settings.zarr_format},
+            "with --describe, which prints a description",
+        )
+    if json_:
+        refuse({"-v": verbose}, "with --json, which says everything")
+    if not describe:
+        refuse({"--explicit": explicit}, "without --describe")
+    if explicit:
+        refuse(settings.given("reading"), "with --explicit: a description that says where pixels are")
+    if folders:
+        given = settings.given("one set", "reading") | {"--zarr-format": bool(settings.zarr_format)}
+        refuse(given, f"on {folders[0]}, a folder; name one data set of it")
+
+
+def _folders(
+    paths: Sequence[str], settings: Settings, json_: bool, all: bool, recursive: bool, failed: list[VfsError]
+) -> Iterator[FoundSets]:
+    """Find the data sets in folders, one folder after the other.
+
+    Args:
+        json_: collect JSON, not lines of text.
+        all: look at all files of a folder, not only at as many as fit a screen.
+        recursive: also look at the folders below, and leave out those that hold no set.
+        failed: receives an error for each folder that cannot be listed.
+    """
+    if not paths:
+        return
+    from vfs.cli.folders import folders_below, look
+    from vfs.cli.report import SCREEN, as_json, set_cells
+    from vfs.hierarchy.opening import open_set as open_one
+    from vfs.hierarchy.opening import warned
+
+    own, keep = settings.format_options_of_all(), as_json if json_ else set_cells
+
+    def opened(file: str, sources: Sources) -> OpenedSet:
+        return warned(open_one(file, settings.options, own, sources=sources))
+
+    for path in paths:
+        some = False
+        for folder in folders_below(path) if recursive else [path]:
+            try:
+                if is_zarr(folder):
+                    raise folder_given(folder)
+                found = look(folder, opened, settings.options, keep, None if all or recursive else SCREEN)
+            except FormatError as error:  # neither sets nor folders
+                if not recursive:
+                    failed.append(error)
+                continue
+            except VfsError as error:
+                failed.append(error)
+                continue
+            if not recursive or found.sets or found.broken:
+                some = True
+                yield found
+        if recursive and not some:
+            failed.append(FormatError(f"{path}: no data set there or below"))
+
+
+def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
+    """Describe a set, with names relative to the current folder if the set lies in it, else to its own."""
+    from vfs.hierarchy.describing import common_folder, describe
+
+    here, paths = os.getcwd(), group.opening.paths
+    folder = common_folder([name if is_url(name) else os.path.realpath(name) for name in paths])
+    folder = here if not is_url(folder) and os.path.commonpath([here, folder]) == here else folder
+    made = describe(group, folder, explicit=explicit, follow_outside=group.opening.sources.anywhere)
+    say(f"save it in {folder}, as {group.name}.vfs.json: its names are relative to that folder")
+    return made
+
+
+def _zarr_metadata(group: OpenedSet, version: int) -> Any:
+    """Return the zarr document that clients read first: consolidated metadata of version 3 or 2."""
+    return json.loads(group.tree.zarr(version).documents["zarr.json" if version == 3 else ".zmetadata"])

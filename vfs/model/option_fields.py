@@ -1,0 +1,99 @@
+"""Defines the fields of options: `option` makes one, `About` describes it, and `known` lists those of a class.
+
+The module imports only the standard library, because `vfs --help` needs the fields and must come at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple, get_type_hints
+
+Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "calibration", "never"]
+"""The ways in which an option stands in a description (`*.vfs.json`).
+
+"as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
+"positions": positions of the scan. "image": numbers, a file, or an array of the set. "reductions": name -> text.
+"calibration": axis -> step, offset and unit. "never": not at all; a description that has it is refused.
+"""
+
+Scope = Literal["any", "one set", "reading"]
+"""The things that an option may be about.
+
+"any": any data set. "one set": a single data set; the option is refused for a whole folder of data
+sets. "reading": how elements are read, not which elements there are.
+"""
+
+
+@dataclass(frozen=True)
+class About:
+    """Describes an option, beside its name, type and default.
+
+    Attributes:
+        help: one sentence or two: the help of the command line, and the first sentences in docstrings.
+        metavar: name of the value on the command line.
+        more: text that follows `help` in docstrings.
+        saved: see `Saved`.
+        scope: see `Scope`.
+        several: the command line takes it several times; the value is a list.
+        hidden: the help of the command line leaves it out.
+        group: heading under which the help of the command line has it; "" for those of the command itself.
+    """
+
+    help: str
+    metavar: str | None = None
+    more: str = ""
+    saved: Saved = "as it is"
+    scope: Scope = "any"
+    several: bool = False
+    hidden: bool = False
+    group: str = ""
+
+
+FILES, SCAN, PIXELS = "Files and arrays", "The scan", "Pixels"
+READING, GROWING = "How data is read", "Sets that are still being written"
+"""Groups of options in the help of the command line."""
+
+
+def option(
+    default: Any,
+    help: str,
+    metavar: str | None = None,
+    *,
+    more: str = "",
+    saved: Saved = "as it is",
+    scope: Scope = "any",
+    several: bool = False,
+    hidden: bool = False,
+    group: str = "",
+) -> Any:
+    """Make a field of a dataclass that is an option.
+
+    Values that the annotation of the field does not allow raise `OptionError`.
+
+    Args:
+        default: value of the option if it is not given.
+        help, metavar, more, saved, scope, several, hidden, group: see `About`.
+    """
+    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several, hidden, group)})
+
+
+class Known(NamedTuple):
+    """An option of a class: its default, the types that it takes, and its description."""
+
+    default: Any
+    annotation: Any
+    about: About
+
+
+def known(kind: type[Any]) -> Mapping[str, Known]:
+    """Return the options of a class by name, in their order."""
+    if kind not in _KNOWN:
+        hints = get_type_hints(kind)
+        _KNOWN[kind] = {
+            each.name: Known(each.default, hints[each.name], each.metadata["about"]) for each in fields(kind)
+        }
+    return _KNOWN[kind]
+
+
+_KNOWN: dict[type[Any], dict[str, Known]] = {}
