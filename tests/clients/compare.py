@@ -14,6 +14,9 @@ gap), "not offered" (the tool has no way to ask for it) or how it differs. Exit 
 - 3: the tool reported that it cannot read (what a source that is broken must lead to), and nothing
   that did come back was wrong
 
+A script that gets no argument takes these from lines of its standard input, each a JSON list of them, and prints a
+line for each, in which "status" is what the exit status would be: so one start of a tool reads many faces.
+
 With CLIENT_WAITS in the environment, a script says "opened" once it knows the array, and reads on
 when it gets a line: what it read can break in between.
 
@@ -100,12 +103,29 @@ def difference(part: np.ndarray, want: np.ndarray) -> str:
     return ""
 
 
-def main(read: Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], dict[str, Any]]]) -> None:
-    """Read a face with a tool and compare.
+Read = Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], dict[str, Any]]]
+"""(face, array) -> (function from slices to elements, what else was seen)."""
 
-    Args:
-        read: (face, array) -> (function from slices to elements, what else was seen).
-    """
+
+def main(read: Read) -> None:
+    """Read a face with a tool and compare; or each face of a line of the standard input."""
+    status = 0
+    if sys.argv[1:]:
+        answer = judged(read)
+        print(json.dumps(answer))
+        status = int(answer["status"])
+    else:
+        for line in sys.stdin:
+            sys.argv[1:] = json.loads(line)
+            print(json.dumps(judged(read)), flush=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # At once: threads of a tool that outlive the interpreter (those of obstore, once in some hundred runs) abort it
+    os._exit(status)
+
+
+def judged(read: Read) -> dict[str, Any]:
+    """Read the face that the arguments name and compare. Say what is wrong on stderr."""
     face, expected_file, *rest = sys.argv[1:]
     expected = np.load(expected_file)
     found: dict[str, str] = {}
@@ -132,11 +152,9 @@ def main(read: Callable[[str, str], tuple[Callable[[tuple[slice, ...]], Any], di
             except Exception:
                 traceback.print_exc()
                 found[name] = "unreadable"
-    print(json.dumps(seen | {"dtype": str(expected.dtype), "shape": expected.shape, "regions": found}))
     differing = {name: text for name, text in found.items() if text not in RIGHT}
+    status = UNREADABLE if {"unreadable", "not drawn"} & set(found.values()) else 0
     if differing:
-        wrong("; ".join(f"{name}: {text}" for name, text in differing.items()))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # At once: threads of a tool that outlive the interpreter (those of obstore, once in some hundred runs) abort it
-    os._exit(UNREADABLE if {"unreadable", "not drawn"} & set(found.values()) else 0)
+        print("; ".join(f"{name}: {text}" for name, text in differing.items()), file=sys.stderr)
+        status = WRONG
+    return seen | {"dtype": str(expected.dtype), "shape": expected.shape, "regions": found, "status": status}
