@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,11 @@ from vfs.testing.microscope_writers import (
     nd2_tree,
     write_czi,
     write_lif,
+    write_lof,
     write_nd2,
+    write_xlef,
 )
+from vfs.testing.tiff_writers import write_tiff
 
 TWIN = frames_of((2, 3, 4, 5, 6), "u2")  # t, z, c, y, x
 
@@ -208,6 +213,106 @@ def test_lif_of_garbled_xml(tmp_path: Path, old: str, new: str, word: str) -> No
 
 def test_lif_without_images(tmp_path: Path) -> None:
     refuses(write_lif(tmp_path / "a.lif", {}), "expected images", kind=vfs.FormatError)
+
+
+def test_lif_of_colours_that_begin_with_blue(tmp_path: Path) -> None:
+    twin = frames_of((2, 5, 6, 3), "u1")
+    tags = {"1": "3", "3": "1"}
+    path = write_lif(
+        tmp_path / "a.lif",
+        {"a": (("t", "y", "x", "s"), twin)},
+        xml=lambda text: re.sub(r'ChannelTag="([13])"', lambda found: f'ChannelTag="{tags[found[1]]}"', text),
+    )
+    check_boxes(path, twin[..., ::-1], count=10)
+
+
+XLEF = {
+    "a b": (("t", "z", "y", "x"), TWIN[:, :, 0]),
+    "colours": (("t", "y", "x", "s"), frames_of((2, 5, 6, 3), "u1")),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("lof", {}),
+        ("tif", {}),
+        ("tif", {"order": ">", "strip": 2, "gap": 3}),
+        ("tif", {"compression": 8, "encode": zlib.compress}),
+        ("pages", {}),
+        ("pages", {"tile": (16, 16)}),
+    ],
+)
+def test_xlef(tmp_path: Path, kind: str, how: dict[str, Any]) -> None:
+    path = write_xlef(tmp_path, XLEF, kind=kind, collection=kind == "lof", **how)
+    group = vfs.open_group(path)
+    for k, (name, (dims, twin)) in enumerate(XLEF.items()):
+        check_boxes(path, twin, f"image_{k}/data", count=5)
+        array = group[f"image_{k}/data"]
+        assert array.dims == dims
+        assert array.attrs["name"] == ("all/" * (kind == "lof")) + name
+        assert array.calibration["x"]["scale"] == 5e-7
+        same(vfs.open(tmp_path / "Metadata" / f"{name}.xlif")[...], twin)
+    same(group.main[...], TWIN[:, :, 0])
+    if kind == "lof":
+        same(vfs.open(tmp_path / "Metadata" / "a b.lof")[...], TWIN[:, :, 0])
+
+
+def test_xlef_whose_files_are_gone_or_cut(tmp_path: Path) -> None:
+    path = write_xlef(tmp_path, XLEF, kind="tif")
+    meta = tmp_path / "Metadata"
+    (meta / "a b 1.tif").unlink()
+    twin = TWIN[:, :, 0].copy()
+    twin[0, 1] = 0
+    same(incomplete(path, "a b 1.tif: no such file", kind=vfs.MissingSourceError)[...], twin)
+    page = meta / "a b 2.tif"
+    page.write_bytes(page.read_bytes()[:60])
+    twin.reshape(-1, 5, 6)[2] = 0
+    same(incomplete(meta / "a b.xlif", "a b 2.tif", kind=vfs.TruncatedSourceError)[...], twin)
+    (meta / "a b.xlif").unlink()
+    same(incomplete(path, "a b.xlif: no such file", kind=vfs.MissingSourceError)[...], XLEF["colours"][1])
+    lof = write_lof(tmp_path / "a.lof", "a", *XLEF["a b"])
+    whole = lof.read_bytes()
+    for size in (len(whole) - 9, 300, 40, 20):
+        lof.write_bytes(whole[:size])
+        refuses(lof, "a.lof", format="lif")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "word"),
+    [
+        ("project.xlef", "Metadata", "..", "outside"),
+        ("project.xlef", "all.xlcf", "a%20b.lof", "XML"),
+        ("project.xlef", "<Element ", "<Elemen ", "mismatched tag"),
+        ("Metadata/all.xlcf", "a%20b.xlif", "all.xlcf", "circle"),
+        ("Metadata/a b.xlif", "lof", "bmp", "one .lof or in TIFF files"),
+        ("Metadata/a b.xlif", "a%20b.lof", "colours.xlif", "one .lof or in TIFF files"),
+    ],
+)
+def test_xlef_of_garbled_xml(tmp_path: Path, file: str, old: str, new: str, word: str) -> None:
+    path = write_xlef(tmp_path, XLEF, collection=True)
+    encoding = "utf-16" if file == "project.xlef" else "utf-8"
+    member = path.parent / file
+    text = member.read_text(encoding)
+    assert old in text
+    member.write_text(text.replace(old, new, 1), encoding)
+    refuses(path, word)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [('Offset="60"', 'Offset="7"', "at byte 7"), ('Size="360"', 'Size="9"', "within its memory")],
+)
+def test_xlef_of_pages_that_do_not_fit(tmp_path: Path, old: str, new: str, word: str) -> None:
+    path = write_xlef(tmp_path, XLEF, kind="tif")
+    member = tmp_path / "Metadata" / "a b.xlif"
+    text = member.read_text()
+    assert old in text
+    member.write_text(text.replace(old, new, 1))
+    refuses(path, "a b.xlif", word, kind=vfs.FormatError)
+    member.write_text(text)
+    write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0, :4]])
+    refuses(path, "a b.xlif", "expected pages [5, 6, 1]", kind=vfs.FormatError)
 
 
 # CZI

@@ -11,9 +11,12 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
+
+from vfs.testing.tiff_writers import write_tiff
 
 # ND2
 
@@ -138,6 +141,27 @@ _LIF_MORE = 'NameOfMeasuredQuantity="" Min="0" Max="0" Unit="" IsLUTInverted="0"
 _LIF_TYPES = {"u1": (0, 8), "u2": (0, 16), "u4": (0, 32), "f4": (1, 32), "f8": (1, 64)}
 
 
+def _lif_element(name: str, dims: Sequence[str], image: np.ndarray, memory: str) -> str:
+    """Return the XML of an image, with its `Memory`."""
+    steps = dict(zip(dims, image.strides, strict=True))
+    kind, bits = _LIF_TYPES[image.dtype.str[1:]]
+    split = "c" if "c" in dims else "s" if "s" in dims else ""
+    count = image.shape[dims.index(split)] if split else 1
+    channels = "".join(
+        f'<ChannelDescription DataType="{kind}" Resolution="{bits}" LUTName="Green" {_LIF_MORE}'
+        f' ChannelTag="{k + 1 if split == "s" else 0}" BytesInc="{k * steps.get(split, 0)}"/>'
+        for k in range(count)
+    )
+    axes = "".join(
+        f'<DimensionDescription DimID="{_LIF_NUMBERS[dim]}" NumberOfElements="{size}" Origin="0"'
+        f' Length="{(size - 1) * 5e-7}" Unit="{"s" if dim == "t" else "m"}" BytesInc="{steps[dim]}" BitInc="0"/>'
+        for dim, size in zip(reversed(dims), reversed(image.shape), strict=True)
+        if dim not in ("c", "s")
+    )
+    described = f"<ImageDescription><Channels>{channels}</Channels><Dimensions>{axes}</Dimensions></ImageDescription>"
+    return f"<Element Name={quoteattr(name)}><Data><Image>{described}</Image></Data>{memory}</Element>"
+
+
 def write_lif(
     path: Path,
     images: Mapping[str, tuple[Sequence[str], np.ndarray]],
@@ -156,28 +180,8 @@ def write_lif(
     elements, memory = "", b""
     for n, (name, (dims, image)) in enumerate(images.items()):
         array = np.ascontiguousarray(image)
-        steps = dict(zip(dims, array.strides, strict=True))
-        kind, bits = _LIF_TYPES[array.dtype.str[1:]]
-        split = "c" if "c" in dims else "s" if "s" in dims else ""
-        count = array.shape[dims.index(split)] if split else 1
-        channels = "".join(
-            f'<ChannelDescription DataType="{kind}" Resolution="{bits}" LUTName="Green" {_LIF_MORE}'
-            f' ChannelTag="{k + 1 if split == "s" else 0}" BytesInc="{k * steps.get(split, 0)}"/>'
-            for k in range(count)
-        )
-        axes = "".join(
-            f'<DimensionDescription DimID="{_LIF_NUMBERS[dim]}" NumberOfElements="{size}" Origin="0"'
-            f' Length="{(size - 1) * 5e-7}" Unit="{"s" if dim == "t" else "m"}" BytesInc="{steps[dim]}" BitInc="0"/>'
-            for dim, size in zip(reversed(dims), reversed(array.shape), strict=True)
-            if dim not in ("c", "s")
-        )
-        described = (
-            f"<ImageDescription><Channels>{channels}</Channels><Dimensions>{axes}</Dimensions></ImageDescription>"
-        )
-        elements += (
-            f'<Element Name={quoteattr(name)}><Data><Image>{described}</Image></Data><Memory Size="{array.nbytes}"'
-            f' MemoryBlockID="MemBlock_{n}"/></Element>'
-        )
+        place = f'<Memory Size="{array.nbytes}" MemoryBlockID="MemBlock_{n}"/>'
+        elements += _lif_element(name, dims, array, place)
         label = f"MemBlock_{n}".encode("utf-16-le")
         size = struct.pack("<Q" if version > 1 else "<I", array.nbytes)
         head = b"\x2a" + size + b"\x2a" + struct.pack("<I", len(label) // 2) + label
@@ -186,10 +190,86 @@ def write_lif(
         f'<LMSDataContainerHeader Version="{version}"><Element Name="project"><Data/><Memory Size="0"'
         f' MemoryBlockID="MemBlock_none"/><Children>{elements}</Children></Element></LMSDataContainerHeader>'
     )
-    data = xml(text).encode("utf-16-le")
-    head = struct.pack("<IIBI", 0x70, 5 + len(data), 0x2A, len(data) // 2)
-    path.write_bytes(head + data + memory)
+    path.write_bytes(_lif_text(xml(text)) + memory)
     return path
+
+
+def _lif_text(text: str) -> bytes:
+    data = text.encode("utf-16-le")
+    return struct.pack("<IIBI", 0x70, 5 + len(data), 0x2A, len(data) // 2) + data
+
+
+def write_lof(path: Path, name: str, dims: Sequence[str], image: np.ndarray, xml: Callable[[str], str] = str) -> Path:
+    """Write an image as a .lof file: see `write_lif`."""
+    array = np.ascontiguousarray(image)
+    element = _lif_element(name, dims, array, f'<Memory Size="{array.nbytes}" MemoryBlockID="MemBlock_0"/>')
+    start = struct.pack("<BIBIBQ", 0x2A, 2, 0x2A, 0, 0x2A, array.nbytes)
+    text = _lif_text(xml(f'<LMSDataContainerHeader Version="2">{element}</LMSDataContainerHeader>'))
+    path.write_bytes(_lif_text("LMS_Object_File") + start + array.tobytes() + text)
+    return path
+
+
+def write_xlef(
+    folder: Path,
+    images: Mapping[str, tuple[Sequence[str], np.ndarray]],
+    *,
+    kind: str = "lof",
+    collection: bool = False,
+    **tiff: Any,
+) -> Path:
+    """Write images as a project of LAS X: NAME.xlef, and for each image an .xlif in the folder `Metadata`.
+
+    Args:
+        images: see `write_lif`.
+        kind: "lof": pixels in one .lof; "tif": in a TIFF for each plane, last one first; "pages": in one TIFF.
+        collection: True lists the images in an .xlcf, which the .xlef names.
+        tiff: how TIFFs are written: see `vfs.testing.tiff_writers.write_tiff`.
+    """
+    meta = folder / "Metadata"
+    meta.mkdir()
+    names = []
+    for name, (dims, image) in images.items():
+        array = np.ascontiguousarray(image)
+        blocks = _xlef_blocks(meta, name, dims, array, kind, tiff)
+        text = "".join(
+            f'<Block File={quoteattr(quote(file))} Offset="{offset}" Size="{size}"/>' for file, offset, size in blocks
+        )
+        element = _lif_element(name, dims, array, f'<Memory Size="{array.nbytes}">{text}</Memory>')
+        (meta / f"{name}.xlif").write_text(_xlef_text(element), "utf-8")
+        names.append(f"{name}.xlif")
+    if collection:
+        (meta / "all.xlcf").write_text(_xlef_references("all", "Collection", [f".\\{name}" for name in names]), "utf-8")
+        names = ["all.xlcf"]
+    path = folder / "project.xlef"
+    path.write_text(_xlef_references("project", "Experiment", [f"Metadata\\{name}" for name in names]), "utf-16")
+    return path
+
+
+def _xlef_text(element: str) -> str:
+    return f'<?xml version="1.0"?><LMSDataContainerHeader Version="2">{element}</LMSDataContainerHeader>'
+
+
+def _xlef_references(name: str, kind: str, files: Sequence[str]) -> str:
+    children = "".join(f"<Reference File={quoteattr(quote(file))}/>" for file in files)
+    return _xlef_text(f'<Element Name="{name}"><Data><{kind}/></Data><Children>{children}</Children></Element>')
+
+
+def _xlef_blocks(
+    folder: Path, name: str, dims: Sequence[str], image: np.ndarray, kind: str, tiff: Mapping[str, Any]
+) -> list[tuple[str, int, int]]:
+    """Write the pixels of an image. Returns: (file, byte of the block of memory, bytes) of each."""
+    if kind == "lof":
+        write_lof(folder / f"{name}.lof", name, dims, image)
+        return [(f"{name}.lof", 0, image.nbytes)]
+    planes = image.reshape(-1, *image.shape[-3 if dims[-1] == "s" else -2 :])
+    if kind == "pages":
+        write_tiff(folder / f"{name}.ome.tif", list(planes), **tiff)
+        return [(f"{name}.ome.tif", 0, image.nbytes)]
+    found = []
+    for k, plane in enumerate(planes):
+        write_tiff(folder / f"{name} {k}.tif", [plane], **tiff)
+        found.append((f"{name} {k}.tif", k * plane.nbytes, plane.nbytes))
+    return found[::-1]
 
 
 # CZI

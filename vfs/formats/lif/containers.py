@@ -1,0 +1,159 @@
+"""Reads the two binary files of Leica: `.lif`, with many images, and `.lof`, with one. See `vfs.formats.lif`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from vfs.errors import FormatError, TruncatedSourceError
+from vfs.formats.headers import parse_xml, read_at
+from vfs.formats.lif.images import Image, Memory, image_of, number
+from vfs.model.files import Files
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray
+from vfs.sources.names import basename, splitext
+
+_BLOCK, _MARK = 0x70, 0x2A
+_MOST_XML = 256 << 20  # bytes
+_MOST_IMAGES = 1 << 16
+_MOST = 1 << 60  # bytes
+_OBJECT = "LMS_Object_File"
+_OBJECT_START = struct.Struct("<BIBIBQ")  # of a .lof, behind its first text: 0x2A, version, 0x2A, version, 0x2A, bytes
+
+
+def is_container(head: bytes) -> bool:
+    """Return True for the first bytes of a .lif."""
+    return _first_text(head).startswith("<LMSDataContainer")
+
+
+def is_object(head: bytes) -> bool:
+    """Return True for the first bytes of a .lof."""
+    return _first_text(head).startswith(_OBJECT)
+
+
+def _first_text(head: bytes) -> str:
+    if len(head) < 32 or head[:4] != b"\x70\0\0\0" or head[8:9] != b"\x2a":
+        return ""
+    return head[13:].decode("utf-16-le", "ignore").lstrip("\ufeff")
+
+
+def _text(sources: Sources, path: str, at: int) -> tuple[bytes, int]:
+    """Read a block of text. Returns: (the text in UTF-16, the byte behind it).
+
+    Raises:
+        FormatError: it is garbled.
+        TruncatedSourceError: the file ends before it does.
+    """
+    first, size, mark, count = struct.unpack("<IIBI", read_at(sources, path, 13, at))
+    if first != _BLOCK or mark != _MARK or size != 5 + 2 * count or size > _MOST_XML:
+        raise FormatError(
+            f"{path}: expected a block of XML at byte {at:,}, found one of {size:,} bytes, {count:,} characters"
+        )
+    return read_at(sources, path, 2 * count, at + 13), at + 13 + 2 * count
+
+
+def _parsed(text: bytes, path: str) -> Element:
+    return parse_xml(text if text[:2] == b"\xff\xfe" else b"\xff\xfe" + text, path)
+
+
+def _memories(sources: Sources, path: str, at: int, wide: bool, size: int, lost: list[Absence]) -> dict[str, Memory]:
+    """Find the blocks of memory from a byte on. What is behind a header that is not whole is added to `lost`.
+
+    Args:
+        wide: True if sizes have eight bytes.
+
+    Raises:
+        FormatError: a header is garbled.
+    """
+    found: dict[str, Memory] = {}
+    form = struct.Struct("<IIBQBI" if wide else "<IIBIBI")
+    while at < size:
+        head = sources.read(path, at, form.size + 512)
+        if len(head) < form.size:
+            counts = {"bytes_left_over": size - at}
+            said = f"{path}: expected a block of memory at byte {at:,}, the file ends within its header"
+            lost.append(Absence(said, TruncatedSourceError, "shows the blocks before it", counts))
+            break
+        first, _, mark, nbytes, other, count = form.unpack_from(head)
+        if first != _BLOCK or (mark, other) != (_MARK, _MARK) or count > 1 << 16 or nbytes > _MOST:
+            raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {head[:8]!r}")
+        name = read_at(sources, path, 2 * count, at + form.size, short_ok=True).decode("utf-16-le", "replace")
+        at += form.size + 2 * count
+        found.setdefault(name.rstrip("\0"), Memory(at, nbytes))
+        at += nbytes
+    return found
+
+
+def _images(node: Element) -> Iterator[tuple[str, Element, Element]]:
+    """Yield (its name with those of folders above it, `Image`, `Memory`) of all images, in their order."""
+    stack: list[tuple[Element, tuple[str, ...]]] = [(node, ())]
+    while stack:
+        here, names = stack.pop()
+        own = (*names, here.get("Name", "")) if here.tag == "Element" else names
+        image, memory = here.find("Data/Image"), here.find("Memory")
+        if here.tag == "Element" and image is not None and memory is not None:
+            yield "/".join(own[1:] or own), image, memory
+        below = [*here.findall("Element"), *here.findall("Children/Element")]
+        stack += [(one, own) for one in reversed(below)]
+
+
+def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray], list[Absence]]:
+    """Return the images of a .lif, in their order, and what it lacks.
+
+    Raises:
+        FormatError: it is garbled.
+        TruncatedSourceError: it ends within its XML.
+    """
+    files, lost = Files.stat(sources, [path]), list[Absence]()
+    text, behind = _text(sources, path, 0)
+    root = _parsed(text, path)
+    memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
+    found: list[tuple[Image, Memory]] = []
+    listed = [(name, image, memory) for name, image, memory in _images(root) if number(memory, "Size")]
+    if len(listed) > _MOST_IMAGES:
+        raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")
+    for name, image, memory in listed:
+        block = memories.get(memory.get("MemoryBlockID", ""))
+        if block is None:
+            label = memory.get("MemoryBlockID", "")[:40]
+            said = f"{path}: {name}: its memory {label!r} is not in the file; it looks truncated"
+            lost.append(Absence(said, TruncatedSourceError, "shows the others", {"frames_missing": 1}))
+        elif block.size:
+            found.append((image_of(path, name, image, block.size), block))
+    made: list[StoredArray] = []
+    for k, (one, block) in enumerate(found):
+        try:
+            made.append(one.array(f"image_{k}/data" if len(listed) > 1 else "data", files, block))
+        except TruncatedSourceError as error:
+            lost.append(Absence(str(error), TruncatedSourceError, "shows the others", {"frames_missing": 1}))
+    return made, lost
+
+
+def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> StoredArray:
+    """Return the image of a .lof.
+
+    Args:
+        place: of the array in the hierarchy.
+        name: of the image; "" for the one in the file, or the file's own.
+
+    Raises:
+        FormatError: it is garbled.
+        MissingSourceError: it does not exist.
+        TruncatedSourceError: it was cut before its XML, which stands behind the pixels.
+    """
+    files = Files.stat(sources, [path])
+    text, at = _text(sources, path, 0)
+    if not text.decode("utf-16-le", "replace").startswith(_OBJECT):
+        raise FormatError(f"{path}: expected an object file of Leica, found {text[:16]!r}")
+    *marks, size = _OBJECT_START.unpack(read_at(sources, path, _OBJECT_START.size, at))
+    if marks[::2] != [_MARK] * 3 or size > _MOST:
+        raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {bytes(marks[::2])!r}")
+    at += _OBJECT_START.size
+    about, _ = _text(sources, path, at + size)
+    root = _parsed(about, path)
+    image = root if root.tag == "Image" else next((node for node in root.iter("Image")), None)
+    if image is None:
+        raise FormatError(f"{path}: expected an image in the XML of the object file, found none")
+    own = next((node.get("Name", "") for node in root.iter("Element")), "") or splitext(basename(path))[0]
+    return image_of(path, name or own, image, size).array(place, files, Memory(at, size))

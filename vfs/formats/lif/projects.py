@@ -1,0 +1,186 @@
+"""Reads the projects of Leica's LAS X: XML that names files of images. See `vfs.formats.lif`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
+from vfs.formats.headers import parse_xml, read_side_file
+from vfs.formats.lif.containers import image_of_object
+from vfs.formats.lif.images import Image, image_of, number
+from vfs.formats.tiff_structure.kinds import Kind
+from vfs.formats.tiff_structure.pages import PageTable
+from vfs.formats.tiff_structure.planes import arrange
+from vfs.model.files import Files
+from vfs.model.sources import Sources
+from vfs.model.stored import Absence, StoredArray
+from vfs.sources.names import dirname
+
+_MOST_FILES = 1 << 16  # of XML in a project
+_DEEP = 20  # collections within collections
+_TIFF = (".tif", ".tiff")
+
+
+def is_project(head: bytes) -> bool:
+    """Return True for the first bytes of an .xlef, .xlcf or .xlif."""
+    plain = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    return plain.startswith(b"<") and b"<LMSDataContainerHeader" in plain
+
+
+def _file(sources: Sources, path: str, name: str) -> str:
+    """Return the absolute name of a file that the XML of another names, in Windows' way.
+
+    Raises:
+        OutsideError: it may not be used.
+    """
+    return sources.join(dirname(path), re.sub(r"^(\./)+", "", unquote(name).replace("\\", "/")))
+
+
+def _nodes(
+    sources: Sources, path: str, names: tuple[str, ...], lost: list[Absence], seen: set[str], deep: int = 0
+) -> Iterator[tuple[str, str, Element, Element]]:
+    """Yield (file, name, `Image`, `Memory`) of all images of a project; add files that cannot be read to `lost`.
+
+    Raises:
+        FormatError: the file is garbled, or collections run in a circle.
+        SourceError: it cannot be read.
+    """
+    if path in seen or len(seen) >= _MOST_FILES or deep > _DEEP:
+        raise FormatError(f"{path}: expected collections that hold others once, found them run in a circle")
+    seen.add(path)
+    element = parse_xml(read_side_file(sources, path), path).find("Element")
+    if element is None:
+        raise FormatError(f"{path}: expected an Element in the XML, found none")
+    own = (*names, element.get("Name", "")) if deep else ()
+    image, memory = element.find("Data/Image"), element.find("Memory")
+    if image is not None and memory is not None:
+        yield path, "/".join(own) or element.get("Name", ""), image, memory
+    for reference in element.findall("Children/Reference"):
+        try:
+            yield from _nodes(sources, _file(sources, path, reference.get("File", "")), own, lost, seen, deep + 1)
+        except MissingSourceError as error:
+            counts = {"files_missing": 1}
+            lost.append(Absence(f"{error}; {path} names it", type(error), "shows the other images", counts))
+
+
+def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], list[Absence]]:
+    """Return the images of a project, in their order, and what it lacks.
+
+    Raises:
+        FormatError: a file is garbled, or pixels are in files of another kind.
+        OutsideError: a file lies outside of the folder.
+        SourceError: a file cannot be read.
+    """
+    lost: list[Absence] = []
+    listed = [one for one in _nodes(sources, path, (), lost, set()) if number(one[3], "Size")]
+    made: list[StoredArray] = []
+    for k, (file, name, image, memory) in enumerate(listed):
+        place = f"image_{k}/data" if len(listed) > 1 else "data"
+        try:
+            made.append(_image(sources, file, place, name, image, memory))
+        except (MissingSourceError, TruncatedSourceError) as error:
+            counts = {"frames_missing": 1}
+            lost.append(Absence(f"{error}; the image {name}", type(error), "shows the other images", counts))
+    return made, lost
+
+
+def _image(sources: Sources, path: str, place: str, name: str, image: Element, memory: Element) -> StoredArray:
+    """Make the array of an image whose block of memory is in other files.
+
+    Raises:
+        FormatError: these are of a kind that is not read, or do not fit.
+        SourceError: none of them can be read.
+    """
+    blocks = [node for node in memory if node.get("File")]
+    files = [_file(sources, path, node.get("File", "")) for node in blocks]
+    if len(files) == 1 and files[0].lower().endswith(".lof"):
+        return image_of_object(sources, files[0], place, name)
+    if not files or not all(file.lower().endswith(_TIFF) for file in files):
+        other = next((file for file in files if not file.lower().endswith(_TIFF)), "none")
+        raise FormatError(f"{path}: {name}: expected its pixels in one .lof or in TIFF files, found {other}")
+    known = image_of(path, name, image, number(memory, "Size"))
+    starts = [number(node, "Offset") for node in blocks]
+    return _of_pages(sources, path, place, known, files, starts)
+
+
+def _of_pages(
+    sources: Sources, path: str, place: str, image: Image, names: list[str], starts: list[int]
+) -> StoredArray:
+    """Make the array of an image whose planes are pages of TIFF files.
+
+    Args:
+        starts: byte of the block of memory at which the first page of each file begins.
+
+    Raises:
+        FormatError: pages do not fit the image.
+        MissingSourceError, TruncatedSourceError: no page is there.
+    """
+    files, table = Files.stat(sources, names, missing_ok=True), PageTable(sources)
+    position = {offset: k for k, offset in enumerate(image.offsets.tolist())}
+    order = np.argsort(image.offsets, kind="stable")  # pages of a file follow on each other in memory
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    rows = np.full(len(image.offsets), -1, np.int64)
+    lost: list[Absence] = []
+    gone = [name for name, size in zip(files.paths, files.sizes.tolist(), strict=True) if size < 0]
+    for name, start, size in zip(files.paths, starts, files.sizes.tolist(), strict=True):
+        if start not in position:
+            raise FormatError(f"{path}: {image.name}: expected a plane at byte {start:,} of its memory for {name}")
+        if size < 0:
+            table.skip(name, 0)
+            continue
+        try:
+            pages = table.add(name).rows
+        except (FormatError, TruncatedSourceError) as error:
+            lost.append(Absence(str(error), type(error), "shows its planes as blank", {"files_missing": 1}))
+            continue
+        first = int(rank[position[start]])
+        many = pages if len(names) == 1 else pages[:1]
+        at = order[first : first + len(many)]
+        rows[at] = many[: len(at)]
+    if gone:
+        said = f"{gone[0]}: no such file" + f", and {len(gone) - 1:,} more" * (len(gone) > 1) + f"; {path} names it"
+        counts = {"files_missing": len(gone)}
+        lost.append(Absence(said, MissingSourceError, "shows their planes as blank", counts, tuple(gone)))
+    if (rows < 0).all():
+        raise (lost[0].refused or FormatError)(lost[0].said)
+    _check(path, image, table, rows)
+    found = table.planes(rows)
+    kind = found.parts[0].kind
+    shown = kind.shown if len(image.sig) == len(kind.shown) else (2, 3)
+    layout, decoder, block = arrange(
+        found.parts, np.arange(len(rows)), image.nav, kind, shown, image.stored.newbyteorder("=")
+    )
+    missing = int((rows < 0).sum())
+    if missing and not lost:
+        said = f"{path}: {image.name}: expected {len(rows):,} planes, its files have {len(rows) - missing:,}"
+        lost.append(Absence(said, TruncatedSourceError, "shows the others as blank", {"frames_missing": missing}))
+    absent = (*lost, *found.absent())
+    shape = image.nav + image.sig
+    return StoredArray(
+        place, files, layout, decoder, shape, image.dims, len(image.nav), block=block, attrs=image.attrs, absent=absent
+    )
+
+
+def _check(path: str, image: Image, table: PageTable, rows: np.ndarray) -> None:
+    """Check that pages are as large as planes, and of their type.
+
+    Raises:
+        FormatError: they are not.
+    """
+    samples = image.sig[2] if len(image.sig) > 2 else 1
+    wanted = (1, 1, *image.sig[:2], samples)
+    for number_of_kind in {table.kind[row] for row in rows.tolist() if row >= 0}:
+        kind = table.kinds[number_of_kind]
+        if not isinstance(kind, Kind):
+            raise FormatError(f"{path}: {image.name}: {kind}")
+        if kind.shaped != wanted or kind.dtype.itemsize != image.stored.itemsize:
+            raise FormatError(
+                f"{path}: {image.name}: expected pages {list(wanted[2:])} of {image.stored.itemsize} bytes a number,"
+                f" found {list(kind.shaped[2:])} of {kind.dtype.itemsize}"
+            )
