@@ -17,7 +17,7 @@ from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd,
 from vfs.testing.detector_writers import write_cbf, write_sls
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_tvips
-from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2
+from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
 from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff
 from vfs.testing.suites import Row, Written
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
@@ -93,6 +93,14 @@ def lif(folder: Path) -> Written:
     twin = FRAMES.reshape(3, 2, 2, 32, 64)
     thumbnail = ("y", "x"), FRAMES[0, :8, :8]
     return write_lif(folder / "a.lif", {"a": ("tczyx", twin), "b": thumbnail}), twin, {}
+
+
+def xlef(kind: str) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        twin = FRAMES.reshape(3, 4, 32, 64)
+        return write_xlef(folder, {"a": ("tzyx", twin)}, kind=kind), twin, {}
+
+    return write
 
 
 def czi(folder: Path) -> Written:
@@ -495,6 +503,8 @@ _AS_WRITTEN = (
     Row("nd2, channels", "nd2", nd2(channels=2, padding=6), calibrated=("t", "z", "y", "x"), factor=1.6),
     Row("nd2, compressed", "nd2", nd2(colours=3, packed=True), calibrated=("t", "z", "y", "x"), factor=1.1),
     Row("lif", "lif", lif, calibrated=("t", "z", "y", "x")),
+    Row("lif, a project of TIFF files", "lif", xlef("tif"), calibrated=("t", "z", "y", "x"), finds_files=True),
+    Row("lif, a project of one .lof", "lif", xlef("lof"), calibrated=("t", "z", "y", "x"), finds_files=True),
     Row("czi", "czi", czi, calibrated=("y", "x"), factor=1.1),
     Row("czi, tiles that overlap", "czi", czi_packed, calibrated=("y", "x"), factor=1.2),
     Row("sls", "sls", sls((1, 1)), finds_files=True, factor=1.1),

@@ -15,7 +15,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import frames_of, same
-from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2
+from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
 
 TWIN = frames_of((2, 3, 2, 16, 20), "u2")
 
@@ -47,6 +47,23 @@ def test_lif(tmp_path: Path, version: int) -> None:
     group = vfs.open_group(path)
     with liffile.LifFile(path) as file:
         assert len(file.images) == len(group) == 3
+        for k, image in enumerate(file.images):
+            array = group[f"image_{k}/data"]
+            same(array[...], image.asarray())
+            assert [dim.lower() for dim in image.dims] == list(array.dims)
+
+
+@pytest.mark.parametrize("kind", ["lof", "tif", "pages"])
+def test_xlef(tmp_path: Path, kind: str) -> None:
+    liffile = pytest.importorskip("liffile")
+    images: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        "a": (("t", "z", "y", "x"), TWIN[:, :, 0]),
+        "b": (("t", "y", "x", "s"), frames_of((2, 5, 6, 3), "u1")),
+    }
+    path = write_xlef(tmp_path, images, kind=kind, collection=kind == "tif")
+    group = vfs.open_group(path)
+    with liffile.LifFile(path) as file:
+        assert len(file.images) == len(group) == 2
         for k, image in enumerate(file.images):
             array = group[f"image_{k}/data"]
             same(array[...], image.asarray())

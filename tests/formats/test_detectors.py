@@ -175,4 +175,4 @@ def test_cbf_of_garbled_headers(tmp_path: Path, keys: dict[str, Any], word: str)
 def test_cbf_of_other_compressions(tmp_path: Path) -> None:
     path = write_cbf(tmp_path / "a.cbf", frames_of((7, 9), "i4"))
     path.write_bytes(path.read_bytes().replace(b"x-CBF_BYTE_OFFSET", b"x-CBF_PACKED"))
-    refuses(path, "x-CBF_PACKED", "fabio", kind=vfs.FormatError)
+    refuses(path, "x-CBF_PACKED", "cif2cbf", kind=vfs.FormatError)

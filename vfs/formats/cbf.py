@@ -140,7 +140,7 @@ def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
     packed = way is not None and way[1].lower() not in ("x-cbf_none", "none")
     if packed and way is not None and way[1].lower() != "x-cbf_byte_offset":
         raise FormatError(
-            f"{path}: expected pixels compressed by x-CBF_BYTE_OFFSET, found {way[1]}; fabio reads others"
+            f"{path}: expected pixels compressed by x-CBF_BYTE_OFFSET, found {way[1]}; cif2cbf -c n rewrites it"
         )
     if packed and np.dtype(stored).kind == "f":
         raise FormatError(f"{path}: expected integers where pixels are compressed by their differences, found {stored}")
