@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from vfs.hierarchy import following, growing, live_folder
+from vfs.hierarchy import following, live_folder
 from vfs.hierarchy.trust import Pace
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib
@@ -60,4 +60,3 @@ def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have files looked at whenever somebody asks, so that no test waits for a clock."""
     monkeypatch.setattr(following, "LOOKS", Pace(least=0.0, share=0.0))
     monkeypatch.setattr(live_folder, "LOOKS", 0.0)
-    monkeypatch.setattr(growing, "MARGIN", 0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import zarr
 import vfs
 from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
 from vfs.testing.counted import counted
+from vfs.testing.stack_writers import write_mrc, write_ser
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
 NEVER = 1e9  # seconds: nothing counts because nobody writes
@@ -136,6 +138,37 @@ def test_the_first_axis_grows_where_nothing_says_how_long_it_will_be(tmp_path: P
     np.testing.assert_array_equal(scan[1], frames[4:8])
     with pytest.raises(vfs.NotYetError):
         scan[2]
+
+
+@pytest.mark.parametrize("nav", [(3, 4), (12,)])
+def test_a_ser_file_is_followed_by_the_count_in_its_header(tmp_path: Path, nav: tuple[int, ...]) -> None:
+    frames = np.random.default_rng(4).integers(1, 99, (*nav, 5, 7), dtype="u2")
+    path = write_ser(tmp_path, frames, valid=3)
+    scan = vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
+    assert (scan.shape, scan.head, scan.complete) == (frames.shape, 3, False)
+    for valid in (5, 12):
+        write_ser(tmp_path, frames, valid=valid)
+        assert scan.head == valid
+        for number, at in enumerate(np.ndindex(*nav)):
+            if number < valid:
+                np.testing.assert_array_equal(scan[at], frames[at])
+            else:
+                with pytest.raises(vfs.NotYetError, match=f"frame {number} of 12"):
+                    scan[at]
+    assert scan.complete
+
+
+def test_a_header_that_says_the_shape_says_how_many_frames_there_will_be(tmp_path: Path) -> None:
+    frames = np.random.default_rng(7).integers(1, 99, (3, 4, 8, 8), dtype="u1")
+    path = tmp_path / "scan.npy"
+    np.save(path, frames)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-300])
+    scan = vfs.open(path, follow=True, settle=NEVER)
+    assert scan.group.attrs["vfs"]["live"] == {"frames": 7, "of": 12, "complete": False}
+    with path.open("ab") as file:
+        file.write(whole[-300:])
+    assert scan.wait(timeout=0)
 
 
 def test_a_glob_finds_files_that_come(tmp_path: Path) -> None:
@@ -293,3 +326,82 @@ def test_preallocated_files_have_no_frames_that_nobody_wrote(tmp_path: Path, fra
     held = int(scan.valid.sum())
     assert frames - 2 <= held <= frames
     np.testing.assert_array_equal(scan[...].reshape(48, -1)[:held], made.frames.reshape(48, -1)[:held])
+
+
+def _raw(path: Path, frames: np.ndarray) -> dict[str, Any]:
+    path.write_bytes(frames.tobytes())
+    return {"format": "raw", "stored_dtype": "<u2", "sig_shape": frames.shape[1:], "nav_shape": frames.shape[:1]}
+
+
+def _npy(path: Path, frames: np.ndarray) -> dict[str, Any]:
+    np.save(path.with_suffix(".npy"), frames)
+    path.with_suffix(".npy").rename(path)
+    return {"format": "npy"}
+
+
+def _mrc(path: Path, frames: np.ndarray) -> dict[str, Any]:
+    write_mrc(path.parent, frames, 6).rename(path)
+    return {"format": "mrc"}
+
+
+@pytest.mark.parametrize("filled", ["hole", "zeros"])
+@pytest.mark.parametrize("write", [_raw, _npy, _mrc], ids=["raw", "npy", "mrc"])
+def test_a_writer_that_rests_in_a_file_of_full_size_proves_nothing(
+    tmp_path: Path, write: Callable[[Path, np.ndarray], dict[str, Any]], filled: str
+) -> None:
+    """However long it rests: what was not written is not there. Frames have no headers that would tell."""
+    frames = np.random.default_rng(5).integers(1, 4000, (12, 64, 64), dtype="u2")
+    frames[:, -1] = 0  # pixels at the end of each frame
+    frames[4:6] = 0  # frames in which nothing was counted
+    path = tmp_path / "scan.bin"
+    how = write(path, frames) | {"follow": True, "settle": 0.0, "give_up": NEVER}
+    whole, size = path.read_bytes(), frames[0].nbytes
+    first = len(whole) - 12 * size
+
+    def written(nbytes: int) -> None:
+        path.write_bytes(whole[: first + nbytes])
+        if filled == "hole":
+            os.truncate(path, len(whole))
+        else:
+            with path.open("ab") as file:
+                file.write(bytes(len(whole) - first - nbytes))
+
+    def put(nbytes: int) -> None:
+        with path.open("r+b") as file:
+            file.write(whole[: first + nbytes])
+
+    written(0)
+    with pytest.raises(vfs.NotYetError, match="counts as not written"):
+        vfs.open(path, **how)
+    put(3 * size + 100)
+    scan = vfs.open(path, **how)
+    assert scan.head == vfs.open(path, **how).head == 3
+    heads = []
+    for nbytes in (5 * size, 7 * size + 100, 11 * size + 100, 11 * size + 200):
+        put(nbytes)
+        heads.append(scan.head)
+        np.testing.assert_array_equal(scan[: heads[-1]], frames[: heads[-1]])
+        with pytest.raises(vfs.NotYetError):
+            scan[heads[-1]]
+    assert heads == [3, 7, 11, 11]
+    put(12 * size)
+    assert scan.head == 11  # its last pixels are 0: what is not 0 could be the beginning of it
+    last = vfs.open(path, **{**how, "give_up": 0.0})
+    assert last.complete
+    np.testing.assert_array_equal(last[...], frames)
+
+
+def test_a_file_that_is_written_anew_past_its_size_is_another_acquisition(tmp_path: Path) -> None:
+    frames = np.random.default_rng(6).integers(1, 99, (2, 12, 8, 8), dtype="u1")
+    path = tmp_path / "movie.raw"
+    path.write_bytes(frames[0, :5].tobytes() + b"1")
+    how: dict[str, Any] = {"stored_dtype": "u1", "sig_shape": (8, 8), "nav_shape": (12,)}
+    scan = vfs.open(path, **how, follow=True, settle=NEVER)
+    assert scan.head == 5
+    with path.open("r+b") as file:  # the same file, longer by the time that somebody looks
+        file.truncate(0)
+        file.write(frames[1, :9].tobytes())
+    with pytest.raises(vfs.SourceChangedError, match="begun anew"):
+        scan[0]
+    with pytest.raises(vfs.SourceChangedError, match="begun anew"):
+        scan.head  # noqa: B018

@@ -330,6 +330,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         len(nav),
         attrs=attrs,
         absent=_absent(path, table, int((table > 0).sum()) - len(present)),
+        declared=len(table) if (table > 0).all() else None,
     )
     behind = pattern.header + pattern.pixels
     beams = [

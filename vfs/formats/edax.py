@@ -12,6 +12,7 @@ map, and in hexagonal grids rows are not of one length: both are one axis of pat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,7 +115,18 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     layout = FrameLayout.of(sig, [stored], word_bytes=pixel.itemsize, file_header=first).arranged(nav)
     dims = (*nav_dims(len(nav)), "y", "x")
     return [
-        StoredArray("data", files, layout, PlainDecoder(pixel), nav + sig, dims, len(nav), attrs=attrs, absent=absent)
+        StoredArray(
+            "data",
+            files,
+            layout,
+            PlainDecoder(pixel),
+            nav + sig,
+            dims,
+            len(nav),
+            attrs=attrs,
+            absent=absent,
+            declared=math.prod(nav) if len(nav) > 1 else None,  # else the header says no map
+        )
     ]
 
 
@@ -142,7 +154,7 @@ def _map(
     if stored < wanted:
         lost |= {"frames_missing": wanted - stored}
         said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
-        return scan, (Absence(said, counts=lost),)
+        return scan, (Absence(said, counts=lost, to_come=True),)
     if stored > wanted:
         said = said.replace(f"of {wanted:,} ", "")
         more = stored - wanted

@@ -289,7 +289,8 @@ def _array(path: str, files: Files, images: Sequence[_Image]) -> StoredArray:
         conventions |= dict(zip(("scale_factor", "add_offset"), one.scaling, strict=True))
     if one.blank is not None and all(image.blank == one.blank for image in images):
         conventions["_FillValue"] = one.blank
-    return altered(made, conventions=conventions) if conventions else made
+    declared = planes if before and len(images) == 1 else None
+    return altered(made, conventions=conventions, declared=declared)
 
 
 FORMAT = Format(

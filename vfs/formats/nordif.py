@@ -16,6 +16,7 @@ patterns `Calibration (x,y).bmp`, `background` and `calibration_background` the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -150,7 +151,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim in nav_dims(2)}
     layout = FrameLayout.of((rows, columns), [stored], word_bytes=1).arranged(scan)
     absent += tuple(one for one in companions if isinstance(one, Absence))
-    main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent)
+    main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, declared=math.prod(scan))
     return [main, *(one for one in companions if isinstance(one, StoredArray))]
 
 
@@ -160,7 +161,7 @@ def _absent(path: str, settings: str, scan: tuple[int, int], stored: int, rest: 
     said = f"{path}: {settings} says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} patterns are stored"
     if stored < wanted:
         said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
-        return (Absence(said, counts={"frames_missing": wanted - stored} | lost),)
+        return (Absence(said, counts={"frames_missing": wanted - stored} | lost, to_come=True),)
     if stored > wanted:
         said += f"; {stored - wanted:,} are left out{surplus(scan, stored)}"
         return (Absence(said, counts={"frames_left_out": stored - wanted} | lost),)

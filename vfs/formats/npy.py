@@ -128,6 +128,7 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
             len(lead),
             attrs=attrs,
             absent=row.absent + absent,
+            declared=each if lead and not stacked and contiguous else None,
         )
     ]
 

@@ -210,7 +210,18 @@ def open(
     if title := keys.get("title"):
         attrs["title"] = title
     return [
-        StoredArray("data", files, layout, PlainDecoder(header.dtype), shape, dims, nav, attrs=attrs, absent=absent)
+        StoredArray(
+            "data",
+            files,
+            layout,
+            PlainDecoder(header.dtype),
+            shape,
+            dims,
+            nav,
+            attrs=attrs,
+            absent=absent,
+            declared=math.prod(shape[:nav]) if nav else None,
+        )
     ]
 
 

@@ -125,7 +125,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} of {wanted:,} spectra are stored"
         )
         lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
-        absent = (Absence(f"{said}; the others are blank", counts=lost),)
+        absent = (Absence(f"{said}; the others are blank", counts=lost, to_come=True),)
     layout = FrameLayout.of((channels,), [min(stored, wanted)], word_bytes=count.itemsize, file_header=first)
     dims = (*nav_dims(2), "energy")
     attrs = {"header": known, "calibration": _calibration(sources, path, known["image"])}
@@ -140,6 +140,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             2,
             attrs=attrs,
             absent=absent,
+            declared=wanted,
         )
     ]
 

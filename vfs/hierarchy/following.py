@@ -18,31 +18,22 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, SourceError, VfsError
-from vfs.hierarchy.growing import FEW, Progress, Quiet, at_rest
+from vfs.hierarchy.file_watch import FileLook, FileWatch, FrameMarks
+from vfs.hierarchy.growing import FEW, Progress
 from vfs.hierarchy.opening import OpenedSet
 from vfs.hierarchy.trust import Pace, Trust
-from vfs.model.files import Files
+from vfs.hierarchy.written_part import AT_REST
 from vfs.sources.local import LocalSources
 from vfs.sources.names import split
 
 LOOKS = Pace(least=0.2, share=10)
 """How often files are looked at."""
 STEP = 0.05  # seconds between two looks of somebody who waits, at least
-
-
-class _Look(NamedTuple):
-    """What a look at a file finds: what tells if it is the same file, and what tells if it was written."""
-
-    device: int
-    inode: int
-    size: int
-    written: int
 
 
 class Following:
@@ -68,20 +59,18 @@ class Following:
         self._wrong = ""
         self._trust = Trust(LOOKS)
         self._lock = threading.RLock()
-        self._seen: Mapping[str, _Look] = {}
         self._since = time.monotonic()  # when the last write was seen
-        self._written: dict[str, tuple[tuple[int, int], float]] = {}  # file -> (size, time of writing), since when
-        self._grew: set[str] = set()  # files that were seen to become longer
+        self._watch = opened.watch or FileWatch()
         if not isinstance(self.opening.sources, LocalSources):
             self._trust.pace = Pace(least=1.0, share=10)
-        self._sizes: dict[str, int] = {}
-        self._note_sizes(opened)
+        self._marks = FrameMarks(opened.main.dataset)
         self._seen = self._stat()
+        self._watch.look(self._seen)
         every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
-        self._since -= min((at_rest(*one).seconds for one in every), default=0)
+        self._since -= min((AT_REST.quiet(*one).seconds for one in every), default=0)
         for files in opened.tree.file_sets:
             for k in range(max(0, len(files) - FEW), len(files)):
-                self._rest(files, k)
+                self._watch.quiet(files, k)
         self._end_if_whole()
 
     @property
@@ -150,26 +139,23 @@ class Following:
         if self._wrong:
             return
         now = time.monotonic()
+        self._watch.look(found)
         if found != self._seen:
             self._since = now
-            self._grew |= {path for path, at in found.items() if 0 < self._sizes.get(path, 0) < at.size}
         elif not self._unsettled(now):
             self._end_if_whole()
             if not self.ended and now - self._since >= self._give_up:
                 self._stop()
             return
         with suppress(VfsError):  # it is being written just now: the next look tells more
-            opened = self.opening.open(self._cache, self._rest)
+            opened = self.opening.open(self._cache, self._watch)
+            if not self._marks.same():  # it was begun anew since the look
+                self._wrong = _begun_anew(self.opening.paths[0])
+                return
             self._seen = found
-            self._note_sizes(opened)
             if opened.progress != self._opened.progress or opened.progress is None:
                 self._show(opened)
             self._end_if_whole()
-
-    def _note_sizes(self, opened: OpenedSet) -> None:
-        """Note how long the files were when they were opened, to see which become longer."""
-        for files in opened.tree.file_sets:
-            self._sizes.update(zip(files.paths, files.sizes.tolist(), strict=True))
 
     def _unsettled(self, now: float) -> bool:
         """Return True if a frame counts by now because nobody wrote since it came."""
@@ -183,6 +169,7 @@ class Following:
         if same and not new.decodes_whole and not self.opening.options.follow_blank:
             new.token = old.token
         self._opened = opened
+        self._marks = FrameMarks(new.dataset)
         self.changed += 1
 
     def _end_if_whole(self) -> None:
@@ -216,16 +203,7 @@ class Following:
 
     # What tells that files were written
 
-    def _rest(self, files: Files, file: int) -> Quiet:
-        """Say for how long a file has not been written: since it was seen so, or by its time of writing."""
-        path, state = files.paths[file], (int(files.sizes[file]), int(files.written[file]))
-        now = time.monotonic()
-        known = self._written.get(path)
-        if known is None or known[0] != state:
-            known = self._written[path] = state, now
-        return Quiet(max(now - known[1], at_rest(files, file).seconds), path in self._grew)
-
-    def _stat(self) -> dict[str, _Look]:
+    def _stat(self) -> dict[str, FileLook]:
         """Look at the files that may grow, at those that were named, and at their folders."""
         paths = dict.fromkeys(self.opening.paths)
         for files in self._opened.tree.file_sets:
@@ -237,18 +215,21 @@ class Following:
         for path in paths:
             with suppress(OSError):
                 at = os.stat(path)
-                found[path] = _Look(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns)
+                found[path] = FileLook(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns)
         return found
 
-    def _state(self, path: str) -> _Look | None:
+    def _state(self, path: str) -> FileLook | None:
         """Look at a file that is not on this machine."""
         with suppress(SourceError):
             state = self.opening.sources.state(path)
-            return _Look(0, 0, state.size, state.written or hash(state.tag))
+            return FileLook(0, 0, state.size, state.written or hash(state.tag))
         return None
 
-    def _check_same(self, found: Mapping[str, _Look]) -> None:
-        """Note if a file is not the one that it was: it is gone, is another one, or became shorter."""
+    def _check_same(self, found: Mapping[str, FileLook]) -> None:
+        """Note if a file is not the one that it was: it is gone, is another one, became shorter, or has other frames.
+
+        It costs a read of two pieces of frames, and only when a file was written.
+        """
         for path, before in self._seen.items():
             now = found.get(path)
             known = any(path in files.paths for files in self._opened.tree.file_sets)
@@ -257,7 +238,13 @@ class Following:
             if now is None:
                 self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
             elif (now.device, now.inode) != (before.device, before.inode) or now.size < before.size:
-                self._wrong = f"{path}: was begun anew, it is another acquisition: open the set again"
+                self._wrong = _begun_anew(path)
+        if not self._wrong and found != self._seen and not self._marks.same():
+            self._wrong = _begun_anew(self.opening.paths[0])
+
+
+def _begun_anew(path: str) -> str:
+    return f"{path}: was begun anew, it is another acquisition: open the set again"
 
 
 def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:

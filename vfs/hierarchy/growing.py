@@ -8,63 +8,33 @@ A frame counts when its bytes are there and something proves that it was finishe
 
 A file that was given its full size at once holds frames that nobody has written. Formats whose frames have headers
 find these themselves (`vfs.formats.written`): such frames are not there. Of other formats, the size of a file proves
-nothing before it was seen to become longer; the file system knows the part that nobody has written, unless zeros were
-written there.
+nothing: `vfs.hierarchy.written_part` says up to where a file is written.
 
 Blocks (HDF5, compressed images) are found by tables that their writers write behind the blocks, so that what a
-table names is whole. The head is in front of the first scan position for which nothing is stored.
+table names is whole. The head is in front of the first scan position for which nothing is stored, or of which a part is
+to come.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vfs.errors import NotYetError
+from vfs.hierarchy.written_part import Writing, WrittenPart
 from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, STOP
-from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import BlockLayout, FrameLayout, altered
 from vfs.model.open_options import OpenOptions
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
-from vfs.sources.local import LocalSources
 
 FEW = 64
 """Files of a set of which all are looked at, while they are written; of more, the last ones."""
-
-
-MARGIN = 1 << 16
-"""Bytes in front of a part that nobody has written which may not be written either: file systems know blocks."""
-
-
 MOST = 1 << 20  # read ranges of an array stored in blocks of which those are looked for that are not proved
-
-
-class Quiet(NamedTuple):
-    """What is known of the writing of a file.
-
-    Attributes:
-        seconds: for so long it has not been written.
-        grew: it was seen to become longer, so that its size tells how far it is written.
-    """
-
-    seconds: float
-    grew: bool
-
-
-Rest = Callable[[Files, int], Quiet]
-"""Says what is known of the writing of a file, of which the index is given."""
-
-
-def at_rest(files: Files, file: int) -> Quiet:
-    """Say for how long a file has not been written, as far as its time of writing tells."""
-    return Quiet(max(0.0, time.time() - int(files.written[file]) / 1e9), False)
 
 
 @dataclass(frozen=True)
@@ -98,28 +68,28 @@ class Progress:
         return {"frames": self.frames, "of": self.of, "complete": self.complete}
 
 
-def grown(dataset: StoredArray, settle: float, rest: Rest) -> StoredArray:
+def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> StoredArray:
     """Return an array of a set that is still being written as far as it is whole.
 
     Args:
-        settle: seconds without a write after which the last frame of a file counts.
-        rest: says what is known of the writing of a file.
+        options: `settle`: seconds without a write after which the last frame of a file counts; `give_up`: after which
+            a file counts as it is.
+        writing: says what is known of the writing of a file.
     """
     if not dataset.nav_ndim or dataset.computed:
         return dataset
     held = math.prod(dataset.shape[: dataset.nav_ndim])
     if dataset.nav_ndim == 1 and dataset.declared is not None and dataset.declared > held:
         dataset = altered(dataset, head=held).arranged((dataset.declared,))
-    layout = dataset.layout
-    unsure = {} if dataset.proved else _unsure(dataset.files, settle, rest)
+    layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up, writing)
     if not isinstance(layout, FrameLayout):
-        return altered(dataset, head=min(_first_blank(dataset), _before(dataset, unsure)))
-    head = layout.stored - _unproved(dataset.files, layout, dataset.declared, settle, rest)
+        if isinstance(layout, BlockLayout):
+            count = min(_first_blank(dataset), _before(dataset, part))
+            dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
+        return altered(dataset, head=_first_blank(dataset))
+    head = min(_written_frames(dataset, layout, part), layout.stored - _unproved(dataset, layout, part))
     if any(one.to_come and one.refused for one in dataset.absent):
         head = min(head, _first_blank(dataset))
-    for file, start, stop, byte in layout.stream[:, (S_FILE, S_START, S_STOP, S_BYTE)].tolist() if unsure else ():
-        if byte + stop - start > unsure.get(file, stop - start + byte):
-            head = min(head, max(0, start + unsure[file] - byte) // layout.stride)
     shown = altered(dataset, layout=altered(layout, stored=head), head=head)
     if len(layout.nav_shape) == 1 and layout.in_order and dataset.declared is None:
         length = max(0, head - layout.offset)  # the axis is as long as the head
@@ -132,69 +102,70 @@ def grown(dataset: StoredArray, settle: float, rest: Rest) -> StoredArray:
 
 
 def _first_blank(dataset: StoredArray) -> int:
-    """Return the first scan position for which nothing is stored; the number of positions if there is none."""
-    valid = dataset.valid.reshape(-1)
+    """Return the first scan position at which something is to come; the number of positions if there is none."""
+    valid = dataset.there.reshape(-1)
     return len(valid) if valid.all() else int(valid.argmin())
 
 
-def _unsure(files: Files, settle: float, rest: Rest) -> dict[int, int]:
-    """Return files that may have been given their full size at once: file -> byte from which on nothing is proved.
-
-    Where the file system knows the first part that nobody has written, it is in front of that. Else a file that was
-    seen to become longer is written up to its end.
-    """
-    found = {}
-    for file in range(len(files) - 1, max(-1, len(files) - FEW - 1), -1):
-        size = int(files.sizes[file])
-        quiet = rest(files, file)
-        if size < 0 or quiet.seconds >= settle:
-            continue
-        hole = first_hole(files.paths[file]) if isinstance(files.sources, LocalSources) else -1
-        if hole < 0 and quiet.grew:
-            continue
-        found[file] = (size if hole < 0 else hole) - MARGIN
-    return found
-
-
-def _before(dataset: StoredArray, unsure: Mapping[int, int]) -> int:
-    """Return the number of frames in front of the first one that lies in a part of a file of which nothing is proved.
-
-    Args:
-        unsure: see `_unsure`.
-    """
+def _before(dataset: StoredArray, part: WrittenPart) -> int:
+    """Return the number of frames in front of the first one that lies where nothing is proved to be written."""
     frames, sig = math.prod(dataset.shape[: dataset.nav_ndim]), math.prod(dataset.shape[dataset.nav_ndim :])
+    sizes = dataset.files.sizes.tolist()
+    ends = {k: part.end(k, 0, sizes[k]) for k in range(max(0, len(sizes) - FEW), len(sizes)) if sizes[k] > 0}
+    unsure = {k: end for k, end in ends.items() if end < sizes[k]}
     if not unsure or not sig:
         return frames
     rows, covered = dataset.layout.read_ranges(Region.whole(dataset.shape), MOST)
     if covered < 0:
         return 0
-    limits = np.full(len(dataset.files), NO_LIMIT)
+    limits = np.full(len(sizes), NO_LIMIT)
     limits[list(unsure)] = list(unsure.values())
     bad = rows[:, STOP] > limits[rows[:, FILE]]
     return int(rows[bad, DEST].min(initial=frames * sig)) // sig
 
 
-def first_hole(path: str) -> int:
-    """Return the byte of a file at which the first part begins that nobody has written; -1 where there is none."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            hole, end = os.lseek(file.fileno(), 0, os.SEEK_HOLE), os.lseek(file.fileno(), 0, os.SEEK_END)
-    except (OSError, ValueError):  # file systems that do not know
-        return -1
-    return hole if hole < end else -1
+def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart) -> int:
+    """Return the number of frames in front of what is not proved to be written."""
+    stream, sizes = layout.stream, dataset.files.sizes.tolist()
+    if not len(stream) or dataset.proved:
+        return _begun_frames(layout, sizes, part) if len(stream) else layout.stored
+    in_order = bool((np.diff(stream[:, S_FILE]) >= 0).all())
+    limits = np.full(len(sizes), NO_LIMIT)
+    for file in np.unique(stream[:, S_FILE])[: -FEW - 1 : -1].tolist():
+        begin = int(stream[stream[:, S_FILE] == file, S_BYTE].min())
+        end = part.end(file, begin, sizes[file], layout.stride) if sizes[file] >= 0 else NO_LIMIT
+        if end < sizes[file]:
+            limits[file] = end
+        if in_order and end > begin:
+            break  # so the files in front of it are written
+    starts, stops, bytes_ = stream[:, S_START], stream[:, S_STOP], stream[:, S_BYTE]
+    ends = limits[stream[:, S_FILE]]
+    bad = bytes_ + (stops - starts) > ends
+    head = (starts[bad] + np.maximum(ends[bad] - bytes_[bad], 0)).min(initial=NO_LIMIT) // layout.stride
+    return min(layout.stored, int(head))
 
 
-def _unproved(files: Files, layout: FrameLayout, declared: int | None, settle: float, rest: Rest) -> bool:
+def _begun_frames(layout: FrameLayout, sizes: Sequence[int], part: WrittenPart) -> int:
+    """Return the number of frames of which the last one is written, where each tells by itself that it was begun."""
+    start, stop, byte, file = (layout.stream.item(-1, column) for column in (S_START, S_STOP, S_BYTE, S_FILE))
+    record, end = min(stop - start, layout.stride), byte + stop - start
+    if sizes[file] < 0 or part.end(file, end - record, sizes[file], record) >= min(end, sizes[file]):
+        return layout.stored
+    behind = sizes[file] > end or stop < layout.stored * layout.stride  # `_unproved` says if the last one is finished
+    return layout.stored if behind else layout.stored - 1
+
+
+def _unproved(dataset: StoredArray, layout: FrameLayout, part: WrittenPart) -> bool:
     """Return True if nothing proves yet that the last stored frame was finished."""
     if not layout.stored or not len(layout.stream):
         return False
     file, start, byte = (layout.stream.item(-1, column) for column in (S_FILE, S_START, S_BYTE))
     end = byte + min(layout.stream.item(-1, S_STOP), layout.stored * layout.stride) - start
-    if files.sizes.item(file) > end:
+    if dataset.files.sizes.item(file) > end:
         return False
-    quiet = rest(files, file)
-    whole = quiet.grew and declared is not None and layout.stored >= declared
-    return not whole and quiet.seconds < settle
+    quiet = part.writing.quiet(dataset.files, file)
+    whole = quiet.grew and dataset.declared is not None and layout.stored >= dataset.declared
+    return not whole and quiet.seconds < part.settle
 
 
 def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -> Progress | None:
@@ -212,7 +183,8 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     if stored.head is None:
         return None
     if not stored.head:
-        raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet")
+        zeros = "" if stored.proved else "; what holds only zeros up to the end of a file counts as not written"
+        raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
     unsettled = isinstance(layout, FrameLayout) and _has_more(stored, layout)
     if options.nav_shape is not None:

@@ -40,7 +40,8 @@ from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.arranging import Arranged, arranged
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.growing import Progress, Rest, at_rest, grown, progress_of
+from vfs.hierarchy.file_watch import FileWatch
+from vfs.hierarchy.growing import Progress, grown, progress_of
 from vfs.hierarchy.incomplete import all_absent, counted, refuse, standing_in
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
@@ -116,12 +117,12 @@ class Opening:
         """Pickle this record: equal records give the same bytes, wherever they have been."""
         return packed(self)
 
-    def open(self, cache: ChunkCache | None = None, rest: Rest = at_rest) -> OpenedSet:
+    def open(self, cache: ChunkCache | None = None, watch: FileWatch | None = None) -> OpenedSet:
         """Open the data set again.
 
         Args:
             cache: as of `open_set`.
-            rest: says for how long a file has not been written.
+            watch: remembers how its files were written so far, with `follow`.
 
         Raises:
             SourceChangedError: the set has other files now, or files of other sizes or times, and
@@ -132,7 +133,9 @@ class Opening:
         with self.sources.opening() as sources:
             try:
                 names = names_now(self.paths, sources) if self.options.follow else list(self.paths)
-                found = _open_named(names, self.options, self.format_options, cache, sources, name=self.name, rest=rest)
+                found = _open_named(
+                    names, self.options, self.format_options, cache, sources, name=self.name, watch=watch
+                )
             except (FormatError, TruncatedSourceError) as error:
                 if self.options.follow:
                     raise
@@ -177,6 +180,7 @@ class OpenedSet:
         opening: record of how it was opened.
         absent: things that it should hold and does not, or that it holds and vfs does not show.
         progress: how far it is written, if it is still being written; None: it is whole, or was not followed.
+        watch: what was seen of its files, if it was opened with `follow`.
         warnings: a line for each of these, and for each thing that the files of its correction
             images lack.
     """
@@ -186,6 +190,7 @@ class OpenedSet:
     absent: tuple[Absence, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Progress | None = None
+    watch: FileWatch | None = None
 
     def now(self) -> OpenedSet:
         """Return the set itself: see `Current`."""
@@ -270,7 +275,7 @@ def _open_named(
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
-    rest: Rest = at_rest,
+    watch: FileWatch | None = None,
 ) -> OpenedSet:
     """Open the set of some files: see `open_set`.
 
@@ -278,7 +283,7 @@ def _open_named(
         names: absolute names of files, without globs.
         sources: where they are; it is the opening of this set, or of the one that stands for it.
         name: name of the set; None for the name that the format derives from the first file.
-        rest: see `Opening.open`.
+        watch: see `Opening.open`.
     """
     kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
     name = kind.label(names[0]) if name is None else name
@@ -286,9 +291,10 @@ def _open_named(
     options, format_options = _for_format(kind, options, given)
     found = kind.open(names, sources, **format_options)
     if isinstance(found, Saved):
-        return _open_saved(found, names[0], options, cache, sources, name, rest)
+        return _open_saved(found, names[0], options, cache, sources, name, watch)
     if options.follow:
-        found = [grown(one, options.settle, rest) for one in found]
+        watch = FileWatch() if watch is None else watch
+        found = [grown(one, options, watch) for one in found]
     stored = _stored(found, options.array, names[0])
     other = partial(_other_set, backend=options.backend, sources=sources)
     images = read_images(options, stored.datasets, stored.main, other)
@@ -321,6 +327,7 @@ def _open_named(
         absent,
         (*images.warnings, *(absence.said for absence in absent)),
         progress,
+        watch,
     )
 
 
@@ -376,7 +383,7 @@ def _open_saved(
     cache: ChunkCache | None,
     sources: Sources,
     name: str,
-    rest: Rest,
+    watch: FileWatch | None,
 ) -> OpenedSet:
     """Open the set that a description stands for. Options given now override those of the description.
 
@@ -386,7 +393,7 @@ def _open_saved(
     try:
         said, own = split(OpenOptions, {**saved.options, **options.said(), "format": saved.format})
         said = said if said.derive is None else _derivable(said)
-        return _open_named(saved.paths, said, own, cache, sources, name=name, rest=rest)
+        return _open_named(saved.paths, said, own, cache, sources, name=name, watch=watch)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
 

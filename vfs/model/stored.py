@@ -171,6 +171,17 @@ class StoredArray:
         return self.layout.valid(self.nav_ndim)
 
     @property
+    def there(self) -> np.ndarray:
+        """Scan positions at which all is stored that will be: bool, in the shape of the navigation axes.
+
+        It differs from `valid` where parts of frames are to come. Other places that no block covers stay blank.
+        """
+        blocks = self.layout.blocks
+        if blocks is None or not any(absence.to_come for absence in self.absent):
+            return self.valid
+        return blocks.whole_frames(self.nav_ndim)
+
+    @property
     def blanks(self) -> int:
         """Number of frames that no file holds; 0 for an array that is not stored in frames.
 
@@ -186,9 +197,17 @@ class StoredArray:
         return self.layout.blank(box, self.nav_ndim)
 
     def to_come(self, box: Region) -> int | None:
-        """Return the number of a frame that a box touches and that is not there yet; None if there is none."""
+        """Return the number of a frame that a box touches and that is not there yet; None if there is none.
+
+        Of an array stored in blocks it is the flat scan position.
+        """
         if self.head is None or not self.nav_ndim:
             return None
+        if self.layout.frames is None:
+            there, nav = self.there, box.slices[: self.nav_ndim]
+            lacking = np.flatnonzero(~there[nav])
+            numbers = np.arange(there.size).reshape(there.shape)
+            return int(numbers[nav].reshape(-1)[lacking[0]]) if len(lacking) else None
         last = self.layout.last_frame(box, self.nav_ndim)
         return last if last >= self.head else None
 
@@ -203,6 +222,8 @@ class StoredArray:
         nav = self.shape[: self.nav_ndim]
         if self.head is None or not nav:
             return np.ones(math.prod(nav) if positions is None else len(positions), bool)
+        if self.layout.frames is None:
+            return self.there.reshape(-1)[slice(None) if positions is None else positions]
         return self.layout.frame_numbers(positions, self.nav_ndim) < self.head
 
     def check_head(self, box: Region) -> None:

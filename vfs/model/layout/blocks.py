@@ -196,6 +196,28 @@ class BlockLayout:
             box_starts=box_starts,
         )
 
+    def before(self, count: int, nav_ndim: int) -> BlockLayout:
+        """Leave out the blocks that reach behind the first so many scan positions."""
+        nd, n = len(self.shape), int(self.levels[1])
+        low, last = self.tree[:n, :nd], self.tree[:n, nd:] - 1
+        keep = np.flatnonzero(np.ravel_multi_index(tuple(last[:, :nav_ndim].T), self.shape[:nav_ndim]) < count)
+        if len(keep) == n:
+            return self
+        file, first, nbytes, numbers = self.place[keep].T
+        return BlockLayout.of(
+            self.shape,
+            low[keep],
+            (last - low)[keep] + 1,
+            file,
+            first,
+            nbytes,
+            word_bytes=self.word_bytes,
+            whole=self.whole,
+            pitch=self.pitch,
+            numbers=numbers,
+            box_starts=None if self.box_starts is None else self.box_starts[keep],
+        )
+
     def touched(
         self, region: Region
     ) -> list[tuple[Region, tuple[int, ...], tuple[int, ...], tuple[int, int, int, int]]]:
@@ -232,6 +254,19 @@ class BlockLayout:
         found = np.zeros(nav, bool)
         kernels.blocks.mark(boxes, np.array(nav, np.int64), found.reshape(-1).view(np.uint8))
         return found
+
+    def whole_frames(self, nav_ndim: int) -> np.ndarray:
+        """Find the scan positions of which every element is stored, where blocks belong to one position each.
+
+        Returns: bool, in the shape of the navigation axes. Blocks of several positions count as in `valid`.
+        """
+        nav, nd, n = self.shape[:nav_ndim], len(self.shape), int(self.levels[1])
+        low, extent = self.tree[:n, :nd], self.tree[:n, nd:] - self.tree[:n, :nd]
+        if not nav or not n or extent[:, :nav_ndim].max() > 1:
+            return self.valid(nav_ndim)
+        positions = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), nav)
+        held = np.bincount(positions, extent[:, nav_ndim:].prod(axis=1), math.prod(nav))
+        return (held >= math.prod(self.shape[nav_ndim:])).reshape(nav)
 
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
         empty = np.ones(region.shape, bool)
