@@ -94,7 +94,7 @@ def nobody() -> Iterator[Path]:
 
 
 @pytest.mark.timeout(400)  # everything may have to be compiled for that user
-def test_as_a_user_who_is_not_root(nobody: Path, lib: str) -> None:
+def test_as_a_user_who_is_not_root(nobody: Path) -> None:
     """/etc/fuse.conf says what we want."""
     script = f"""
         folder=$1; python=$2; closed=$3; cd "$folder"
