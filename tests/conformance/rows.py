@@ -16,7 +16,7 @@ from vfs.formats.tvips import FIELDS
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.detector_writers import write_cbf, write_sls
 from vfs.testing.event_writers import write_eer
-from vfs.testing.frame_writers import write_tvips
+from vfs.testing.frame_writers import write_empad_g2, write_tvips
 from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
 from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff
 from vfs.testing.suites import Row, Written
@@ -292,6 +292,11 @@ def description_of_an_opening(folder: Path) -> Written:
     )
 
 
+def empad_g2(folder: Path) -> Written:
+    words = np.random.default_rng(3).integers(0, 1 << 30, (2, 3, 128, 128)).astype("u4")
+    return write_empad_g2(folder, words), words, {}
+
+
 def tvips(folder: Path) -> Written:
     return write_tvips(folder, FRAMES, frames_per_file=5), FRAMES, {}
 
@@ -459,6 +464,7 @@ _AS_WRITTEN = (
         companions=("footer",),
         finds_files=True,
     ),
+    Row("empad, second generation", "empad", empad_g2, companions=("analog", "counter", "gain")),
     Row(
         "frms6",
         "frms6",

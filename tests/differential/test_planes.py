@@ -75,6 +75,9 @@ def test_eer_as_tifffile_reads_it(tmp_path: Path, compression: int) -> None:
     same(array[...], twin.view("u1"))
     assert array.attrs["metadata"] == metadata
     same(vfs.open(path, frames_per_sum=5)[...], twin.sum(0, dtype="u1")[None])
+    for bits in (1, 2):
+        with tifffile.TiffFile(path, superres=bits) as file:
+            same(vfs.open(path, super_resolution=1 << bits)[...], file.asarray().view("u1"))
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

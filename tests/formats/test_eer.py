@@ -47,6 +47,30 @@ def test_sums(tmp_path: Path, each: int) -> None:
     assert array.attrs["metadata"]["numberOfFrames"] == 7
 
 
+@pytest.mark.parametrize("bits", [(7, 2, 2), (5, 3, 1)])
+def test_places_in_pixels(tmp_path: Path, bits: tuple[int, int, int]) -> None:
+    path = write_eer(tmp_path / "a.eer", list(EVENTS), compression=65002, bits=bits)
+    refuses(path, "super_resolution=2", "multiple of", kind=vfs.OptionError, super_resolution=2)
+    path = write_eer(tmp_path / "a.eer", list(EVENTS[:, :8, :20]), compression=65002, bits=bits)
+    finest = 1 << min(bits[1:])
+    for parts in (2, 4):
+        if parts > finest:
+            refuses(path, "super_resolution=4", "up to 2", kind=vfs.OptionError, super_resolution=4)
+            continue
+        array = vfs.open(path, super_resolution=parts)
+        same(array[...].reshape(7, 8, parts, 20, parts).sum((2, 4), dtype="u1"), FRAMES[:, :8, :20])
+        assert array.calibration["x"] == {
+            "scale": 5e-11 / parts,
+            "offset": -5e-11 / parts * (parts - 1) / 2,
+            "unit": "m",
+        }
+        check_boxes(path, array[...], count=5, super_resolution=parts)
+        seven = vfs.open(path, super_resolution=parts, frames_per_sum=7)
+        same(seven[...], array[...].sum(0, dtype="u1")[None])
+    for wrong in (0, 3, 16):
+        refuses(path, f"super_resolution={wrong}", kind=vfs.OptionError, super_resolution=wrong)
+
+
 def test_many_frames_are_counted_in_16_bits(tmp_path: Path) -> None:
     events = frames_of((300, 3, 4), "u1") > 10
     events[:, 1] = True

@@ -19,9 +19,56 @@ from tests.formats.frame_checks import (
     warned,
 )
 from tests.formats.sets import empad_set
-from vfs.testing.frame_writers import write_empad
+from vfs.testing.frame_writers import write_empad, write_empad_g2
 
 RECORD = 130 * 128 * 4
+
+
+def words_of(nav: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """Random words of EMPAD-G2."""
+    return frames_of((*nav, 128, 128), "u4", seed) & 0xBFFFFFFF
+
+
+def test_the_second_generation(tmp_path: Path) -> None:
+    words = words_of((2, 3))
+    constants = frames_of((2, 3, 128, 128), "f4")
+    path = write_empad_g2(tmp_path, words, constants=constants)
+    group = vfs.open_group(path)
+    twins = {"data": words, "analog": words & 0x3FFF, "counter": words >> 14 & 0xFFFF, "gain": words >> 31}
+    for name, dtype in (("data", "u4"), ("analog", "u2"), ("counter", "u2"), ("gain", "u1")):
+        same(group[name][...], twins[name].astype(dtype))
+        same(group[name][1, 1:, 5:9, ::7], twins[name].astype(dtype)[1, 1:, 5:9, ::7])
+    array = vfs.open(path, constants=tmp_path / "constants")
+    half = np.arange(3) % 2
+    first, base, second = (constants[half, k] for k in range(3))
+    analog, counter = twins["analog"].astype("f4"), twins["counter"]
+    want = np.where(twins["gain"] == 1, first * (analog - base), analog) + second * counter
+    same(array[...], want.astype("f4"))
+    same(array[1, 2], want[1, 2].astype("f4"))
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    same(vfs.open(path, constants=tmp_path / "constants", nav_shape=(3, 2))[0, 1], want[0, 1].astype("f4"))
+    assert array.group.main.attrs["generation"] == 2
+    (tmp_path / "constants" / "G1B.r32").write_bytes(b"")
+    refuses(path, "G1B.r32", "0 bytes", constants=tmp_path / "constants")
+    (tmp_path / "constants" / "G1B.r32").unlink()
+    refuses(path, "G1B.r32", kind=vfs.MissingSourceError, constants=tmp_path / "constants")
+    refuses(path, "generation=3", "1 or 2", kind=vfs.OptionError, generation=3)
+
+
+def test_the_second_generation_is_told_by_size(tmp_path: Path) -> None:
+    words = words_of((2, 3))
+    path = write_empad_g2(tmp_path, words)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: 4 * 65536 + 9])
+    twin = words.copy().reshape(6, 128, 128)
+    twin[4:] = 0
+    same(warned(path, "4 whole records")[...], twin.reshape(words.shape))
+    path.write_bytes(whole[:9])
+    refuses(path, "9 bytes", kind=vfs.TruncatedSourceError, generation=2)
+    path.write_bytes((words.reshape(-1) | 1 << 30).astype("<u4").tobytes())  # numbers of the first generation
+    assert warned(path, "5 whole records").dtype == np.float32
+    first = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
+    refuses(first, "constants", "EMPAD-G2", kind=vfs.OptionError, constants=tmp_path)
 
 
 def test_attributes(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ All ones in the first part skip so many pixels without an event, and no second p
 of one stream. Pages that are not compressed are the sum of all frames, which the camera may add: the array
 `final_image`. Tag 65001 holds metadata in XML, `<item name="exposureTime" unit="s">…</item>`.
 
-Events are counted in the pixel in which they were found: their places in it (super-resolution) are not used. Frames
-that are counted together are one block, which decodes as a whole.
+Events are counted in the pixel in which they were found, or with `super_resolution` in the part of it: the highest bits
+of their place say which, the first one turned over. Frames that are counted together are one block, which decodes as a
+whole.
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ class EventDecoder:
     Attributes:
         dtype: uint8 or uint16.
         bits: bits of a record: skipped pixels, x, y.
-        frame: rows and columns.
+        fine: bits of a place that are used.
+        frame: rows and columns that are shown.
         first: int64[blocks, pages + 1], the first strip of each page of a block, and the one behind the last.
         start, size: int64[strips], first byte of each strip from the first of its block on, and its bytes.
     """
 
     dtype: np.dtype
     bits: tuple[int, int, int]
+    fine: int
     frame: tuple[int, int]
     first: np.ndarray
     start: np.ndarray
@@ -99,9 +102,9 @@ class EventDecoder:
             stream: Any = strips[0] if len(strips) == 1 else np.concatenate(strips)
             try:
                 if out.dtype == np.uint8 and n == 0:
-                    imagecodecs.eer_decode(stream, self.frame, *self.bits, out=counts)
+                    imagecodecs.eer_decode(stream, self.frame, *self.bits, superres=self.fine, out=counts)
                 else:  # newer versions of the codec add to `out`, older ones do not
-                    counts += imagecodecs.eer_decode(stream, self.frame, *self.bits)
+                    counts += imagecodecs.eer_decode(stream, self.frame, *self.bits, superres=self.fine)
             except Exception as error:  # a codec may fail in any way
                 raise DecodeError(
                     f"block {block}: the events of frame {block * (len(pages) - 1) + n} do not decode:"
@@ -221,12 +224,18 @@ def _metadata(reader: Reader, field: Field) -> dict[str, Any]:
     return found
 
 
-def _calibration(metadata: dict[str, Any], each: int) -> dict[str, Any]:
-    """Return the calibration of axes: the size of a pixel in metres, and of `each` frames in seconds."""
+def _calibration(metadata: dict[str, Any], each: int, parts: int = 1) -> dict[str, Any]:
+    """Return the calibration of axes: the size of a pixel in metres, and of `each` frames in seconds.
+
+    Args:
+        parts: parts of a pixel along each axis; the first one lies before the middle of its pixel.
+    """
     found: dict[str, Any] = {}
     for dim, key in (("y", "sensorPixelSize.height"), ("x", "sensorPixelSize.width")):
         if isinstance(metadata.get(key), int | float):
-            found[dim] = {"scale": float(metadata[key]), "offset": 0.0, "unit": metadata.get(f"{key}.unit", "m")}
+            scale = float(metadata[key]) / parts
+            offset = -scale * (parts - 1) / 2 if parts > 1 else 0.0
+            found[dim] = {"scale": scale, "offset": offset, "unit": metadata.get(f"{key}.unit", "m")}
     seconds, frames = metadata.get("exposureTime"), metadata.get("numberOfFrames")
     if isinstance(seconds, int | float) and isinstance(frames, int) and frames > 0:
         unit = metadata.get("exposureTime.unit", "s")
@@ -234,17 +243,22 @@ def _calibration(metadata: dict[str, Any], each: int) -> dict[str, Any]:
     return found
 
 
-def open(paths: Sequence[str], sources: Sources, *, frames_per_sum: int = 1) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, frames_per_sum: int = 1, super_resolution: int = 1
+) -> list[StoredArray]:
     """Open a movie of electron events.
 
     Args:
         frames_per_sum: frames of the camera whose events are counted together in one frame; those at the end that are
             too few for one are left out
+        super_resolution: parts of a pixel along each axis in which events are counted: 1, 2, or 4 where the file says
+            their places so finely
 
     Raises:
         FormatError: a page is garbled, pages differ, or there are no events.
         TruncatedSourceError: no frame is whole.
-        OptionError: several files are named, or there are fewer frames than are to be summed.
+        OptionError: several files are named, there are fewer frames than are to be summed, or places in pixels are
+            less fine.
         DependencyError: imagecodecs is not installed.
     """
     if len(paths) > 1:
@@ -271,8 +285,10 @@ def open(paths: Sequence[str], sources: Sources, *, frames_per_sum: int = 1) -> 
             f"{path}: {format_option(frames_per_sum=frames_per_sum)}: expected 1 to {min(_MOST_SUM, len(events)):,}"
             f" of its {len(events):,} frames"
         )
-    attrs = {"metadata": metadata, "frames": len(events), "frames_per_sum": frames_per_sum}
-    data = _movie(files, events, frames_per_sum, attrs | {"calibration": _calibration(metadata, frames_per_sum)})
+    _check_parts(path, events[0], super_resolution)
+    attrs: dict[str, Any] = {"metadata": metadata, "frames": len(events), "frames_per_sum": frames_per_sum}
+    attrs["calibration"] = _calibration(metadata, frames_per_sum, super_resolution)
+    data = _movie(files, events, frames_per_sum, super_resolution, attrs)
     made = [altered(data, absent=(*lost, *data.absent))]
     plain = [page for page in pages if page.bits is None]
     for k, page in enumerate(plain):
@@ -281,8 +297,25 @@ def open(paths: Sequence[str], sources: Sources, *, frames_per_sum: int = 1) -> 
     return made
 
 
-def _movie(files: Files, pages: Sequence[_Page], each: int, attrs: dict[str, Any]) -> StoredArray:
-    """Make the array of frames, of so many pages each."""
+def _check_parts(path: str, page: _Page, parts: int) -> None:
+    """Check that events can be counted in so many parts of a pixel along each axis.
+
+    Raises:
+        OptionError: the file says places less finely, or the codec does not take frames of this size.
+    """
+    _, x, y = page.bits or (7, 2, 2)
+    finest = 1 << min(x, y)
+    if parts < 1 or parts & (parts - 1) or parts > finest:
+        raise OptionError(f"{path}: {format_option(super_resolution=parts)}: expected a power of 2 up to {finest}")
+    if parts > 1 and (page.height * parts % (1 << y) or page.width * parts % (1 << x)):
+        raise OptionError(
+            f"{path}: {format_option(super_resolution=parts)}: expected frames of a multiple of {1 << y} × {1 << x}"
+            f" parts, found {page.height * parts:,} × {page.width * parts:,}"
+        )
+
+
+def _movie(files: Files, pages: Sequence[_Page], each: int, parts: int, attrs: dict[str, Any]) -> StoredArray:
+    """Make the array of frames, of so many pages each, with so many parts of a pixel along each axis."""
     count, path = len(pages) // each, files.paths[0]
     strips = np.array([0, *(len(page.offsets) for page in pages[: count * each])]).cumsum()
     offsets = np.concatenate([page.offsets for page in pages[: count * each]])
@@ -299,7 +332,8 @@ def _movie(files: Files, pages: Sequence[_Page], each: int, attrs: dict[str, Any
     decoder = EventDecoder(
         np.dtype(np.uint8 if each < 1 << 8 else np.uint16),
         pages[0].bits or (7, 2, 2),
-        (pages[0].height, pages[0].width),
+        parts.bit_length() - 1,
+        (pages[0].height * parts, pages[0].width * parts),
         first,
         offsets - np.repeat(begin, first[:, -1] - first[:, 0]),
         sizes,

@@ -184,6 +184,22 @@ def write_empad(
     return path
 
 
+def write_empad_g2(folder: Folder, words: np.ndarray, *, constants: np.ndarray | None = None) -> Path:
+    """Write words uint32[scan_y, scan_x, 128, 128] of EMPAD's second generation as scan_xX_yY.raw.
+
+    Args:
+        constants: float32[2, 3, 128, 128], G1, B2 and G2 of both halves; written into the folder `constants`.
+    """
+    path = Path(folder) / f"scan_x{words.shape[1]}_y{words.shape[0]}.raw"
+    path.write_bytes(words.astype("<u4").tobytes())
+    if constants is not None:
+        (Path(folder) / "constants").mkdir()
+        for half, parts in zip("AB", constants, strict=True):
+            for name, part in zip(("G1", "B2", "G2"), parts, strict=True):
+                (Path(folder) / "constants" / f"{name}{half}.r32").write_bytes(part.astype("<f4").tobytes())
+    return path
+
+
 def write_tvips(
     folder: Folder,
     frames: np.ndarray,

@@ -1,7 +1,7 @@
-"""Reads EMPAD, first generation: a `.raw` file and the `.xml` that describes it.
+"""Reads EMPAD: a `.raw` file and the `.xml` that describes it.
 
 EMPAD is the Electron Microscope Pixel Array Detector. There is no public specification; the facts
-come from programs that read it and from https://doi.org/10.1017/S1431927615015664. The raw file
+come from programs that read it and from https://doi.org/10.1017/S1431927615015664. The raw file of the first generation
 holds records of 130 × 128 float32, little endian, and nothing else::
 
     record: image, 128 rows of 128 pixels | footer, 2 rows of 128 numbers of metadata
@@ -10,7 +10,8 @@ The footer is the companion `footer`. The shape of the scan comes from the XML, 
 several versions: `scan_parameters` with `scan_resolution_y` and `_x` for modes "acquire" and
 "search" (the mode that fits the size of the raw file counts), `type` series with a `count`,
 `series_count`, or `pix_y` and `pix_x`. Without any of them, it comes from the raw file's name
-(`scan_x64_y32.raw`, `series_x10.raw`). The second generation (EMPAD-G2) is another format.
+(`scan_x64_y32.raw`, `series_x10.raw`). Files of the second generation (EMPAD-G2) have the same names, and frames of
+128 × 128 words without a footer (`vfs.formats.empad.second`): they are told by the size of the file, or their words.
 """
 
 from __future__ import annotations
@@ -25,19 +26,24 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
+from vfs.formats.empad.second import FRAME, PARTS, Combined, are, may_be, read_constants
 from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
-from vfs.model.decode import PlainDecoder
+from vfs.formats.planes import PlaneTable
+from vfs.model.decode import BlockDecoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
+from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 from vfs.sources.names import basename, beside, dirname, splitext
+from vfs.wording import format_option
 
 _SIDE = 128  # pixels
 _FOOTER = 2  # rows
 _RECORD = (_SIDE + _FOOTER) * _SIDE * 4  # bytes
+_KINDS = {_RECORD: "130 × 128 float32", FRAME: "128 × 128 words of EMPAD-G2"}
 _NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re.IGNORECASE)
 _MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
 
@@ -200,29 +206,46 @@ def _depth(element: Element) -> int:
     return level
 
 
-def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, generation: int | None = None, constants: Path | None = None
+) -> list[StoredArray]:
     """Open an EMPAD data set by its .xml file, its .raw file, or both.
 
     If the metadata name only one scan shape and the raw file is shorter, the scan was stopped: its
     end is blank. A file whose size fits no scan in the metadata is shown as one axis.
 
+    Args:
+        generation: 1 or 2 (EMPAD-G2); by default the size of the file says it
+        constants: a folder with the constants of an EMPAD-G2's pixels, G1A.r32 to B2B.r32: `data` then has
+            intensities, not words
+
     Raises:
         FormatError: the XML has absurd values, or is garbled and only it has the name of the raw file.
         MissingSourceError: the raw file does not exist.
+        OptionError: `generation` has another value, or `constants` are given for the first one.
         TruncatedSourceError: the raw file does not hold a record.
     """
+    if generation not in (None, 1, 2):
+        raise OptionError(f"{format_option(generation=generation)}: expected 1 or 2")
     raw, xml, root, garbled = _members(paths, sources)
     files = Files.stat(sources, [raw])
     size = int(files.sizes[0])
+    scans = list(_scans(root, raw))
+    sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
+    told = () if garbled is None else (left_out(garbled),)
+    if generation == 2 or (generation is None and _of_words(sources, raw, size, scans)):
+        return _second(sources, files, xml, root, scans, sure, told, constants)
+    if constants is not None:
+        raise OptionError(
+            f"{format_option(constants=str(constants))}: expected words of EMPAD-G2, found {_KINDS[_RECORD]}"
+        )
     stored, rest = divmod(size, _RECORD)
     if stored < 1:
         raise TruncatedSourceError(
             f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes"
         )
-    scans = list(_scans(root, raw))
-    sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
     nav = _choose_scan(scans, stored, rest, sure)
-    absent = (() if garbled is None else (left_out(garbled),)) + _absences(raw, xml, scans, nav, size)
+    absent = told + _absences(raw, xml, scans, nav, size, _RECORD)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
         "xml": basename(xml) if xml else None,
@@ -236,6 +259,54 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         main,
         per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x")),
     ]
+
+
+def _of_words(sources: Sources, raw: str, size: int, scans: Sequence[tuple[int, ...]]) -> bool:
+    """Return True if a raw file holds words: by its size, or if that fits no scan, by its first frame."""
+    fits = [
+        not size % each and (not scans or size // each in {*map(math.prod, scans)}) and size > 0
+        for each in (FRAME, _RECORD)
+    ]
+    if fits == [False, True]:
+        return False
+    return (may_be if fits == [True, False] else are)(sources.read(raw, 0, FRAME))
+
+
+def _second(
+    sources: Sources,
+    files: Files,
+    xml: str | None,
+    root: Element,
+    scans: Sequence[tuple[int, ...]],
+    sure: bool,
+    told: tuple[Absence, ...],
+    constants: Path | None,
+) -> list[StoredArray]:
+    """Make the arrays of the second generation.
+
+    Raises:
+        FormatError, SourceError: the constants cannot be read.
+        TruncatedSourceError: there is no whole frame.
+    """
+    raw, size = files.paths[0], int(files.sizes[0])
+    stored, rest = divmod(size, FRAME)
+    if not stored:
+        raise TruncatedSourceError(f"{raw}: expected {_KINDS[FRAME]}, {FRAME:,} bytes, the file has {size:,} bytes")
+    nav = _choose_scan(scans, stored, rest, sure)
+    absent = told + _absences(raw, xml, scans, nav, size, FRAME)
+    count = min(stored, math.prod(nav))
+    table = PlaneTable(np.zeros(count, np.int64), np.arange(count) * FRAME, np.arange(count), raw)
+    attrs: dict[str, Any] = {"xml": basename(xml) if xml else None, "metadata": _as_attributes(root)}
+    attrs |= {"stored_frames": stored, "generation": 2, "calibration": _calibration(root, nav)}
+    dims, sig, words = (*nav_dims(len(nav)), "y", "x"), (_SIDE, _SIDE), np.dtype("<u4")
+
+    def made(name: str, decoder: BlockDecoder | None, attrs: dict[str, Any]) -> StoredArray:
+        one = table.array(name, files, nav, sig, dims, words, attrs, decoder)
+        return altered(one, absent=absent, companion=name != "data", declared=math.prod(nav) if sure else None)
+
+    combined = None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1])
+    attrs["intensities"] = combined is not None
+    return [made("data", combined, attrs), *(made(name, part, {}) for name, part in PARTS.items())]
 
 
 def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, Element, FormatError | None]:
@@ -274,7 +345,7 @@ def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure:
 
 
 def _absences(
-    raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int
+    raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int, record: int
 ) -> tuple[Absence, ...]:
     """Report data that a raw file lacks, or that lie beyond whole records and scans.
 
@@ -282,8 +353,9 @@ def _absences(
         scans: scan shapes in the XML or the names.
         nav: shape of the scan that is shown.
         size: size of the file in bytes.
+        record: bytes of a frame in the file.
     """
-    stored, rest = divmod(size, _RECORD)
+    stored, rest = divmod(size, record)
     less = math.prod(nav) - stored
     if nav in scans and not less and not rest:
         return ()
@@ -291,18 +363,18 @@ def _absences(
     lost = {name: count for name, count in (("frames_missing", less), ("bytes_left_over", rest)) if count}
     if not scans:
         said = (
-            f"{raw}: expected whole records of {_RECORD:,} bytes (130 × 128 float32), found {stored:,} and {rest:,}"
+            f"{raw}: expected whole records of {record:,} bytes ({_KINDS[record]}), found {stored:,} and {rest:,}"
             " bytes more"
         )
         return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost, to_come=True),) if rest else ()
     wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
     said = (
-        f"{raw}: expected {wanted} records of {_RECORD:,} bytes, as {basename(xml) if xml else 'its name'} says; {held}"
+        f"{raw}: expected {wanted} records of {record:,} bytes, as {basename(xml) if xml else 'its name'} says; {held}"
     )
     if nav in scans:
         return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost, to_come=True),)
     said += "" if rest else next(filter(None, (surplus(scan, stored, shown=False) for scan in scans)), "")
-    kind = TruncatedSourceError if size < min(map(math.prod, scans)) * _RECORD else FormatError
+    kind = TruncatedSourceError if size < min(map(math.prod, scans)) * record else FormatError
     return (Absence(said, kind, "takes these as one axis", lost),)
 
 
@@ -310,7 +382,7 @@ FORMAT = Format(
     "empad",
     (".xml", ".raw"),
     "https://doi.org/10.1017/S1431927615015664",
-    "EMPAD (first generation): a .raw file and the .xml that describes it",
+    "EMPAD, both generations: a .raw file and the .xml that describes it",
     sniff,
     open,
     index_extensions=(".xml",),
