@@ -36,12 +36,18 @@ PARTS = 6
 """Fewest parts beside a spot that tell how bright parts are."""
 COVERED = 0.8
 """Part of the frame that a disk covers at most."""
-SLOPE, CORNER = 0.62, 0.93
-"""Part of its box that a spot in a corner of the frame fills at least and at most. A quarter of a disk fills 0.79, one
-whose centre lies further inside up to 0.88; a triangle 0.5."""
-WHOLE = 0.85
-"""Part of the ellipse with its second moments that a spot fills at least if it reaches from edge to edge both ways. A
-triangle fills 0.83."""
+SLOPE = 0.62
+"""Part of its box that a spot in a corner of the frame fills at least. A quarter of a disk has 0.79, a triangle 0.5."""
+ROUND, WHOLE = 0.75, 0.9
+"""Part of the ellipse with its second moments that a spot fills at least, and one that reaches from edge to edge both
+ways. A disk has 1, one with flares 0.8; a triangle 0.83, three quarters of a frame 0.87, smooth noise 0.7."""
+EVEN = 0.25
+"""What varies beside a spot at most, as standard deviation, for each unit that the spot is brighter. Disks have 0.03 to
+0.2, also with others around; smooth noise has 0.3 to 1."""
+CORNERS = 0.15
+"""Part of the height and width of a spot's box in which each of its corners is dark. A disk leaves 0.146."""
+CORNERED, HALF = 12, 0.6
+"""Fewest rows and columns of a spot whose corners are looked at; depth by width, at most, of half of a disk."""
 QUARTERS: dict[int, list[tuple[int, ...]]] = {1: [(2,), (1,), (3,)], 2: [(2, 2), (1, 1), (1, 3), (3, 1), (3, 3)]}
 """Positions that stand for a scan of so many axes: its middle, and some around."""
 
@@ -129,8 +135,10 @@ def find_disk(pattern: np.ndarray, side: int) -> CentralDisk:
     )
     light = _scaled(pattern)
     while light is not None:
-        spot = _sure_spot(light)
-        if spot is not None:
+        spot = _confirmed_spot(light)
+        if spot is not None and not _has_dark_corners(light, spot):
+            break  # larger pixels would hide its corners
+        if spot is not None and all(test(light, spot) for test in (_is_alone, _is_own, _stands_out)):
             rows, columns = np.nonzero(spot)
             cy, cx = (float(at.mean() + 0.5) * side - 0.5 for at in (rows, columns))
             return CentralDisk(cy, cx, max(1.0, math.sqrt(len(rows) / math.pi) * side))
@@ -156,19 +164,17 @@ def _halved(pattern: np.ndarray) -> np.ndarray | None:
     return made
 
 
-def _sure_spot(pattern: np.ndarray) -> np.ndarray | None:
+def _confirmed_spot(pattern: np.ndarray) -> np.ndarray | None:
     """Find the brightest spot.
 
     Args:
         pattern: float64[height, width], 0 or more.
 
-    Returns: bool[height, width]; None where what is found may be noise, or is no disk.
+    Returns: bool[height, width]; None where what is found may be noise of single pixels, or has no disk's shape.
     """
     some = np.indices(pattern.shape).sum(0) % 2 == 0
     first, spot = _brightest_spot(pattern, some), _brightest_spot(pattern, np.ones_like(some))
     if first is None or spot is None or not _confirmed(pattern, ~some, first) or not _is_disk(spot.mask):
-        return None
-    if not _is_alone(pattern, spot.mask) or not _is_own(pattern, spot.mask):
         return None
     shared = np.count_nonzero(first.mask & spot.mask)
     return spot.mask if 2 * shared >= min(np.count_nonzero(one.mask) for one in (first, spot)) else None
@@ -217,6 +223,46 @@ def _is_own(pattern: np.ndarray, mask: np.ndarray) -> bool:
     return bool(spot > 1 - left * (pattern.size - 1) / free)  # means of noise vary, too
 
 
+def _stands_out(pattern: np.ndarray, mask: np.ndarray) -> bool:
+    """Tell whether a spot is far brighter than what varies beside it. In smooth noise it is one of many."""
+    smooth = _smoothed(pattern, np.ones_like(mask))
+    beside = smooth[~mask]
+    return bool(beside.std() < EVEN * (smooth[mask].mean() - beside.mean()))
+
+
+def _has_dark_corners(pattern: np.ndarray, mask: np.ndarray) -> bool:
+    """Tell whether the corners of a spot's box are dark, of those that no edge of the frame cuts. Parts of a detector
+    that count more are rectangles. Of a few pixels nobody can tell.
+
+    Where a spot fills an edge of the frame and goes no deeper than half of a disk, it has two such corners.
+    """
+    sides = [np.flatnonzero(mask.any(axis)) for axis in (1, 0)]
+    cut = [(bool(at[0] == 0), bool(at[-1] == n - 1)) for at, n in zip(sides, mask.shape, strict=True)]
+    ends = [  # a spot is found in means of 3 x 3 pixels, which may add one around
+        (at[0] + (not before), at[-1] + 1 - (not behind)) for at, (before, behind) in zip(sides, cut, strict=True)
+    ]
+    lengths = [high - low for low, high in ends]
+    if min(lengths) < CORNERED:
+        return True
+    for across, deep in ((0, 1), (1, 0)):
+        if all(cut[across]) and sum(cut[deep]) == 1 and lengths[deep] <= HALF * lengths[across]:
+            cut[across] = (False, False)
+    corners = np.zeros_like(mask)
+    for y, x in np.ndindex(2, 2):
+        if not cut[0][y] and not cut[1][x]:
+            corners[tuple(_end(*ends[axis], last) for axis, last in enumerate((y, x)))] = True
+    if not corners.any():
+        return True
+    within, beside = pattern[mask].mean(), pattern[~mask].mean()
+    return bool(pattern[corners].mean() < (within + beside) / 2)
+
+
+def _end(low: int, high: int, last: int) -> slice:
+    """Return the first or last part of an axis of a box."""
+    part = max(1, int(CORNERS * (high - low)) - 1)
+    return slice(high - part, high) if last else slice(low, low + part)
+
+
 def _in_squares(pattern: np.ndarray, side: int) -> np.ndarray:
     """Return sums over squares of so many pixels along y and x. Those at the end may be smaller."""
     rows, columns = (np.arange(0, n, side) for n in pattern.shape)
@@ -229,24 +275,22 @@ def _is_disk(mask: np.ndarray) -> bool:
     rows, columns = np.nonzero(mask)
     if len(rows) > COVERED * mask.size or not _is_cut_disk(mask, rows, columns):
         return False
-    if not mask.any(0).all() or not mask.any(1).all():
-        return True
-    spread = np.cov(rows, columns)
-    return bool(len(rows) > WHOLE * 4 * math.pi * math.sqrt(max(0.0, float(np.linalg.det(spread)))))
+    filled = WHOLE if mask.any(0).all() and mask.any(1).all() else ROUND
+    spread = np.cov(rows, columns) if len(rows) > 1 else np.zeros((2, 2))
+    return bool(len(rows) > filled * 4 * math.pi * math.sqrt(max(0.0, float(np.linalg.det(spread)))))
 
 
 def _is_cut_disk(mask: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> bool:
     """Tell whether a spot at edges of the frame may be a part of a disk.
 
-    Rows or columns that are brighter run from edge to edge, a corner that counts more is a rectangle, and a slope
-    makes a triangle.
+    Rows or columns that are brighter run from edge to edge, and a slope makes a triangle.
     """
     height, width = (int(np.ptp(at)) + 1 for at in (rows, columns))
     top, bottom, left, right = (bool(edge.any()) for edge in (mask[0], mask[-1], mask[:, 0], mask[:, -1]))
     if (left and right and 2 * height < width) or (top and bottom and 2 * width < height):
         return False
     in_corner = top != bottom and left != right
-    return not in_corner or SLOPE < len(rows) / (height * width) < CORNER
+    return not in_corner or len(rows) > SLOPE * height * width
 
 
 def _smoothed(pattern: np.ndarray, some: np.ndarray) -> np.ndarray:
