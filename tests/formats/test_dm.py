@@ -54,6 +54,8 @@ def test_colours_are_the_last_axis(tmp_path: Path, kind: int, order: str) -> Non
     check_boxes(path, twin)
     arranged(path, twin)
     assert vfs.open(path).dims == ("frame", "y", "x", "s")
+    plain_one = write_dm(tmp_path, frames_of((4, 3, 5), "u1"), name="plain", order=order)
+    refuses([path, plain_one], "plain", "holds uint8 [4, 3, 5] in colours")
 
 
 def test_attributes(tmp_path: Path) -> None:
@@ -294,6 +296,7 @@ CL: dict[str, Any] = {"Meta Data": {"Signal": "CL"}}
         (("", "nm", "nm"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "energy"), 1),
         (("nm", "µm", "µm"), SPECTRUM_IMAGE, ("scan_y", "scan_x", "wavelength"), 1),
         (("nm", "µm", "µm"), CL, ("scan_y", "scan_x", "wavelength"), 1),
+        (("Å", "µm", "µm"), CL, ("scan_y", "scan_x", "wavelength"), 1),
         (("µm", "nm"), CL, ("scan_x", "wavelength"), 0),
         (("nm", "µm", "µm"), None, ("frame", "y", "x"), 0),
         (("s", "eV", "nm", "nm"), None, ("t", "energy", "scan_y", "scan_x"), 0),

@@ -149,6 +149,10 @@ def test_the_size_settles_the_length_of_the_extended_header(tmp_path: Path, wron
     same(warned(path, "(NSYMBT)", "byte 1,024")[...], twin)
     path.write_bytes(data + b"more")
     refuses(path, "NSYMBT" if wrong in (-1, 1 << 30) else "truncated")
+    data[8:12] = bytes(4)  # NZ is unknown, too
+    path.write_bytes(data)
+    if wrong != 40:  # as long as a section: nobody can tell
+        same(warned(path, "0 sections (NZ)", "byte 1,024")[...], twin)
 
 
 def test_volumes_images_and_stacks(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def test_npy_refuses_what_is_no_array_of_numbers(tmp_path: Path) -> None:
         write_npy(tmp_path, np.zeros((2, 4)), name="b.npy"),
     )
     refuses([first, second], "b.npy", "must be alike")
+    turned = write_npy(tmp_path, np.zeros((2, 3), order="F"), name="c.npy")
+    refuses([first, turned], "c.npy: is float64[2, 3] in Fortran order, expected float64[2, 3] as in")
     huge = bytearray(write_npy(tmp_path, np.zeros((2, 3)), name="h.npy").read_bytes())
     (tmp_path / "h.npy").write_bytes(huge.replace(b"(2, 3)", b"(1<<60,)"[:6]))
     refuses(tmp_path / "h.npy", "h.npy")

@@ -155,6 +155,35 @@ def test_scans_that_do_not_go_row_by_row(tmp_path: Path) -> None:
     same(array[...], shown)
 
 
+GRID = np.array(list(np.ndindex(3, 4)))
+ORDERS = {
+    "random": np.random.default_rng(0).permutation(GRID),
+    "column by column": GRID[np.lexsort((GRID[:, 0], GRID[:, 1]))],
+    "from the last": GRID[::-1],
+    "from the bottom": np.stack([2 - GRID[:, 0], GRID[:, 1]], axis=1),
+    "from the right": np.stack([GRID[:, 0], 3 - GRID[:, 1]], axis=1),
+    "the first lost": GRID[1:],
+    "the second lost": np.delete(GRID, 1, axis=0),
+    "the first row lost": GRID[4:],
+    "some at random": np.array([(2, 3), (0, 1), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_scans_that_begin_anywhere(tmp_path: Path, order: str) -> None:
+    places = ORDERS[order]
+    twin = frames_of((len(places), 2, 3), "u1") | 1
+    shown = np.zeros((3, 4, 2, 3), "u1")
+    shown[tuple(places.T)] = twin
+    path, blank = write_tvips(tmp_path, twin, scan=(3, 4), positions=places), 12 - len(places)
+    array = warned(path, f"{blank} of 3 × 4 scan positions ha") if blank else vfs.open(path)
+    same(array[...], shown)
+    if order == "random":  # what is recorded before and behind has the position (0, 0), which was visited between
+        more, still = np.full((2, 2, 3), 7, "u1"), np.zeros((2, 2), int)
+        twin, places = np.concatenate([more, twin, more]), np.concatenate([still, places, still])
+        same(vfs.open(write_tvips(tmp_path, twin, scan=(3, 4), positions=places, name="more"))[...], shown)
+
+
 def test_what_is_recorded_after_the_scan_is_no_row_of_it(tmp_path: Path) -> None:
     twin = frames_of((2 + 12 + 9, 2, 3), "u1")
     path = write_tvips(tmp_path, twin, scan=(3, 4), scan_start=2)

@@ -55,6 +55,10 @@ def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtyp
     return shape, fortran, dtype, offset
 
 
+def _said(shape: tuple[int, ...], fortran: bool, dtype: np.dtype) -> str:
+    return f"{dtype}{list(shape)}{' in Fortran order' if fortran else ''}"
+
+
 def _headers(sources: Sources, files: Files) -> tuple[tuple[int, ...], bool, np.dtype, list[int], list[str]]:
     """Read the headers of files that are stacked.
 
@@ -71,8 +75,8 @@ def _headers(sources: Sources, files: Files) -> tuple[tuple[int, ...], bool, np.
         here = first if path == files.paths[0] else _header(sources, path)
         if here[:3] != first[:3]:
             raise FormatError(
-                f"{path}: is {here[2]}{list(here[0])}, expected {dtype}{list(shape)} as in {files.paths[0]}; files that"
-                " are stacked must be alike"
+                f"{path}: is {_said(*here[:3])}, expected {_said(*first[:3])} as in {files.paths[0]}; files that are"
+                " stacked must be alike"
             )
         if found < here[3] + size:
             short.append(

@@ -225,10 +225,7 @@ def _stack(sources: Sources, paths: Sequence[str], same_offset: bool, signal_fir
             image.coloured,
             image.halves,
         ):
-            raise FormatError(
-                f"{path}: holds {found.dtype} {list(found.shape)}, {files.paths[0]} holds {image.dtype}"
-                f" {list(image.shape)}; they are no stack"
-            )
+            raise FormatError(f"{path}: holds {found.said}, {files.paths[0]} holds {image.said}; they are no stack")
         offsets.append(found.offset)
     return [_dataset("data", files, offsets, image, tags.order, signal_first, {"version": tags.version})]
 

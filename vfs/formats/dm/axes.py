@@ -10,6 +10,8 @@ from vfs.formats.gatan_tags import find
 from vfs.model.stored import nav_dims, scan_dims
 from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
+_OF_LIGHT = frozenset({"nm", "angstrom"})  # units of wavelengths
+
 
 class ShownAxes(NamedTuple):
     """Names and roles of the stored axes, slowest first.
@@ -107,9 +109,9 @@ def _spectra(image: DmImage, units: Sequence[str]) -> tuple[int, str] | None:
     if len(energies) == 1:
         return energies[0], "energy"
     says = _says(image, "Format")
-    nanometres = [k for k, unit in enumerate(units) if unit == "nm"]
-    if _says(image, "Signal") == "cl" and len(nanometres) == 1 and not says.startswith("image"):
-        return nanometres[0], "wavelength"
+    light = [k for k, unit in enumerate(units) if unit in _OF_LIGHT]
+    if _says(image, "Signal") == "cl" and len(light) == 1 and not says.startswith("image"):
+        return light[0], "wavelength"
     if not says.startswith("spectrum"):
         return None
     axis = 0 if says.startswith("spectrum image") and len(units) > 2 else len(units) - 1

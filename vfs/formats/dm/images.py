@@ -60,6 +60,12 @@ class DmImage:
     halves: HalvesDecoder | None = None
 
     @property
+    def said(self) -> str:
+        """Its pixels in words."""
+        kind = " in colours" if self.coloured else " (half of a Fourier transform)" if self.halves is not None else ""
+        return f"{self.dtype} {list(self.shape)}{kind}"
+
+    @property
     def nbytes(self) -> int:
         """The bytes of its pixels in the file."""
         if self.halves is not None:

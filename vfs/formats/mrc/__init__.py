@@ -101,7 +101,7 @@ class _Extent:
 def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
     """Find the sections of an unpacked file.
 
-    The size of the file decides where the header is wrong: about the extended header (NSYMBT) if the
+    The size of the file decides where the header is wrong: about the extended header (NSYMBT) if whole
     sections fill the file without one, and about the number of sections if that is 0.
 
     Raises:
@@ -109,15 +109,17 @@ def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
     """
     path, size, count, extended = files.paths[0], int(files.sizes[0]), int(header["nz"]), int(header["nsymbt"])
     start, lines = 1024 + extended, []
-    if extended and count and size == 1024 + count * pixels.nbytes:
-        start = 1024
+    room, over = divmod(size - 1024, pixels.nbytes)
+    settled = room == count if count else extended % pixels.nbytes or not 0 <= extended < MOST_EXTENDED
+    if extended and room > 0 and not over and settled:
+        start, count = 1024, room
         lines.append(
             f"{path}: the header says {extended:,} bytes of extended header (NSYMBT), but its {count:,} sections fill"
             " the file without one: they are read from byte 1,024 on"
         )
     elif not 0 <= extended < MOST_EXTENDED:
         raise FormatError(f"{path}: the header says {extended:,} bytes of extended header (NSYMBT); it looks garbled")
-    if not count:
+    if not int(header["nz"]):
         count = max(0, size - start) // pixels.nbytes
         lines.append(f"{path}: the header says 0 sections (NZ), the file has room for {count:,}: they are shown")
     end = start + count * pixels.nbytes

@@ -11,9 +11,9 @@ file::
 
 The fields of the frame headers are companions. If they hold scan positions (version 2, 76 bytes or
 more), the start of the scan and its shape follow from them, across files: it starts at a frame (0,
-0) followed by (1, 0); a row ends where y changes. Each frame is shown at its position. Where one was
-lost, or the scan does not go row by row, positions without a frame are blank, and of several frames
-at a position the last is shown; both is said.
+0) followed by (1, 0), else where the position first changes. Each frame is shown at its position, in
+whatever order they were visited. Positions without a frame are blank, and of several frames at a
+position the last is shown; both is said.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ _LOOK = 4096  # frames read at once; a scan must start among the first frames of
 _LONGEST_ROW = 1 << 16  # frames
 _MOST_ROWS = 1 << 24
 _MOST_BLANK = 1_000_000  # most positions without a frame
+_MOST_FOR_ONE = 100  # most positions for each frame, of scans that visit only some
 
 
 class FrameHeaders:
@@ -128,20 +129,19 @@ def _last_in_scan(headers: FrameHeaders, frames: np.ndarray) -> int:
 def by_position(headers: FrameHeaders, stored: np.ndarray) -> TvipsScan | None:
     """Find the scan by the scan positions in the frame headers.
 
-    Lost frames leave their positions blank. Frames of scans that do not go row by row are placed
-    one by one, for which all headers are read.
+    Lost frames leave their positions blank, also the first ones. Frames of scans that do not go row by
+    row are placed one by one, for which all headers are read.
 
     Args:
         stored: int64[n] numbers of the stored frames.
 
     Returns: None if the positions are of no scan.
     """
-    seen = headers.positions(stored[:_LOOK])
-    starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
-    if not len(starts):
+    begin = _begin(headers.positions(stored[:_LOOK]))
+    if begin is None:
         return None
-    frames = stored[int(starts[0]) :]
-    frames = frames[: _last_in_scan(headers, frames)]
+    recorded = stored[begin:]
+    frames = recorded[: _last_in_scan(headers, recorded)]
     columns = 0
     for near in range(0, min(len(frames), _LONGEST_ROW), _LOOK):
         seen = headers.positions(frames[near : near + _LOOK])
@@ -160,7 +160,26 @@ def by_position(headers: FrameHeaders, stored: np.ndarray) -> TvipsScan | None:
         return np.where(fits, np.where(fits, y, 0) * columns + np.where(fits, x, 0), -1).astype(np.int64)
 
     places = placed(flat, frames, _LOOK)
-    return _one_by_one(headers, frames) if places is None else _scan(frames, places, columns)
+    return _one_by_one(headers, recorded) if places is None else _scan(frames, places, columns)
+
+
+def _begin(seen: np.ndarray) -> int | None:
+    """Return the number of a scan's first frame; None if the beam does not move.
+
+    Frames that are recorded before a scan have the position (0, 0), or one that does not change.
+
+    Args:
+        seen: float32[n, 2], x and y of the first frames.
+    """
+    fits = ((seen >= 0) & np.isfinite(seen)).all(axis=1)
+    away = np.flatnonzero(fits & seen.any(axis=1))
+    if not len(away):
+        return None
+    starts = np.flatnonzero((seen[:-1] == 0).all(axis=1) & (seen[1:] == (1, 0)).all(axis=1))
+    if len(starts) and len(np.unique(seen[away[away < starts[0]]], axis=0)) < 2:
+        return int(starts[0])
+    first = int(away[0])
+    return first - 1 if first and not seen[first - 1].any() else first
 
 
 def _scan(frames: np.ndarray, places: np.ndarray, columns: int) -> TvipsScan | None:
@@ -179,12 +198,20 @@ def _scan(frames: np.ndarray, places: np.ndarray, columns: int) -> TvipsScan | N
 def _one_by_one(headers: FrameHeaders, frames: np.ndarray) -> TvipsScan | None:
     """Return the scan of frames that do not go row by row: each is at the position in its header."""
     seen = headers.positions(frames)
+    away = np.flatnonzero(seen.any(axis=1))
+    first, stop = int(away[0]), int(away[-1]) + 1
+    if seen[first:stop].any(axis=1).all():  # of frames at (0, 0), one before or behind is the scan's
+        first, stop = (first - 1, stop) if first else (first, stop + 1)
+    seen, frames = seen[first:stop], frames[first:stop]
     fits = ((seen >= 0) & (seen < _LONGEST_ROW) & (seen == np.rint(seen))).all(axis=1)
     seen, frames, start = seen[fits].astype(np.int64), frames[fits], int(frames[0])
-    columns, rows = (int(most) + 1 for most in seen.max(axis=0))
-    if rows * columns > 2 * len(frames):
+    if 2 * len(frames) < len(fits):
         return None
+    columns, rows = (int(most) + 1 for most in seen.max(axis=0))
     places = seen[:, 1] * columns + seen[:, 0]
+    visited = len(np.unique(places))
+    if rows * columns > (_MOST_FOR_ONE if 2 * visited >= len(frames) else 2) * len(frames) or visited < 2:
+        return None
     order = ScanOrder.visiting(places, (rows, columns), frames - start)
     lost = order.missing
     return TvipsScan(start, (rows, columns), order, lost, len(frames) - rows * columns + lost)

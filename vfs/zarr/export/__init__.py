@@ -215,7 +215,11 @@ def check_store_name(target: str | os.PathLike[str]) -> None:
         raise OptionError(f"{path}: is the name of a {ending} file, and what is written is a zarr folder: {stem}.zarr")
 
 
-_OTHER_ENDINGS = (".nc", ".npz", ".png", ".jpg", ".jpeg", ".csv", ".txt", ".json", ".zip", ".tar", ".gz", ".bz2")
+_OTHER_ENDINGS = (
+    *(".nc", ".n5", ".npz", ".mat", ".csv", ".parquet", ".txt", ".json"),
+    *(".png", ".jpg", ".jpeg", ".svg", ".pdf"),
+    *(".zip", ".tar", ".gz", ".bz2", ".zst", ".xz"),
+)
 """Endings of files that vfs does not read as data sets, and that people may want."""
 
 
