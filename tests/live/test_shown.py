@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -17,9 +18,15 @@ import pytest
 import zarr
 
 import vfs
+from tests.http.support import Asgi, application_of
 from tests.live.conftest import SCAN, Instrument
 from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import plan_sets
+from vfs.fuse.how import MountHow
+from vfs.model.open_options import MountOptions, split
+from vfs.testing.inside import set_of
 
 HOW: dict[str, Any] = {"follow": True, "settle": 0.3, "chunks": "1,-1,-1,-1"}
 
@@ -187,3 +194,29 @@ def test_a_folder_shows_a_set_when_its_first_frame_is_whole(instrument: Instrume
         eventually(lambda: has("5/7"))  # it counts when nobody has written for a while, and no file tells
         scan = zarr.open_array(server.url + "scan.zarr/data", mode="r")
         np.testing.assert_array_equal(scan[...], instrument.frames)
+
+
+def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_time: None) -> None:
+    """The server says no-store and has no ETag to hold; a mount of such sets has the kernel keep no pages."""
+    instrument.write_frames(17)
+    how = HOW | {"settle": 1e9, "follow_blank": True}
+    shown = plan_sets([set_of(vfs.open_group(instrument.path, **how))], ChunkCache()).here()
+    key = "scan.zarr/data/c/2/0/0/0"
+
+    def get() -> tuple[list[bytes], bytes]:
+        start, *rest = asyncio.run(Asgi(application_of(shown), f"/{key}").run()).sent
+        assert start["status"] == 200
+        said = [value for name, value in start["headers"] if name == b"cache-control"]
+        return said, b"".join(part["body"] for part in rest)
+
+    row = instrument.frames[2].copy()
+    said, body = get()
+    row[1:] = 0
+    assert body == row.tobytes()
+    assert said == [b"private, no-cache", b"no-store"]  # one list, RFC 9110
+    assert shown.version(key) == b""
+    instrument.write_frames(10)
+    assert get()[1] == instrument.frames[2].tobytes()
+    options, _ = split(MountOptions, {"follow": True, "follow_blank": True})
+    assert MountHow.of(options, []).direct_io
+    assert not MountHow.of(MountOptions(follow=True), []).direct_io

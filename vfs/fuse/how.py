@@ -35,5 +35,5 @@ class MountHow:
             sources=tuple(sources),
             allow_other=options.allow_other,
             workers=options.workers,
-            direct_io=options.direct_io,
+            direct_io=options.direct_io or options.follow_blank,  # no page of a blank frame is kept
         )

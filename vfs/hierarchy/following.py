@@ -179,7 +179,7 @@ class Following:
 
     def _end(self) -> None:
         """Open the set as a finished one. If that fails, it stays as it is."""
-        options = replace(self.opening.options, follow=False)
+        options = replace(self.opening.options, follow=False, follow_blank=False)
         try:
             with self.opening.sources.opening():
                 opened = self.opening.changed(options, self.opening.format_options, self._cache or ChunkCache())

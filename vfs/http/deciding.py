@@ -366,6 +366,8 @@ def _wanted(method: str, key: str, looked: _Looked, headers: Mapping[bytes, byte
     size, etag = looked.node.size, looked.etag
     kind = b"application/json" if key.endswith(_DOCUMENTS) else b"application/octet-stream"
     about = [(b"etag", etag), (b"content-type", kind)]
+    if not looked.version:  # these bytes may be others at any time: blank frames of a set that is still written
+        about.append((b"cache-control", b"no-store"))
     if conditions.matched(headers, etag):
         return _Wanted(304, about, None)
     if_range = headers.get(b"if-range")

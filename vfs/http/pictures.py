@@ -106,7 +106,7 @@ class Pictures:
             (b"x-vfs-bin", b"%d" % factor),
             (b"content-type", _NUMBERS),
             (b"content-length", b"%d" % numbers.nbytes),
-            *([(b"etag", etag)] if etag else []),
+            (b"etag", etag) if etag else (b"cache-control", b"no-store"),
         ]
         if request.method == "HEAD":
             await answer.headers(200, about)
