@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from tests.http.support import Asgi
 from vfs.hierarchy import following, live_folder
 from vfs.hierarchy.trust import Pace
+from vfs.http.application import Application
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib
 
@@ -58,5 +62,12 @@ def instrument(tmp_path: Path) -> Instrument:
 @pytest.fixture
 def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have files looked at whenever somebody asks, so that no test waits for a clock."""
-    monkeypatch.setattr(following, "LOOKS", Pace(least=0.0, share=0.0))
+    for name in ("LOOKS", "FAR_LOOKS"):
+        monkeypatch.setattr(following, name, Pace(least=0.0, share=0.0))
     monkeypatch.setattr(live_folder, "LOOKS", 0.0)
+
+
+def answered(application: Application, path: str) -> Asgi:
+    """Ask an application for a path, in a thread: this one may have an event loop of a browser."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(Asgi(application, path).run())).result()

@@ -16,6 +16,7 @@ import zarr
 import vfs
 from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
 from vfs.testing.counted import counted
+from vfs.testing.range_server import RangeServer
 from vfs.testing.stack_writers import write_mrc, write_ser
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
@@ -252,6 +253,25 @@ def test_derived_arrays_obey_the_head(instrument: Instrument) -> None:
         group["derived/mean"][...]
     instrument.finish(lambda: scan.head)
     np.testing.assert_array_equal(group["derived/total"][...], instrument.frames.sum((2, 3)))
+
+
+def test_files_of_a_server_grow(instrument: Instrument) -> None:
+    pytest.importorskip("obstore")
+    instrument.write_frames(17)
+    with RangeServer(instrument.path.parent) as server:
+        scan = vfs.open(f"{server.url}/scan.hdr", follow=True, settle=NEVER, give_up=NEVER)
+        assert scan.head == 17
+        with pytest.raises(vfs.NotYetError, match="frame 25 of 48"):
+            scan[3, 1]
+        instrument.write_frames(10)
+        np.testing.assert_array_equal(scan[3, 1], instrument.frames[3, 1])
+        instrument.finish(lambda: scan.head)
+        assert scan.wait(timeout=0)
+        np.testing.assert_array_equal(scan[...], instrument.frames)
+        instrument.recording.begin_anew()
+        instrument.recording.write(2000)
+        with pytest.raises(vfs.SourceError):
+            scan[0, 0]
 
 
 def test_pickles_follow_on_their_own(instrument: Instrument) -> None:

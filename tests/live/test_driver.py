@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import os
 import random
@@ -17,8 +16,8 @@ import pytest
 import zarr
 
 import vfs
-from tests.http.support import Asgi, application_of
-from tests.live.conftest import SCAN, Instrument
+from tests.http.support import application_of
+from tests.live.conftest import SCAN, Instrument, answered
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import plan_sets
@@ -95,7 +94,7 @@ class Acquisition:
 
         def over_http(at: tuple[int, ...]) -> np.ndarray:
             key = f"/{face}/data/c/{'/'.join(map(str, (*at, 0, 0)))}"
-            start, *rest = asyncio.run(Asgi(application, key).run()).sent
+            start, *rest = answered(application, key).sent
             if start["status"] != 200:
                 raise vfs.SourceError(str(start["status"]))
             return np.frombuffer(b"".join(part["body"] for part in rest), "<u2").reshape(SIDE, SIDE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -18,8 +17,8 @@ import pytest
 import zarr
 
 import vfs
-from tests.http.support import Asgi, application_of
-from tests.live.conftest import SCAN, Instrument
+from tests.http.support import application_of
+from tests.live.conftest import SCAN, Instrument, answered
 from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
@@ -175,7 +174,7 @@ def test_commands_follow(instrument: Instrument, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(out), instrument.frames.sum((2, 3)))
 
 
-def test_a_folder_shows_a_set_when_its_first_frame_is_whole(instrument: Instrument) -> None:
+def test_a_folder_shows_each_set_when_its_first_frame_is_whole(instrument: Instrument) -> None:
     with vfs.serve([instrument.path.parent], port=0, tree=True, follow=True, settle=0.3, chunks="frames") as server:
 
         def names() -> set[tuple[str, str]]:
@@ -195,6 +194,22 @@ def test_a_folder_shows_a_set_when_its_first_frame_is_whole(instrument: Instrume
         scan = zarr.open_array(server.url + "scan.zarr/data", mode="r")
         np.testing.assert_array_equal(scan[...], instrument.frames)
 
+        # The next acquisition of the session
+        other = np.random.default_rng(9).integers(1, 99, (2, 3, 16, 16), "u2")
+        np.save(instrument.finished.parent / "next.npy", other)
+        whole, path = (instrument.finished.parent / "next.npy").read_bytes(), instrument.path.parent / "next.npy"
+        first = len(whole) - other.nbytes
+        path.write_bytes(whole[: first + 100])
+        assert asked(server.url + "next.zarr/data/c/0/0/0/0")[0] != 200
+        path.write_bytes(whole[: first + 700])
+        eventually(lambda: ("next", "set") in names())
+        assert asked(server.url + "next.zarr/data/c/0/0/0/0")[2] == other[0, 0].tobytes()
+        assert asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 422
+        path.write_bytes(whole)
+        eventually(lambda: asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 200)
+        assert asked(server.url + "next.zarr/data/c/1/2/0/0")[2] == other[1, 2].tobytes()
+        np.testing.assert_array_equal(scan[...], instrument.frames)
+
 
 def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_time: None) -> None:
     """The server says no-store and has no ETag to hold; a mount of such sets has the kernel keep no pages."""
@@ -204,7 +219,7 @@ def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_tim
     key = "scan.zarr/data/c/2/0/0/0"
 
     def get() -> tuple[list[bytes], bytes]:
-        start, *rest = asyncio.run(Asgi(application_of(shown), f"/{key}").run()).sent
+        start, *rest = answered(application_of(shown), f"/{key}").sent
         assert start["status"] == 200
         said = [value for name, value in start["headers"] if name == b"cache-control"]
         return said, b"".join(part["body"] for part in rest)

@@ -32,7 +32,9 @@ from vfs.sources.local import LocalSources
 from vfs.sources.names import split
 
 LOOKS = Pace(least=0.2, share=10)
-"""How often files are looked at."""
+"""How often files of this machine are looked at."""
+FAR_LOOKS = Pace(least=1.0, share=10)
+"""How often files of servers are looked at."""
 STEP = 0.05  # seconds between two looks of somebody who waits, at least
 
 
@@ -62,7 +64,7 @@ class Following:
         self._since = time.monotonic()  # when the last write was seen
         self._watch = opened.watch or FileWatch()
         if not isinstance(self.opening.sources, LocalSources):
-            self._trust.pace = Pace(least=1.0, share=10)
+            self._trust.pace = FAR_LOOKS
         self._marks = FrameMarks(opened.main.dataset)
         self._seen = self._stat()
         self._watch.look(self._seen)
