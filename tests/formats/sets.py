@@ -16,9 +16,9 @@ from tests.formats.frame_checks import frames_of
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.detector_writers import write_cbf, write_sls
 from vfs.testing.event_writers import write_eer
-from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_tvips
+from vfs.testing.frame_writers import write_blo, write_empad, write_empad_g2, write_frms6, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
-from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2
+from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_lof, write_nd2, write_xlef
 from vfs.testing.plane_writers import fits_unit, write_edf, write_ndtiff
 from vfs.testing.stack_writers import write_emi, write_mrc, write_ser
 from vfs.testing.suites import Written
@@ -76,6 +76,28 @@ def eer_of_sums(folder: Path) -> Opened:
 def nd2_of_channels(folder: Path) -> Opened:
     twin = frames_of((2, 3, 2, 5, 6), "u2")
     return write_nd2(folder / "a.nd2", twin, ("t", "z"), channels=2), {"format": "nd2"}
+
+
+def xlif_of_pages(folder: Path) -> Opened:
+    write_xlef(folder, {"a": (("z", "y", "x"), frames_of((3, 5, 6), "u2"))}, kind="tif")
+    for path in (folder / "Metadata").iterdir():
+        path.rename(folder / path.name)
+    (folder / "Metadata").rmdir()
+    (folder / "project.xlef").unlink()
+    return folder / "a.xlif", {"format": "lif"}
+
+
+def lof(folder: Path) -> Opened:
+    return write_lof(folder / "a.lof", "a", ("z", "y", "x"), frames_of((3, 5, 6), "u2")), {"format": "lif"}
+
+
+def dm_of_transforms(folder: Path) -> Opened:
+    transform = np.fft.fft2(frames_of((6, 6), "f4")).astype("c8")
+    return [write_dm(folder, transform, half="square", name=name) for name in "ab"], {"format": "dm"}
+
+
+def empad_of_words(folder: Path) -> Opened:
+    return write_empad_g2(folder, frames_of((1, 2, 128, 128), "u4") & 0xBFFFFFFF), {"format": "empad"}
 
 
 def lif_of_two(folder: Path) -> Opened:

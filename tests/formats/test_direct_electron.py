@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from tests.formats.frame_checks import frames_of, same, warned
+from tests.formats.frame_checks import frames_of, refuses, same, warned
 from vfs.testing.frame_writers import write_seq
 from vfs.testing.stack_writers import write_mrc
 
@@ -202,6 +202,15 @@ def test_real_movies(oracle: dict[str, Any]) -> None:
     same(array[...][np.repeat([0, 1], 15), y, x], recorded)
     assert array.valid.sum() == 30
     assert opened(SHARED / oracle["mrc/de_20241021_00405"]["files"][-1]).shape == (4, 8, 4, 8)
+
+
+def test_files_beside_a_movie_may_be_named_with_it(tmp_path: Path) -> None:
+    twin = frames_of((4, 5, 6), "u2")
+    path = write_mrc(tmp_path, twin, 6, ispg=1, name="run_movie.mrc")
+    (tmp_path / "run_info.txt").write_text("a = b")
+    (tmp_path / "other_info.txt").write_text("a = b")
+    same(vfs.open([path, tmp_path / "run_info.txt"])[...], twin)
+    refuses([path, tmp_path / "other_info.txt"], "an MRC set is one file", kind=vfs.OptionError)
 
 
 def test_movies_with_numbers_of_their_own(tmp_path: Path) -> None:

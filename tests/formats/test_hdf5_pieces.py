@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, same, warned
+from tests.formats import hdf5_sets
+from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, warned
 from tests.formats.hdf5_sets import FILTERS
 from vfs.testing.inside import reader_of
 
@@ -66,6 +67,18 @@ def test_a_piece_of_two_axes_is_a_frame(tmp_path: Path, way: str, counts: list[i
 def test_rows_of_a_table_follow_on_each_other(tmp_path: Path) -> None:
     table = frames_of((11, 7), "f4")
     check_boxes(pieces(tmp_path, split(table, [4, 4, 3])), table, path="entry/data/data", count=6)
+
+
+def test_a_master_may_be_named_with_its_pieces(tmp_path: Path) -> None:
+    frames = frames_of((5, 4, 6), "u2")
+    master = hdf5_sets.dectris(tmp_path, frames, 2)
+    pieces = sorted(tmp_path.glob("scan_data*"))
+    for named in ([master, *pieces], [*pieces[::-1], master]):
+        same(vfs.open(named)[...], frames)
+    same(vfs.open(str(tmp_path / "scan_*.h5"))[...], frames)
+    other = hdf5_sets.written(tmp_path, "other.h5", data=(frames, {}))
+    for named in ([master, other], [other, pieces[0]], pieces[:2]):
+        refuses(named, "named by one file", kind=vfs.OptionError)
 
 
 @pytest.mark.parametrize("digits", [1, 3, 6])

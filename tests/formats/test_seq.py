@@ -350,6 +350,13 @@ def test_metadata_names_its_sequence(tmp_path: Path) -> None:
     array = vfs.open(tmp_path / "scan.seq.metadata")
     same(array[...], twin)
     assert "camera" in array.attrs
+    sides = [tmp_path / "scan.seq.metadata", tmp_path / "scan.seq.dark.mrc", tmp_path / "scan.seq.Config.Metadata.xml"]
+    write_reference(sides[1], twin[0].astype("f4"))
+    write_config(sides[2], "")
+    for named in ([path, *sides], [sides[0], path], sides[:1] * 2):
+        same(vfs.open(named)[...], twin)  # not twice
+    write_camera(tmp_path / "other.seq.metadata")
+    refuses([path, tmp_path / "other.seq.metadata"], "other.seq", kind=vfs.MissingSourceError)
     path.unlink()
     refuses(tmp_path / "scan.seq.metadata", "scan.seq.metadata", kind=vfs.UnknownFormatError)
     refuses(tmp_path / "scan.seq.metadata", "scan.seq", format="seq", kind=vfs.MissingSourceError)

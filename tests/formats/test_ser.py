@@ -81,6 +81,7 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     assert sorted(group) == ["1/data", "1/timestamp", "2/data", "2/timestamp"]
     same(group["1/data"][...], first)
     same(group["2/data"][...], second)
+    assert sorted(vfs.open_group([path, tmp_path / "set_1.ser", tmp_path / "set_2.ser"])) == sorted(group)
     assert group.main.attrs["emi"]["object_1"] == {"High tension": "200 kV", "AcceleratingVoltage": "200000"}
     (tmp_path / "set_1.ser").unlink()
     write_ser(tmp_path, first, name="set_4")

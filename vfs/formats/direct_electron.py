@@ -49,6 +49,11 @@ def _beside(sources: Sources, path: str, ending: str) -> str:
     return next((name for base in bases if exists(sources, name := f"{base}_{ending}")), "")
 
 
+def side_files(sources: Sources, path: str) -> set[str]:
+    """Return the paths of the files beside a movie that say how it was recorded."""
+    return {_beside(sources, path, ending) for ending in ("info.txt", "scan_coordinates.csv")} - {""}
+
+
 def _part(path: str, name: str) -> int:
     """Return the number of a movie that shares the file `name` with others of its acquisition; 0 if it has it alone."""
     hit = re.search(r"_(\d+)_movie\.\w+$", path)

@@ -298,15 +298,25 @@ def _metadata(sources: Sources, path: str) -> tuple[dict[str, Any], tuple[Absenc
     return found, absent
 
 
+def _without_members(paths: Sequence[str], sources: Sources) -> Sequence[str]:
+    """Return only the .emi file of files that are named, if all others belong to it."""
+    named = [path for path in paths if path.lower().endswith(".emi")]
+    if len(paths) < 2 or len(named) != 1:
+        return paths
+    members = {path for _, path in numbered(sources, f"{splitext(named[0])[0]}_", ".ser")}
+    return named if {*paths} <= {named[0], *members} else paths
+
+
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open a .ser file, or all .ser files that belong to an .emi file.
 
-    Several files become `1/data`, `2/data` ….
+    Several files become `1/data`, `2/data` …. An .emi may be named together with its .ser files.
 
     Raises:
         FormatError, TruncatedSourceError: a file is garbled or cut.
         MissingSourceError: an .emi file has no .ser beside it.
     """
+    paths = _without_members(paths, sources)
     lost = Lost()
     absent: tuple[Absence, ...] = ()
     if len(paths) > 1:

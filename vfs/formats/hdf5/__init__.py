@@ -52,6 +52,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.sources.names import basename
 
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
@@ -64,8 +65,34 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
 
 
+_MOST_TRIED = 8  # files that are asked whether they lead to all others that are named
+
+
+def _naming(sources: Sources, paths: Sequence[str]) -> tuple[str, Survey]:
+    """Return the file that leads to all others that are named, and its structure: masters are asked first.
+
+    Raises:
+        OptionError: none does.
+        FormatError, SourceError: one of them is damaged or cannot be read.
+    """
+    order = sorted(dict.fromkeys(Files.stat(sources, paths).paths), key=lambda path: "master" not in basename(path))
+    found = [(order[0], survey(sources, order[0]))]
+    for path in order[1:_MOST_TRIED]:
+        if {*order} <= {found[-1][0], *found[-1][1].files}:
+            break
+        found.append((path, survey(sources, path)))
+    path, known = found[-1]
+    if not {*order} <= {path, *known.files}:
+        path, known = found[0]
+        other = next(one for one in order if one != path and one not in known.files)
+        raise OptionError(
+            f"{other}: an HDF5 set is named by one file, which leads to the others; {path} does not lead to this one"
+        )
+    return path, known
+
+
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
-    """Open an HDF5 file.
+    """Open an HDF5 file, or several of which one leads to all others (a Dectris master and its data).
 
     Raises:
         FormatError: the file is damaged, or holds no array of numbers.
@@ -73,12 +100,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         OutsideError: all its arrays are in files outside of the folder.
         SourceChangedError: a file was replaced while it was being opened.
         DependencyError: h5py is not installed.
-        OptionError: several files are named.
+        OptionError: several files are named, and none of them leads to all others.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an HDF5 set is named by one file; it links to the others")
-    path = Files.stat(sources, paths).paths[0]
-    known = survey(sources, path)
+    path, known = _naming(sources, paths)
     try:
         found, left, main, absent = _arrays(path, known)
         events = {name: _unchanged(Files.stat(sources, found[name].files or (path,)), known) for name in streams(found)}

@@ -33,7 +33,7 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
-from vfs.formats.direct_electron import MovieScan, calibration, coordinates, info_of, scan_of
+from vfs.formats.direct_electron import MovieScan, calibration, coordinates, info_of, scan_of, side_files
 from vfs.formats.headers import fields
 from vfs.formats.mrc.extended import extended, fei_scales
 from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
@@ -271,7 +271,7 @@ def open(
     """
     if mode0 not in (None, "signed", "unsigned"):
         raise OptionError(f"mode0={mode0!r}: expected signed or unsigned")
-    if len(paths) > 1:
+    if len(paths) > 1 and not {*paths[1:]} <= side_files(sources, paths[0]):
         raise OptionError(
             f"{paths[1]}: an MRC set is one file; open each separately, or stack them with a description (*.vfs.json)"
         )

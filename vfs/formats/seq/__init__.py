@@ -129,6 +129,17 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"\xed\xfe\x00\x00") and head[4:24] == "Norpix seq".encode("utf-16-le")
 
 
+_SIDES = (".seq.metadata", ".seq.config.metadata.xml", ".seq.dark.mrc", ".seq.gain.mrc")
+
+
+def _sequences(paths: Sequence[str]) -> list[str]:
+    """Return the sequences of files that are named: files beside one of them are left out, alone they stand for it."""
+    named = [path for path in paths if not path.lower().endswith(_SIDES)]
+    bases = {*named, *(f"{half[0]}.seq" for half in map(half_of, named) if half)}
+    others = [path for path in paths if path not in named and path[: path.lower().rindex(".seq") + 4] not in bases]
+    return [*named, *dict.fromkeys(map(_sequence_of, others))]
+
+
 def _sequence_of(path: str) -> str:
     """Return the sequence that a `.metadata` beside it names; any other path as it is."""
     return path[: -len(_METADATA) + 4] if path.lower().endswith(_METADATA) else path
@@ -216,7 +227,7 @@ def open(
         TruncatedSourceError: a file has no whole image.
         OptionError: the halves cannot be put together.
     """
-    files = Files.stat(sources, [_sequence_of(path) for path in paths])
+    files = Files.stat(sources, _sequences(paths))
     half = half_of(files.paths[0])
     beside = Beside.of(sources, half[0] + ".seq" if half else files.paths[0], files.paths[0] + ".metadata")
     alone = len(files) == 1 and not plain and half is not None
