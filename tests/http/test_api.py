@@ -764,7 +764,7 @@ def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: P
     for name in ("a.npy", "x.npy/b.npy", "y.zarr/c.npy"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         np.save(tmp_path / name, np.ones((2, 8, 8), "u2"))
-    for document in ("a.zarr/zarr.json", "a.v2.zarr/.zgroup"):
+    for document in ("a.zarr/zarr.json", "a.v2.zarr/.zgroup", "copy/zarr.json", "b.h5/.zarray"):
         (tmp_path / document).parent.mkdir()
         (tmp_path / document).write_text("{}")
     contents = folder_tree(tmp_path)

@@ -132,6 +132,18 @@ def test_files_on_disk_say_where_the_key_begins(tmp_path: Path, fs: VfsFileSyste
     assert fs.ls(f"{path}/data/c", detail=False) == [f"{path}/data/c/0"]
 
 
+def test_a_name_with_two_colons_is_no_other_file(tmp_path: Path) -> None:
+    """Fsspec cuts a URL there: `a::b` would be read from `a`."""
+    for name in ("a", "a::b.npy"):
+        with (tmp_path / name).open("wb") as file:
+            np.save(file, np.arange(6).reshape(2, 3))
+    for opened in (zarr.open, zarr.open_group):
+        with pytest.raises(vfs.OptionError, match=r"behind :: in a URL \(.*b\.npy.*vfs\.open_group\(FILE\)"):
+            opened(f"vfs://{tmp_path}/a::b.npy", mode="r")
+    same = vfs.open_group(tmp_path / "a::b.npy").zarr()["data"]
+    assert np.asarray(same).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_a_glob_names_the_files_that_it_finds(tmp_path: Path) -> None:
     write_raw(tmp_path, FRAMES, files=3)
     options = {"format": "raw", "dtype": "<u2", "sig_shape": "8,10"}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.errors import MissingSourceError, OptionError, VfsError, printable
+from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import FILES, READING, Known, Scope, known
 from vfs.model.options import from_text, kinds, named
@@ -317,7 +318,7 @@ def folder_given(path: str, serve: bool = False) -> OptionError:
 
 def is_zarr(folder: str) -> bool:
     """Return True if a folder is a zarr group or array."""
-    return any(os.path.isfile(os.path.join(folder, name)) for name in ("zarr.json", ".zgroup", ".zarray"))
+    return any(os.path.isfile(os.path.join(folder, name)) for name in ROOTS)
 
 
 def refuse(given: Mapping[str, object], where: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from vfs.folder_tree.records import Rules, below
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.model.name_order import in_order
-from vfs.model.naming import DOCUMENTS
+from vfs.model.naming import DOCUMENTS, ROOTS
 
 
 def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str], set[str]]:
@@ -50,9 +50,11 @@ def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str],
 def _is_store(path: str) -> bool:
     """Return True for a folder that is a zarr store, such as an exported one.
 
-    It holds no data sets, and its name may be that of a face of the set that it was exported from.
+    It holds no data sets, and its name may be that of a face of the set that it was exported from. A name with
+    another ending tells nothing, so it must hold a group or an array.
     """
-    return path.endswith(FOLDER_ENDING) and any(os.path.lexists(os.path.join(path, name)) for name in DOCUMENTS)
+    documents = DOCUMENTS if path.endswith(FOLDER_ENDING) else ROOTS
+    return any(os.path.lexists(os.path.join(path, name)) for name in documents)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,11 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
         **options: Any,
     ) -> None:
         super().__init__(asynchronous=asynchronous, loop=loop, batch_size=batch_size)
+        if "fo" in options:  # fsspec cut the URL at "::"
+            raise OptionError(
+                f"fsspec takes what stands behind :: in a URL ({options['fo']}) for another URL; a file with :: in its"
+                " name opens with vfs.open_group(FILE).zarr()"
+            )
         if str(zarr_format) not in ("2", "3"):
             raise OptionError(f"zarr_format={zarr_format!r}: expected 3 or 2")
         self._face = int(zarr_format), face

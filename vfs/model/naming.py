@@ -17,6 +17,8 @@ from vfs.errors import FormatError
 
 DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
 """Names of zarr's metadata documents, in both formats."""
+ROOTS = ("zarr.json", ".zgroup", ".zarray")
+"""Documents of which a group or an array has one."""
 MOST_BYTES = 255  # of a name in a folder
 _NAMED = 8  # names that a message lists
 _COMPARED = 1000  # most names that are compared: more take seconds
