@@ -39,6 +39,10 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     busy, read = _cost(files, folder / "live2", named)
     yield Row("following a writer of 400 MB/s, beside the pass itself", busy, "cores", "<= 0.1")
     yield Row("bytes read by a pass that follows, of those of the set", read, "", "1")
+    count = min(65_536, size.frames * 128)
+    memory, read = _long(folder / "long", count)
+    yield Row(f"peak memory of a pass that follows {count:,} frames, of that of the finished scan", memory, "", "1")
+    yield Row("bytes that it reads, of those that the pass over the finished scan reads", read, "", "1")
 
 
 def _late(files: list[Path], folder: Path, rounds: int) -> float:
@@ -91,3 +95,40 @@ def _cost(files: list[Path], folder: Path, named: Path) -> tuple[float, float]:
     finally:
         writer.wait()
     return max(0.0, busy) / lasted, nbytes / total
+
+
+_PASS = """
+import resource, sys, time, vfs
+from vfs.testing.counted import counted
+path, how = sys.argv[1], {"follow": True} if sys.argv[2:] else {}
+while True:
+    try:
+        scan = vfs.open(path, backend="buffered", **how)
+        break
+    except vfs.VfsError:
+        time.sleep(0.02)
+_, nbytes = counted(lambda: scan.reduce(workers=1, total=vfs.FrameSum(), **how), "self")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, nbytes)
+"""
+
+
+def _long(folder: Path, count: int) -> tuple[float, float]:
+    """Follow a scan of many small frames, in a process of its own, and go through it when it is finished.
+
+    Returns: peak memory and bytes read of the first, as shares of those of the second.
+    """
+    source, copy = folder / "finished", folder / "microscope"
+    source.mkdir(parents=True)
+    frames = np.random.default_rng(6).integers(1, 4000, (count, 32, 32), "u2")
+    named = write_mib(source, frames, frames_per_file=count // 4, scan=(256, count // 256))
+    files = [named, *sorted(source.glob("*.mib"))]
+    writer = subprocess.Popen([sys.executable, "-m", "vfs.testing.recording", copy, *files, "--rate", "16MB"])
+    found = []
+    try:
+        for path, more in ((copy / named.name, ["follow"]), (named, [])):
+            made = subprocess.run([sys.executable, "-c", _PASS, path, *more], stdout=subprocess.PIPE, check=True)
+            found.append([int(word) for word in made.stdout.split()])
+    finally:
+        writer.wait()
+    (memory, nbytes), (memory_after, nbytes_after) = found
+    return memory / memory_after, nbytes / nbytes_after
