@@ -95,6 +95,8 @@ def test_plans_take_whole_frames() -> None:
     assert parts.unit == (256, 256, 256), "all shards of the same frames are written together"
     assert parts.batch == (64, 256, 256)
     assert plan((9, 9000, 9000), (1, 64, 64), (1, 64, 64), 2, 1).unit == (1, 64, 64), "too many files at once"
+    rows = plan((64, 128, 256, 256), (64, 128, 1, 256), (64, 128, 256, 256), 2, 2)
+    assert rows.batch == (64, 128, 8, 256), "frames are cut: as many of their rows as may be are read at once"
 
 
 @pytest.mark.parametrize(
@@ -177,6 +179,17 @@ def test_each_byte_of_the_sources_is_read_once(tmp_path: Path) -> None:
         assert sorted(reads) == reads or len(os.sched_getaffinity(0)) > 1
         np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], frames)
         (tmp_path / "o.zarr").rename(tmp_path / f"{shards}")
+
+
+@pytest.mark.usefixtures("small")
+def test_parts_of_frames_do_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory does not hold whole frames, it filled the cache and spared no read."""
+    monkeypatch.setattr(planning, "WIDE", 1 << 16)
+    source = write_raw(tmp_path, np.ones((64, 64, 64), np.uint16))
+    a = vfs.open(source, format="raw", stored_dtype="u2", sig_shape=(64, 64), chunks=(64, 1, 64))
+    monkeypatch.setattr(reader_of(a).cache, "limit", 1 << 20)
+    vfs.export(a, tmp_path / "o.zarr", shards=(64, 64, 64), verify=True)
+    assert reader_of(a).cache.held == 0
 
 
 @pytest.mark.parametrize(("unit", "batch"), [(7, 2), (5, 3), (8, 3), (3, 2), (6, 4), (1, 2)])

@@ -12,21 +12,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from hashlib import blake2b
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vfs.engine.array import ArrayReader
-from vfs.errors import OptionError, SourceChangedError, SourceError, VfsError
+from vfs.errors import OptionError, VfsError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import Region
 from vfs.outputs import appear, check_target, flush, unwritten
 from vfs.reduce.executors import checked
-from vfs.reduce.partitions import Reopens
 from vfs.wording import option
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
 from vfs.zarr.export.codecs import DEFAULT
@@ -36,6 +34,10 @@ from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, done_before, units
 from vfs.zarr.export.zipped import Archive, is_zipped
+from vfs.zarr.unchanged import check_sources
+
+if TYPE_CHECKING:
+    from vfs.reduce.partitions import Reopens  # loads what compiles kernels
 
 AHEAD = 128 << 20
 """Bytes of batches that are under way at once, if one is not larger."""
@@ -355,22 +357,3 @@ def _complete(folder: str, documents: Mapping[str, bytes]) -> int:
     for below, _, _ in os.walk(folder):
         flush(below)
     return sum(map(len, documents.values()))
-
-
-def check_sources(arrays: Iterable[ArrayReader]) -> None:
-    """Check that no source of arrays was written since it was opened.
-
-    Raises:
-        SourceChangedError: one was.
-    """
-    for files in {id(array.dataset.files): array.dataset.files for array in arrays}.values():
-        for number, path in enumerate(files.paths):
-            if files.sizes[number] < 0 or files.written[number] == 0:  # nothing is known that it could differ from
-                continue
-            try:
-                now = files.sources.state(path)
-            except SourceError as error:
-                raise SourceChangedError(f"{path}: cannot be found any more: {error}; export it again") from None
-            if not files.same(number, now):
-                differs = files.state(number).difference(now)
-                raise SourceChangedError(f"{path}: was changed while it was exported ({differs}); export it again")

