@@ -384,6 +384,7 @@ def test_a_source_that_changes_meanwhile_is_an_error(scan: Path, tmp_path: Path)
     with pytest.raises(vfs.SourceChangedError, match=r"scan001\.mib"):
         vfs.export(scan, tmp_path / "o.zarr", progress=touch, **HOW)
     assert not (tmp_path / "o.zarr").exists()
+    assert not list((tmp_path / "o.zarr.part").rglob("zarr.json")), "it looks like a store"
 
 
 @pytest.mark.usefixtures("small")
@@ -422,7 +423,7 @@ def test_a_full_disk_is_one_line_and_the_rest_can_follow(
 def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:
     """SIGKILL at one file operation after the other; each process goes on where the one before was killed."""
     code = """
-        import os, signal, sys, traceback
+        import os, pathlib, signal, sys, traceback
         import vfs
         from vfs.zarr.export import files, journal, plan
         import vfs.outputs
@@ -430,6 +431,9 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan:
         how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
         vfs.export(sys.argv[1], sys.argv[2] + "/whole.zarr", **how)
         left = 0
+        def content(folder):
+            files = [file for file in folder.rglob("*") if file.is_file() and file.name != "zarr.json"]
+            return {file.relative_to(folder): file.read_bytes() for file in files}
         def killing(real):
             def call(*given, **named):
                 global left
@@ -459,6 +463,9 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan:
             if there:
                 break
             assert status == signal.SIGKILL, status
+            part = pathlib.Path(sys.argv[2] + "/o.zarr.part")
+            if list(part.rglob("zarr.json")):
+                assert content(part) == content(pathlib.Path(sys.argv[2] + "/whole.zarr")), "it looks complete"
             killed += 1
         print(killed)
     """

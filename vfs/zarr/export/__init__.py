@@ -2,7 +2,8 @@
 
 Reading and encoding are done in threads; the main thread appends what comes, in order, to the files of the present
 unit (`vfs.zarr.export.plan`). `OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk; its documents are
-written last, so no reader takes it for a store. `OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
+written last, when all chunks are on the disk and the sources are what they were: no reader takes it for a store
+before. `OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
 
 In zarr v3, chunks that hold only the fill value are not written; readers fill them in.
 """
@@ -160,8 +161,8 @@ def _made(
             stored = _write(face, exports, part, journal, tell, seal if archive is None else archive.take)
         else:
             stored = written_by(*by, exports, journal, tell)
+        check_sources(face.arrays.values())  # before the documents: what has these looks complete, and so it is
         stored += _complete(part, documents) if archive is None else archive.close()
-        check_sources(face.arrays.values())
         folder.check()
         journal.finish(sums_name(target))
         appear(part if archive is None else archive.path, target)
