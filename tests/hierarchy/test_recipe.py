@@ -74,6 +74,15 @@ def test_values_that_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made = Recipe.of([file], options, {})
     assert made.options == {"sync_offset": "1"}
     assert made.absent == ["dark", "derive"]
+    assert made.words is None
+    signed = OpenOptions(sync_offset=-3, axes="-scan_x,scan_y|y,x", allow_incomplete=True)
+    assert Recipe.of([file], signed, {}).words == [
+        file,
+        "--sync-offset=-3",
+        "--axes=-scan_x,scan_y|y,x",
+        "--allow-incomplete",
+    ]
+    assert Recipe.of([file, file], OpenOptions(), {}).words is None
 
 
 def test_the_format_is_named_where_vfs_would_not_find_it(tmp_path: Path) -> None:
@@ -82,6 +91,7 @@ def test_the_format_is_named_where_vfs_would_not_find_it(tmp_path: Path) -> None
     raw = {"stored_dtype": np.dtype("u1"), "sig_shape": (4, 4)}
     made = Recipe.of([file], OpenOptions(format="raw", backend="buffered", chunks="scan"), raw)
     assert made.options == {"format": '"raw"', "stored_dtype": '"|u1"', "sig_shape": "(4, 4)"}
+    assert made.words == [file, "--format=raw", "-o", "stored_dtype=|u1", "-o", "sig_shape=4,4"]
     assert Recipe.of([file], OpenOptions(), {}).name == "scan"
 
 

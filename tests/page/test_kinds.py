@@ -248,13 +248,27 @@ def test_spectra_of_a_scan(browse: Browse, tmp_path: Path) -> None:
         page.close()
 
 
-def test_a_single_frame_has_no_scan(browse: Browse, tmp_path: Path) -> None:
+def test_a_single_frame_has_no_scan_and_a_movie_no_bright_field(browse: Browse, tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.arange(600.0).reshape(1, 20, 30))
     with vfs.serve(tmp_path / "one.npy", port=0) as server:
         page = browse(server.url).open()
         page.wait("window.vfs && vfs.frame.status === 'exact'")
         assert not page.page.locator(".scan-panel").is_visible()
         assert not page.page.locator(".axes").is_visible()
+        page.close()
+    movie = np.arange(3000.0).reshape(5, 20, 30)
+    np.save(tmp_path / "movie.npy", movie)
+    with vfs.serve(tmp_path / "movie.npy", port=0) as server:
+        page = browse(server.url).open().settled()
+        page.wait("vfs.state.summary")
+        assert not page.named("button", "BF: bright field").is_visible()
+        page.press("1", "3")  # no presets by keys, too
+        page.named("button", "Rectangle detector").click()
+        page.drag("frame", (2, 3), (8, 9))
+        page.page.mouse.up()
+        page.wait("vfs.state.detector.x1 === 10")
+        page.settled()
+        assert np.array_equal(page.numbers("scan"), movie[:, 2:9, 3:10].sum(axis=(1, 2)))
         page.close()
 
 

@@ -82,6 +82,22 @@ def test_the_potential_of_centres_of_mass(browse: Browse, url: str) -> None:
 def test_the_length_of_a_line_its_angle_and_its_numbers(browse: Browse, url: str) -> None:
     page = browse(url, dark=False).open("detector=disk(7.5,7.5,4)").settled()
     assert page.page.evaluate("() => vfs.scan.caption").endswith(" · 0.2 1/nm")
+    radius = page.named("spinbutton", "Radius, 1/nm")
+    assert radius.input_value() == "0.2"
+    radius.fill("0.125")
+    radius.press("Enter")
+    page.wait("vfs.state.detector.r === 2.5 && vfs.scan.status === 'exact'")
+    page.named("button", "ADF: annular dark field").click()
+    inner, outer = (page.named("spinbutton", f"{which} radius, 1/nm") for which in ("Inner", "Outer"))
+    for field, typed in ((outer, "0.31"), (inner, "0.12")):
+        field.fill(typed)
+        field.press("Enter")
+    page.wait("vfs.state.detector.r0 === 2.4 && vfs.state.detector.r1 === 6.2")
+    inner.fill("0.4")
+    inner.press("Enter")
+    assert "less than the outer radius" in inner.evaluate("field => field.validationMessage")
+    inner.fill("0.12")
+    inner.press("Enter")
     page.named("button", "Frame: line profile").click()
     page.drag("frame", (2, 3), (10, 9))
     page.page.mouse.up()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -278,7 +279,30 @@ def test_python_serves_the_image_as_zarr(browse: Browse, tmp_path: Path) -> None
                 page.open(view).settled()
                 numbers = page.numbers("scan", what)
                 assert np.array_equal(served_again(page.text_of("Scan", "Python that serves it as zarr")), numbers)
+            if name == "one":
+                check_command(page, tmp_path)
             page.close()
+
+
+def check_command(page: Browsed, folder: Path) -> None:
+    """Run the command that the page gives, and compare its results with what is shown."""
+    import zarr
+
+    views = "rectangle(3,4,20,22);center_of_mass(15,16,6);frame_sum()"
+    page.open(f"detectors={views}&active=0&selection=rectangle(0,0,12,16)&how=max").settled()
+    maps = [np.array(one["data"]) for one in page.state("maps")]
+    text = page.text_of("Scan", "Command that reduces all to a file")
+    vfs_command, *words = shlex.split(text)
+    assert vfs_command == "vfs"
+    target = folder / "reduced.zarr"
+    words[2] = str(target)
+    done = subprocess.run([sys.executable, "-m", "vfs", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = zarr.open_group(target, mode="r")
+    assert np.array_equal(made["rectangle"][:].ravel(), maps[0])
+    assert np.array_equal(made["com"][:].ravel(), np.array(page.state("maps")[1]["pairs"]))
+    assert np.array_equal(made["sum"][:].ravel(), maps[2])
+    assert np.array_equal(made["frame"][:], page.numbers("frame"))
 
 
 def test_the_zarr_address_is_that_of_the_array(browse: Browse, tree: Path, tmp_path: Path) -> None:

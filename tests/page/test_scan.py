@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -417,6 +418,26 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     for y, x in [(15, 16), (3, 16), (10, 20), (31, 5)]:
         assert tuple(picture[31 - y, x]) == page.colour("frame", y, x)  # the top row first, as it is seen
     assert tuple(scan[2, 3]) == page.colour("scan", 2, 3)
+    named = "Figure with bars and caption"
+    figure = np.asarray(Image.open(io.BytesIO(download(page, "Frame", f"{named} (PNG)"))).convert("RGB"))
+    edge, pixel = 32, 1280 / 32  # of the figure
+    for y, x in [(3, 16), (28, 5)]:  # where nothing is drawn above
+        row, column = (int(edge + (at + 0.5) * pixel) for at in (31 - y, x))
+        assert tuple(figure[row, column]) == page.colour("frame", y, x)[:3]
+    bar = figure[edge : edge + 1280, edge + 1280 + 30, 0].astype(int)
+    assert bar[0] == 255  # the largest number is at the top
+    assert bar[-1] < 30
+    assert (np.diff(bar) <= 0).all()
+    drawn = ElementTree.fromstring(download(page, "Frame", f"{named} (SVG)"))
+    texts = [one.text for one in drawn.iterfind(".//{*}text")]
+    assert "5 px" in texts
+    assert f"detectors: {page.page.evaluate('() => vfs.scan.caption')}" in texts
+    assert any(f"vfs {vfs.__version__}" in text for text in texts)
+    assert len(list(drawn.iterfind(".//{*}image"))) == 2  # the frame and its bar
+    page.press("6")
+    page.wait("vfs.scan.pairs && vfs.scan.status === 'exact'")
+    wheel = ElementTree.fromstring(download(page, "Scan", f"{named} (SVG)"))
+    assert len(list(wheel.iterfind(".//{*}image"))) == 2  # the scan and the wheel, no bar
 
 
 def test_the_wheel_of_colours_is_turned_over_as_the_frame_is(browse: Browse, header: Path, page: Browsed) -> None:

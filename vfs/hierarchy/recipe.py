@@ -1,4 +1,4 @@
-"""Writes how a data set was opened as Python does, so that people open it themselves and get the same numbers."""
+"""Writes how a data set was opened, as Python and a shell do, so that people open it and get the same numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version as _version_of
 from itertools import takewhile
 from math import isfinite
 from typing import Any
@@ -20,6 +21,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.sources.globs import expand
 from vfs.sources.local import LocalSources
+from vfs.wording import flag
 
 LISTED = 20
 """Most files that are written one by one where a glob finds the same."""
@@ -41,6 +43,8 @@ class Recipe:
         options: name -> text, of the options that decide which numbers there are, but for the usual ones.
         imports: lines that the texts need.
         absent: names of options whose values are too long, or of classes that are not those of vfs.
+        words: what a shell types behind `vfs reduce` to open it so, a word each; None: it has no such words.
+        version: of vfs.
     """
 
     name: str
@@ -48,6 +52,8 @@ class Recipe:
     options: Mapping[str, str]
     imports: Sequence[str] = ()
     absent: Sequence[str] = ()
+    words: Sequence[str] | None = None
+    version: str = ""
 
     @classmethod
     def of(
@@ -77,8 +83,46 @@ class Recipe:
             except ValueError:
                 absent.append(name)
         label = by_name(options.format or found).label(paths[0])
-        listed = [_text(path) for path in _short(looked, paths)]
-        return cls(label, listed, texts, sorted(writer.imports), absent)
+        short = _short(looked, paths)
+        words = _words(short, given, own)
+        return cls(
+            label, [_text(path) for path in short], texts, sorted(writer.imports), absent, words, _version_of("vfs")
+        )
+
+
+def _words(paths: Sequence[str], given: Mapping[str, Any], own: Mapping[str, Any]) -> Sequence[str] | None:
+    """Write a path and options as words of a shell, without quotes; None where several paths or a value have none.
+
+    Args:
+        given, own: options of `OpenOptions`, of which `derive` decides no numbers of other arrays; of the format.
+    """
+    if len(paths) > 1:
+        return None
+    try:
+        typed = [f"{flag(name)}={_typed(value)}" for name, value in given.items() if name != "derive"]
+        typed = [word.removesuffix("=true") for word in typed]
+        return [paths[0], *typed, *(word for name, value in own.items() for word in ("-o", f"{name}={_typed(value)}"))]
+    except ValueError:
+        return None
+
+
+def _typed(value: Any) -> str:
+    """Write a value as a shell takes it.
+
+    Raises:
+        ValueError: it has no such text.
+    """
+    if isinstance(value, str | os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, np.dtype):
+        return value.str
+    if isinstance(value, tuple | list) and all(type(one) is int for one in value):
+        return ",".join(map(str, value))
+    raise ValueError(type(value))
 
 
 @dataclass

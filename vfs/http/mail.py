@@ -79,6 +79,7 @@ def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> 
     """Return what the page knows without asking: see `offline.js`."""
     path = array.dataset.path
     recipe = asdict(Recipe.of(opened.opening.paths, opened.opening.options, opened.opening.format_options))
+    recipe["words"] = None  # as its paths hold folders
     recipe["paths"] = [repr(os.path.basename(one)) for one in opened.opening.paths]  # a mail says no folders
     key = f"{printable(recipe['name'])}.zarr"
     shown = described(path, array, True)

@@ -6,6 +6,7 @@
 
 import { legend } from "./wheel.js";
 import { short } from "./dom.js";
+import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
 const ACCENT = "#ffb454";
@@ -22,8 +23,8 @@ function stroke(context, path, colour = ACCENT, width = 1.5) {
 }
 
 function knob(context, top, left, colour = ACCENT) {
-  const path = new Path2D();
-  path.arc(left, top, 3.5, 0, 7);
+  const path = new Path();
+  path.circle(left, top, 3.5);
   context.fillStyle = colour;
   stroke(context, path, "#201503", 1);
   context.fill(path);
@@ -57,7 +58,7 @@ export function channelsLayer(get) {
 function strokeShape(context, picture, shape, colour, held) {
   if (shape.kind === "whole" || shape.kind === "magnitude") return;
   const [sy, sx] = picture.scale();
-  const path = new Path2D();
+  const path = new Path();
   if (picture.size[0] === 1 && sy > TALL) return strokeWindow(context, picture, shape, colour, held);
   const knobs = (places) => held && places.forEach(([y, x]) => knob(context, y, x, colour));
   if (shape.kind === "point") {
@@ -75,8 +76,7 @@ function strokeShape(context, picture, shape, colour, held) {
   const [top, left] = picture.toStage(shape.cy, shape.cx);
   const radii = shape.kind === "ring" ? [shape.r0, shape.r1] : [shape.r];
   for (const r of radii) {
-    path.moveTo(left + r * sx, top);
-    path.ellipse(left, top, r * sx, r * sy, 0, 0, 2 * Math.PI);
+    path.ellipse(left, top, r * sx, r * sy);
   }
   context.globalAlpha = 0.06;
   context.fillStyle = colour;
@@ -84,7 +84,7 @@ function strokeShape(context, picture, shape, colour, held) {
   context.globalAlpha = 1;
   stroke(context, path, colour);
   knobs(radii.map((r) => [top, left + r * sx]));
-  const middle = new Path2D();
+  const middle = new Path();
   cross(middle, top, left, 6);
   return stroke(context, middle, colour, 1);
 }
@@ -97,7 +97,7 @@ function strokeWindow(context, picture, { kind, x, x0, x1 }, colour, held) {
   context.fillStyle = colour;
   context.fillRect(left, top, right - left, bottom - top);
   context.globalAlpha = 1;
-  const path = new Path2D();
+  const path = new Path();
   for (const edge of left === right ? [left] : [left, right]) {
     path.moveTo(edge, top);
     path.lineTo(edge, bottom);
@@ -108,7 +108,7 @@ function strokeWindow(context, picture, { kind, x, x0, x1 }, colour, held) {
 /** Draw the window of a background: dashed, with a bar at its top. */
 function strokeFit(context, picture, { from, to }, colour) {
   const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from - 0.5), picture.toStage(0.5, to - 0.5)];
-  const path = new Path2D();
+  const path = new Path();
   for (const edge of [left, right]) {
     path.moveTo(edge, top);
     path.lineTo(edge, bottom);
@@ -142,7 +142,7 @@ export function cursorLayer(get) {
     if (!at) return;
     const [sy, sx] = picture.scale();
     const [top, left] = picture.toStage(at[0], at[1]);
-    const path = new Path2D();
+    const path = new Path();
     if (picture.size[0] === 1 && sy > TALL) {
       path.moveTo(left, picture.toStage(-0.5, 0)[0]);
       path.lineTo(left, picture.toStage(0.5, 0)[0]);
@@ -191,7 +191,7 @@ export function scaleBarLayer(get) {
     const text = `${short(length)} ${unit}`;
     const breadth = Math.max(pixels, context.measureText(text).width);
     const middle = Math.min(right - pixels / 2, picture.box[1] - breadth / 2 - 12);
-    const back = new Path2D();
+    const back = new Path();
     back.roundRect(middle - breadth / 2 - 8, bottom - 27, breadth + 16, 34, 6);
     context.fillStyle = "rgba(0, 0, 0, 0.6)";
     context.fill(back);
@@ -213,13 +213,13 @@ export function lineLayer(get) {
     const line = get();
     if (!line) return;
     const [a, b] = [picture.toStage(...line.from), picture.toStage(...line.to)];
-    const path = new Path2D();
+    const path = new Path();
     path.moveTo(a[1], a[0]);
     path.lineTo(b[1], b[0]);
     stroke(context, path, "#7fd3ff");
     for (const [top, left] of [a, b]) {
-      const end = new Path2D();
-      end.arc(left, top, 3, 0, 7);
+      const end = new Path();
+      end.circle(left, top, 3);
       stroke(context, end, "#7fd3ff");
     }
   };
@@ -253,13 +253,15 @@ export function wheelLayer(get) {
 export function marksLayer(get) {
   const size = 13; // screen pixels of a row of texts
   return (context, picture) => {
+    const marks = get();
+    if (!marks.length) return;
     const rows = [];
-    const style = getComputedStyle(picture.stage);
+    const colours = picture.colours();
     context.font = "600 11px system-ui, sans-serif";
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     const [top, bottom] = [picture.toStage(-0.5, 0)[0], picture.toStage(0.5, 0)[0]];
-    for (const { x, text } of get()) {
+    for (const { x, text } of marks) {
       const left = picture.toStage(0, x)[1];
       if (left < picture.left || left > picture.box[1] - 12) continue;
       const wide = context.measureText(text).width;
@@ -269,7 +271,7 @@ export function marksLayer(get) {
       rows[row] = begin + wide + 6;
       const y = top + size * (row + 1);
       if (y > bottom) continue;
-      context.strokeStyle = style.getPropertyValue("--accent");
+      context.strokeStyle = colours.accent;
       context.lineWidth = 1;
       context.setLineDash([2, 3]);
       context.beginPath();
@@ -277,10 +279,10 @@ export function marksLayer(get) {
       context.lineTo(Math.round(left) + 0.5, bottom);
       context.stroke();
       context.setLineDash([]);
-      context.strokeStyle = style.getPropertyValue("--stage");
+      context.strokeStyle = colours.ground;
       context.lineWidth = 3;
       context.strokeText(text, begin, y);
-      context.fillStyle = style.getPropertyValue("--text");
+      context.fillStyle = colours.line;
       context.fillText(text, begin, y);
     }
   };
@@ -300,7 +302,7 @@ export function labelLayer(get) {
     const left = Math.max(0, picture.toStage(0, -0.5)[1]) + 8;
     const top = Math.max(0, edges(picture)[0]) + 8;
     lines.forEach(({ text, colour }, k) => {
-      const back = new Path2D();
+      const back = new Path();
       back.roundRect(left, top + 22 * k, context.measureText(text).width + 26, 20, 5);
       context.fillStyle = "rgba(0, 0, 0, 0.6)";
       context.fill(back);

@@ -6,6 +6,7 @@
 
 import { el, short } from "./dom.js";
 import { Picture } from "./picture.js";
+import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
 const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
@@ -82,19 +83,20 @@ export class Plot extends Picture {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    if (this.numbers && this.size[1]) {
-      const style = getComputedStyle(this.stage);
-      const colours = {
-        line: style.getPropertyValue("--text"),
-        grid: style.getPropertyValue("--line"),
-        text: style.getPropertyValue("--quiet"),
-      };
-      this._drawLines(context, colours);
-    }
+    if (this.numbers && this.size[1]) this.drawLines(context);
     this._drawOver();
   }
 
-  _drawLines(context, colours) {
+  /** @returns {Object<string, string>} colours of lines, grid, text, marks and what is below. */
+  colours() {
+    const style = getComputedStyle(this.stage);
+    const names = { line: "text", grid: "line", text: "quiet", accent: "accent", ground: "stage" };
+    return Object.fromEntries(Object.entries(names).map(([name, own]) => [name, style.getPropertyValue(`--${own}`)]));
+  }
+
+  /** Draw axes and lines. */
+  drawLines(context) {
+    const colours = this.colours();
     const { data, bin } = this.numbers;
     context.font = FONT;
     const long = Math.max(...this._seen().marks.map((mark) => context.measureText(mark.text).width));
@@ -143,7 +145,7 @@ export class Plot extends Picture {
 
   /** Follow a line; where many samples share a column of the screen, from their least to their most. */
   _path(data, line, from, to, bin, across, lines = this._lines) {
-    const path = new Path2D();
+    const path = new Path();
     const step = Math.max(1, Math.floor((to - from) / (this.box[1] * 2)));
     let on = false;
     for (let i = from; i < to; i += step) {
@@ -160,7 +162,7 @@ export class Plot extends Picture {
       const left = this.toStage(0, (i + step / 2) * bin - 0.5)[1];
       if (on) path.lineTo(left, across(least));
       else path.moveTo(left, across(least));
-      if (!on && to - from === 1) path.arc(left, across(least), 2, 0, 7);
+      if (!on && to - from === 1) path.circle(left, across(least), 2);
       if (most > least) path.lineTo(left, across(most));
       on = true;
     }

@@ -62,12 +62,12 @@ function upright({ _image: image, down }) {
 /**
  * Show a text that can be copied.
  *
- * @param {string} title @param {string} content
+ * @param {string} title @param {string} content @param {string[]} [about] what one should know of it, a line each.
  */
-export function showText(title, content) {
+export function showText(title, content, about = []) {
   const area = el("textarea", {
     readonly: true,
-    rows: Math.min(22, content.split("\n").length + 1),
+    rows: Math.min(22, content.split("\n").length + 1 + Math.floor(content.length / 90)),
     "aria-label": title,
     spellcheck: "false",
   });
@@ -81,7 +81,7 @@ export function showText(title, content) {
     },
     { class: "word" },
   );
-  dialog(title, area, el("div.row", {}, said, copy));
+  dialog(title, area, ...about.map((line) => el("p.about-text", {}, line)), el("div.row", {}, said, copy));
   area.select();
 }
 

@@ -3,7 +3,9 @@
  */
 
 import { address, encoded, recipe } from "./api.js";
+import { command } from "./command.js";
 import { toText } from "./detectors.js";
+import * as figures from "./figure.js";
 import { serving, snippet } from "./python.js";
 import * as take from "./take.js";
 
@@ -23,6 +25,18 @@ function partOf(viewer) {
 /** Save the picture of a panel as PNG. */
 export async function takePicture(viewer, panel) {
   if (panel.view) take.save(await take.png(panel.view), `${nameOf(viewer, panel)}.png`);
+}
+
+/** Save a figure of a panel, as "png" or "svg": with scale bar, colour bar, marks and caption. */
+export async function takeFigure(viewer, panel, kind) {
+  try {
+    if (!panel.view?.numbers) return;
+    const { version } = await recipe(viewer.set.key);
+    const made = figures.figure(viewer, panel, version);
+    take.save(await figures[kind](made), `${nameOf(viewer, panel)}_figure.${kind}`);
+  } catch (error) {
+    viewer.failed(error);
+  }
 }
 
 /** Save the numbers of a panel as .npy: of a frame all of them; of a selection those that are shown, whose file says if they are means. */
@@ -70,6 +84,21 @@ export async function takeServing(viewer) {
   if (!shape) return;
   try {
     take.showText("Python that serves the image as zarr", serving(await recipe(set.key), array, shape));
+  } catch (error) {
+    viewer.failed(error);
+  }
+}
+
+/** Show the command that reduces all that is shown to a file. */
+export async function takeCommand(viewer) {
+  const { set, array, detecting, showing, view } = viewer;
+  const { channels, presets } = detecting;
+  if (!detecting.shape) return;
+  const com = { degrees: showing.degrees || 0, side: channels.some(({ shape }) => shape.kind === "com") ? view.side : "" };
+  const what = { channels, presets, selection: view.selection, how: view.how, size: viewer.scanSize(), ...com };
+  try {
+    const { text, said } = command(await recipe(set.key), array, what);
+    take.showText("Command that reduces all that is shown to a file", text, said);
   } catch (error) {
     viewer.failed(error);
   }

@@ -7,7 +7,8 @@ import { channelTools, spectrumTools } from "./channels.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet } from "./dom.js";
 import { ARRANGED } from "./maps.js";
-import { takeAddress, takeNumbers, takePicture, takeServing, takeSnippet } from "./taking.js";
+import { radiiTools } from "./radii.js";
+import { takeAddress, takeCommand, takeFigure, takeNumbers, takePicture, takeServing, takeSnippet } from "./taking.js";
 import { SIDES } from "./wheel.js";
 
 const DETECTORS = {
@@ -108,14 +109,16 @@ export function frameTools(viewer) {
     viewer.detecting.set(shape);
   }, (text, kinds) => viewer.showing.windowOf(text) || fromText(text, kinds));
   const part = select("Part of the complex numbers", PARTS, "abs", (value) => viewer.setPart(value));
+  const radii = radiiTools(viewer);
   const channels = channelTools(viewer);
   const spectrum = spectrumTools(viewer);
-  const own = el("div.own", {}, channels.element, tools.element, presets.element, field, channels.background);
+  const own = el("div.own", {}, channels.element, tools.element, presets.element, field, radii.element, channels.background);
   panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element), part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
       channels.update();
+      radii.update();
       spectrum.update();
       presets.element.hidden = !viewer.patterns;
       tools.offer(viewer.curves ? WINDOWS : DETECTORS);
@@ -162,12 +165,12 @@ export function scanTools(viewer) {
   const arranged = select("Several detectors", Object.entries(ARRANGED), "tiles", (value) => viewer.arrange(value));
   const more = common(viewer, panel);
   panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side, turn, arranged), more);
-  const served = alone ? more : [...more.querySelectorAll(".item")].pop();
+  const served = alone ? [] : [...more.querySelectorAll(".item")].slice(-2); // of sums
   return {
     update() {
       const { selection } = viewer.view;
       tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
-      if (served !== more) served.hidden = viewer.complex;
+      for (const item of served) item.hidden = viewer.complex;
       tools.element.children[2].hidden = viewer.images?.axes === 1;
       tools.mark(viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;
@@ -202,11 +205,14 @@ function common(viewer, panel) {
   const menu = sheet(
     `${title}: take away`,
     "take",
+    item("Figure with bars and caption (PNG)", () => takeFigure(viewer, panel, "png")),
+    item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     panel.id === "scan" && !alone ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
+    panel.id === "scan" && !alone ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
   );
   return el("div.common", {}, profile, panel.sheet, menu);
 }

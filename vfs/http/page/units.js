@@ -7,6 +7,7 @@
 const PREFIXES = { p: -12, n: -9, u: -6, m: -3, "": 0 }; // in which lengths are shown
 const POWERS = { f: -15, ...PREFIXES, c: -2, k: 3 };
 const CRYSTALS = [7, 13]; // powers of ten of 1/m: patterns of crystals are in 1/nm, 0.2 1/nm and not 200 1/µm
+const ANGLES = { urad: 1e-3, mrad: 1, rad: 1e3 }; // in mrad, in which those below 1 rad are shown
 const OTHERS = { angstrom: -10, inch: Math.log10(0.0254) };
 
 /** @param {string} unit @returns {string} as people write it: µm, Å. */
@@ -20,9 +21,10 @@ export function symbol(unit) {
  * @param {number} size in the unit.
  * @param {string} unit as the server gives it.
  * @returns {{factor: number, unit: string}} multiply by `factor` to have numbers of `unit`. Units that are neither
- *   lengths nor one over lengths stay what they are.
+ *   angles nor lengths nor one over lengths stay what they are.
  */
 export function fitting(size, unit) {
+  if (unit in ANGLES && Math.abs(size) * ANGLES[unit] < ANGLES.rad) return { factor: ANGLES[unit], unit: "mrad" };
   const { inverse, exponent } = parsed(unit);
   if (exponent === undefined) return { factor: 1, unit: symbol(unit) };
   const sign = inverse ? -1 : 1;

@@ -34,6 +34,7 @@ const LONGEST = 8192; // numbers of a line that are fetched
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
 const ENERGY = /^(energy|e|ev|kev|eloss|energy.?loss|wavelength)$/i; // axes of spectra
+const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of diffraction patterns
 const LINES = 3; // rows or columns of a picture that is drawn as so many lines, if it is long
 
 /** @returns {boolean} true for a picture of a few long rows or columns, which are better drawn as lines. */
@@ -133,8 +134,9 @@ export class Viewer {
     const sizes = array.picture.map((axis) => shape[axis]);
     this.line = shown === 2 && isLine(sizes);
     this.curves = shown === 1 || (this.line && sizes[0] === 1); // frames are lines, in which a window is a detector
-    this.patterns = scanned && plain && shown === 2 && !this.line;
-    this.detects = this.patterns || (scanned && plain && this.curves);
+    const areas = scanned && plain && shown === 2 && !this.line; // of which a part can be a detector
+    this.patterns = areas && (nav > 1 || ANGLES.test(array.calibration?.[this._across()]?.unit || ""));
+    this.detects = areas || (scanned && plain && this.curves);
     this.detecting.begin();
     this.selecting.kind = view.selection?.kind || "point";
     this.showing.begin();
@@ -167,11 +169,11 @@ export class Viewer {
     this._prepare(
       this.frame,
       array.shown >= 2 && !this.line ? "picture" : array.shown ? "plot" : "number",
-      this.patterns ? "Arrows move the detector." : this.detects ? "Drag a window. Arrows move it." : "",
+      this.detects && !this.curves ? "Arrows move the detector." : this.detects ? "Drag a window. Arrows move it." : "",
     );
     if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
-    this.frame.use(view.frame || usual({ curve: this.patterns && array.nav > 1 ? "sqrt" : "linear" }));
+    this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear" }));
     if (scanned) this._startScan();
     this.wantFrame();
     this.update();
@@ -193,7 +195,11 @@ export class Viewer {
     const whole = { kind: this.complex ? "magnitude" : "whole" };
     const several = this.detects && view.channels && this.detecting.start(view.channels, view.active);
     if (!several && (given || array.nav === 1 || !this.patterns)) this.detecting.set(given || whole);
-    if (!this.patterns) return;
+    if (!this.patterns) {
+      const [height, width] = images.size;
+      if (this.detects && height > 1) images.centre = { cy: (height - 1) / 2, cx: (width - 1) / 2 }; // of rings for previews
+      return;
+    }
     this._abort = new AbortController();
     const start = (found) => {
       if (this.images !== images) return;

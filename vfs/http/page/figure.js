@@ -1,0 +1,190 @@
+/**
+ * A figure of what a panel shows: pictures with their marks and scale bar, a colour bar, and a caption.
+ */
+
+import { table } from "./colours.js";
+import { CURVES, bend } from "./contrast.js";
+import { toText } from "./detectors.js";
+import { el, short } from "./dom.js";
+import { ticks } from "./plot.js";
+import { Svg } from "./svg.js";
+
+const EDGE = 16; // pixels around everything
+const LONG = [640, 420]; // of one picture, of several
+const PLOT = [360, 640]; // height and width
+const BAR = { wide: 14, off: 10, room: 84 }; // the colour bar: its width, how far off it is, all that it takes
+const LINE = 18; // of the caption
+const SHARP = 2; // pixels of a PNG for one of the figure
+const LIGHT = { line: "#1c1f23", grid: "#dddedb", text: "#444a50", accent: "#9a5b00", ground: "#ffffff" };
+
+/**
+ * Make a figure.
+ *
+ * @param {Viewer} viewer @param {Panel} panel @param {string} version of vfs.
+ * @returns {{width: number, height: number, draw: function(Object)}} `draw` takes a context of a canvas, or an `Svg`.
+ */
+export function figure(viewer, panel, version) {
+  const cells = panel.kind === "plot" ? [plotCell(panel.view)] : pictureCells(viewer, panel);
+  const columns = Math.ceil(Math.sqrt(cells.length));
+  const [cellHeight, cellWidth] = [0, 1].map((axis) => Math.max(...cells.map(({ seen }) => seen.box[axis])) + (cells.length > 1 ? 8 : 0));
+  const bar = hasBar(panel);
+  const wide = Math.max(columns * cellWidth + (bar ? BAR.room : 0), 320);
+  const high = Math.ceil(cells.length / columns) * cellHeight;
+  const scratch = new Svg();
+  scratch.font = "12px system-ui, sans-serif";
+  const lines = captionOf(viewer, panel, version).flatMap((line) => wrapped(scratch, line, wide));
+  const [width, height] = [wide + 2 * EDGE, high + 2 * EDGE + 6 + LINE * lines.length].map(Math.ceil);
+  const draw = (context) => {
+    context.fillStyle = "#ffffff";
+    context.fillRect(0, 0, width, height);
+    cells.forEach((cell, k) => {
+      context.save();
+      context.translate(EDGE + (k % columns) * cellWidth, EDGE + Math.floor(k / columns) * cellHeight);
+      drawCell(context, cell);
+      context.restore();
+    });
+    if (bar) drawBar(context, panel, EDGE + columns * cellWidth + BAR.off, EDGE, cells[0].seen.box[0]);
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = LIGHT.line;
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    lines.forEach((line, k) => context.fillText(line, EDGE, EDGE + high + 10 + k * LINE));
+  };
+  return { width, height, draw };
+}
+
+/** @returns {Blob} the figure as SVG. */
+export function svg({ width, height, draw }) {
+  const context = new Svg();
+  draw(context);
+  return new Blob([context.text(width, height)], { type: "image/svg+xml" });
+}
+
+/** @returns {Promise<Blob>} the figure as PNG. */
+export function png({ width, height, draw }) {
+  const canvas = el("canvas", { width: width * SHARP, height: height * SHARP });
+  const context = canvas.getContext("2d");
+  context.scale(SHARP, SHARP);
+  draw(context);
+  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+function plotCell(view) {
+  const seen = Object.create(view);
+  return { seen: Object.assign(seen, { box: PLOT, colours: () => LIGHT }), view };
+}
+
+/** @returns {Object[]} the panel's picture, or its tiles in their order, as far as they are seen. */
+function pictureCells(viewer, panel) {
+  const { made } = viewer.showing.tiles;
+  const tiles = panel.id === "scan" ? made : [];
+  const own = { view: panel.view, place: Number(panel.stage.dataset.place || 0) };
+  const all = [own, ...tiles].sort((a, b) => a.place - b.place);
+  return all.map(({ view }) => ({ view, seen: seenOf(view, LONG[all.length > 1 ? 1 : 0]) }));
+}
+
+/** @returns {Picture} the part of a picture that is seen, as a picture of its own that fills its box. */
+function seenOf(view, long) {
+  const { size, box } = view;
+  const ends = [view.toPlace(0, 0), view.toPlace(...box)];
+  const [from, to] = [0, 1].map((end) =>
+    size.map((count, axis) => Math.max(-0.5, Math.min(count - 0.5, Math[end ? "max" : "min"](ends[0][axis], ends[1][axis])))),
+  );
+  const scale = view.scale();
+  const shown = scale.map((s, axis) => s * (to[axis] - from[axis]));
+  const larger = long / Math.max(...shown);
+  return Object.assign(Object.create(view), {
+    from,
+    to,
+    box: shown.map((n) => n * larger),
+    scale: () => scale.map((s) => s * larger),
+    centre: () => from.map((start, axis) => (start + to[axis]) / 2),
+  });
+}
+
+function drawCell(context, { seen, view }) {
+  context.beginPath();
+  context.rect(0, 0, seen.box[1], seen.box[0]);
+  context.clip();
+  if (seen.drawLines) seen.drawLines(context);
+  else drawPixels(context, seen, view);
+  for (const layer of view.layers) layer(context, seen);
+}
+
+/** Draw the pixels that are seen, the one first that is at the top. */
+function drawPixels(context, seen, { _image: image, numbers, down }) {
+  const { bin } = numbers;
+  const count = [image.height, image.width];
+  const first = seen.from.map((at) => Math.max(0, Math.floor((at + 0.5) / bin)));
+  const stop = seen.to.map((at, axis) => Math.min(count[axis], Math.ceil((at + 0.5) / bin)));
+  const [rows, columns] = stop.map((end, axis) => Math.max(1, end - first[axis]));
+  const crop = el("canvas", { width: columns, height: rows });
+  const pen = crop.getContext("2d");
+  if (down < 0) pen.setTransform(1, 0, 0, -1, 0, rows);
+  pen.drawImage(image, -first[1], -first[0]);
+  const corners = [first, stop].map((end) => seen.toStage(...end.map((at) => at * bin - 0.5)));
+  const [top, bottom] = [corners[0][0], corners[1][0]].sort((a, b) => a - b);
+  context.imageSmoothingEnabled = (bottom - top) / rows < 1;
+  context.drawImage(crop, corners[0][1], top, corners[1][1] - corners[0][1], bottom - top);
+}
+
+/** @returns {boolean} true if colours stand for numbers. */
+function hasBar({ kind, shown }) {
+  return kind === "picture" && shown.shape.length === 2 && !shown.paint;
+}
+
+function drawBar(context, { contrast }, left, top, height) {
+  const colours = table(contrast.map, contrast.invert);
+  const bar = el("canvas", { width: 1, height: 256 });
+  const image = new ImageData(1, 256);
+  const out = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < 256; i++) out[255 - i] = colours[Math.round(255 * bend(i / 255, contrast.curve, contrast.gamma))];
+  bar.getContext("2d").putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = true;
+  context.drawImage(bar, left, top, BAR.wide, height);
+  context.fillStyle = LIGHT.text;
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  const { lo, hi } = contrast;
+  for (const value of ticks(lo, hi, Math.max(2, height / 80))) {
+    const y = top + height * (1 - (value - lo) / (hi - lo));
+    context.fillRect(left + BAR.wide, y - 0.5, 4, 1);
+    context.fillText(short(value, 4), left + BAR.wide + 8, Math.max(top + 6, Math.min(top + height - 6, y)));
+  }
+}
+
+/** @returns {string[]} which array this is, what of it, how it is coloured, and who made it. */
+function captionOf(viewer, panel, version) {
+  const { set, array, detecting, view } = viewer;
+  const { shown, contrast, kind } = panel;
+  const places = array.where.map((axis, k) => (array.shape[axis] > 1 ? `${array.dims[axis]} ${view.at[k]}` : ""));
+  const at = places.filter(Boolean).join(", ");
+  const what = panel.id === "frame" && view.selection ? shown.caption : panel.id === "scan" ? imagesOf(viewer) : at;
+  const detectors = panel.id === "frame" && viewer.detects ? `detectors: ${detecting.channels.map(({ shape }) => toText(shape)).join("; ")}` : "";
+  const bend = contrast.curve === "gamma" ? `gamma ${short(contrast.gamma)}` : CURVES[contrast.curve];
+  const limits = `${bend}, ${short(contrast.lo, 5)} to ${short(contrast.hi, 5)}`;
+  const coloured = hasBar(panel) ? `${contrast.map}${contrast.invert ? ", inverted" : ""}, ${limits}` : "";
+  const tiled = kind === "picture" && panel.id === "scan" && viewer.showing.tiles.made.length ? " (bar: of the chosen one)" : "";
+  return [
+    `${set.name} · ${array.path} · ${what || array.shape.join(" × ")}`,
+    detectors,
+    [coloured && coloured + tiled, shown.status, `vfs ${version}`].filter(Boolean).join(" · "),
+  ].filter(Boolean);
+}
+
+function imagesOf({ showing, arranged, scan }) {
+  return arranged === "one" || showing.maps.length < 2 ? scan.shown.caption : showing.maps.map(({ caption }) => caption).join("; ");
+}
+
+/** @returns {string[]} a text in lines that are no wider. */
+function wrapped(context, text, wide) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const line = lines[lines.length - 1];
+    const longer = line ? `${line} ${word}` : word;
+    if (line && context.measureText(longer).width > wide) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
