@@ -114,7 +114,42 @@ def test_the_length_of_a_line_its_angle_and_its_numbers(browse: Browse, url: str
     readout = page.page.get_by_label("Frame: value under the pointer").inner_text()
     assert "d 4." in readout  # about 4.5 pixels of 0.05 1/nm off the middle
     page.screenshot("measured")
+    check_region(page)
     page.close()
+
+
+def check_region(page: Browsed) -> None:
+    """Measure a part of the frame, and compare with numpy."""
+    page.page.locator(".frame-panel .stage").focus()
+    page.press("r")
+    field = page.named("textbox", "Frame region")
+    field.fill("rectangle(5, 6, 11, 10)")
+    field.press("Enter")
+    frame = page.numbers("frame")
+    part = frame[5:11, 6:10]
+    page.named("combobox", "Frame region: plot").select_option("radial")
+    with page.page.expect_download() as saved:
+        page.named("button", "Frame region: numbers as CSV").click()
+    rows = [line.split(",") for line in Path(saved.value.path()).read_text().splitlines()[1:]]
+    found = {row[0].removeprefix("# "): float(row[1]) for row in rows[:6]}
+    facts = {"n": part.size, "mean": part.mean(), "std": part.std(), "sum": part.sum()}
+    assert found == pytest.approx(facts | {"min": part.min(), "max": part.max()}, rel=1e-12)
+    centre = page.state("detector")
+    y, x = np.ogrid[:16, :16]
+    ring = np.floor(np.hypot(y - centre["cy"], x - centre["cx"]) + 0.5).astype(int)
+    radial = [frame[ring == k].mean() for k in range(1, 8)]
+    assert [float(row[1]) for row in rows[8:15]] == pytest.approx(radial, rel=1e-12)
+    assert float(rows[8][0]) == pytest.approx(STEP)
+    page.named("button", "Frame region: Fourier transform").click()
+    with page.page.expect_download() as saved:
+        page.named("button", "Frame: Fourier transform: numbers (.npy)").click()
+    expected = np.abs(np.fft.fftshift(np.fft.fft2(part - part.mean())))
+    assert np.allclose(np.load(saved.value.path()), expected, atol=1e-9 * expected.max())
+    page.screenshot("transform")
+    page.press("Escape")
+    page.page.locator(".frame-panel .stage").focus()
+    page.press("Escape")
+    assert not field.is_visible()
 
 
 def test_pixels_that_are_not_square(browse: Browse, url: str) -> None:

@@ -240,17 +240,17 @@ export class DataPanel {
         `draw the known distance in the ${id}`,
         id,
         () => this._measure(id, length),
-        { class: "word", "aria-pressed": String(this.viewer.profiles[id].on) },
+        { class: "word", "aria-pressed": String(this.viewer.measuring.profiles[id].on) },
       );
     return row("known distance", "draw a line in a picture, type how long it is, press the button again", length, ...panels.map(draw));
   }
 
   _measure(id, length) {
-    const profile = this.viewer.profiles[id];
+    const profile = this.viewer.measuring.profiles[id];
     const [, number, unit] = /^\s*([\d.,]+(?:e[-+]?\d+)?)\s*(.*?)\s*$/i.exec(length.value) || [];
     const known = Number((number || "").replace(",", "."));
     if (!profile.on || !(known > 0)) {
-      if (!profile.on) this.viewer.toggleProfile(this.viewer[id]);
+      if (!profile.on) this.viewer.measuring.toggleProfile(this.viewer[id]);
       this.say(known > 0 ? "drag the line over the distance, then press again" : "type how long the line is: 100 nm");
       return;
     }
@@ -260,7 +260,7 @@ export class DataPanel {
     const said = { ...this.value("calibration") };
     const steps = [aspect, 1].map((one) => Number(((one * known) / profile.length()).toPrecision(6)));
     axes.forEach((axis, k) => (said[dims[axis]] = { scale: steps[k], unit, offset: 0 }));
-    this.viewer.toggleProfile(this.viewer[id]);
+    this.viewer.measuring.toggleProfile(this.viewer[id]);
     this.set({ calibration: said }, 0);
   }
 

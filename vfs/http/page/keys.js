@@ -23,10 +23,11 @@ const HELP = [
   ["Space", "play along the last axis, and stop"],
   ["+ − 0", "closer, farther, all of the picture"],
   ["p", "line profile: drag a line in the picture, for its length, angle and numbers"],
+  ["r", "measure a region: statistics, histogram, radial mean, Fourier transform"],
   ["m", "metadata"],
   ["d", "data: correct the scan shape, axes, steps, or what raw bytes are"],
   ["s", "arrays of this set"],
-  ["Esc", "leave a selection or profile; close what is open"],
+  ["Esc", "leave a selection, profile or region; close what is open"],
   ["?", "this list"],
   ["wheel, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
 ];

@@ -353,7 +353,8 @@ function actions() {
     a: () => panel.autoscale(),
     i: () => panel.change({ invert: !contrast.invert }),
     f: () => viewer.live && live.stay(!viewer.newest),
-    p: () => viewer.toggleProfile(panel),
+    p: () => viewer.measuring.toggleProfile(panel),
+    r: () => viewer.measuring.toggleRegion(panel),
     m: () => toggle("info"),
     d: () => api.alone || toggle("data"),
     s: () => !toggles.list.hidden && toggle("list"),
@@ -390,8 +391,8 @@ function actions() {
 }
 
 function leave(panel) {
-  if (viewer.profiles[panel.id].on) viewer.toggleProfile(panel);
-  else if (viewer.view.selection) viewer.selecting.pick("point");
+  if (viewer.measuring.leave(panel)) return;
+  if (viewer.view.selection) viewer.selecting.pick("point");
   else viewer.axes.stop();
 }
 

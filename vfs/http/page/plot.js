@@ -314,16 +314,16 @@ function mixed(a, b, u) {
 /**
  * A small plot below a picture, for a profile.
  *
- * @returns {{element: HTMLElement, show: function(Float64Array, ?Object)}}
+ * @returns {{element: HTMLElement, show: function(Float64Array, ?Object, ?Object)}} `show` takes numbers, their axis, titles of axes.
  */
 export function strip(label) {
   const element = el("div.profile", { role: "group", "aria-label": label, hidden: true });
   let plot = null;
   return {
     element,
-    show(values, axis) {
+    show(values, axis, titles = { x: "", y: "" }) {
       plot ??= new Plot(element, `${label.toLowerCase().replaceAll(" ", "-")}`, label);
-      plot.axis = axis;
+      Object.assign(plot, { axis, titles });
       plot.show(values, [values.length], [1, values.length], 1);
     },
     numbers: () => plot?.numbers?.data ?? null,

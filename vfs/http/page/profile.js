@@ -122,7 +122,7 @@ export class Profile {
     const angle = (Math.atan2(-(to[0] - from[0]) * aspect * view.down, to[1] - from[1]) * 180) / Math.PI;
     const long = this.length();
     const pixels = short(Math.hypot(to[0] - from[0], to[1] - from[1]));
-    const parts = [axis ? `${calibrated(axis, long)} (${pixels} px)` : `${pixels} px`];
+    const parts = [axis ? `${length(axis, long)} (${pixels} px)` : `${pixels} px`];
     if (axis) parts.push(spacing(axis, long));
     parts.push(`${short(angle, 3)}°`);
     return parts.filter(Boolean).join(" · ");
@@ -138,7 +138,8 @@ export class Profile {
   }
 }
 
-function calibrated({ scale, unit }, pixels) {
+/** @returns {string} a length in the unit that people write. */
+export function length({ scale, unit }, pixels) {
   const size = pixels * Math.abs(scale);
   const fit = fitting(size, unit);
   return `${short(size * fit.factor)} ${fit.unit}`;

@@ -78,7 +78,7 @@ export class Showing {
     });
     this.degrees = this._maps[active].degrees;
     this.tiles.show(tiled, active, images.shape, size);
-    viewer.profiles.scan.update();
+    viewer.measuring.update(scan);
   }
 
   /** @returns {Object} an image of a scan with one axis, as a line of a plot. */

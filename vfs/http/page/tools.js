@@ -192,11 +192,16 @@ export function scanTools(viewer) {
 
 function common(viewer, panel) {
   const { title } = panel;
-  const profile = button(`${title}: line profile`, "profile", () => viewer.toggleProfile(panel), {
+  const profile = button(`${title}: line profile`, "profile", () => viewer.measuring.toggleProfile(panel), {
     "aria-pressed": "false",
     class: "profile-button",
   });
   panel.profileButton = profile;
+  const region = button(`${title}: measure a region`, "region", () => viewer.measuring.toggleRegion(panel), {
+    "aria-pressed": "false",
+    class: "profile-button",
+  });
+  panel.regionButton = region;
   const chosen = (what) => () => {
     menu.open = false;
     what();
@@ -214,5 +219,5 @@ function common(viewer, panel) {
     panel.id === "scan" && !alone ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
     panel.id === "scan" && !alone ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
   );
-  return el("div.common", {}, profile, panel.sheet, menu);
+  return el("div.common", {}, profile, region, panel.sheet, menu);
 }

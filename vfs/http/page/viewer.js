@@ -13,15 +13,14 @@ import {
   channelsLayer,
   cursorLayer,
   labelLayer,
-  lineLayer,
   marksLayer,
   scaleBarLayer,
   shapeLayer,
   wheelLayer,
 } from "./layers.js";
 import { ARRANGED, colourOf } from "./maps.js";
+import { Measuring } from "./measuring.js";
 import { Panel } from "./panel.js";
-import { Profile } from "./profile.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
 import { Selecting } from "./selecting.js";
@@ -63,7 +62,7 @@ export class Viewer {
     this.frame = new Panel("frame", "Frame", () => this._changed());
     this.axes = new Axes((axis, index) => this._slid(axis, index));
     this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : null);
-    this.profiles = { scan: new Profile(this.scan), frame: new Profile(this.frame) };
+    this.measuring = new Measuring(this);
     this.note = el("p.note", { hidden: true });
     this.element = el(
       "div.viewer",
@@ -88,13 +87,13 @@ export class Viewer {
     this.frame.layers.push(
       marksLayer(() => this.spectra.marks()),
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
-      lineLayer(() => this.profiles.frame.line),
+      ...this.measuring.layers(this.frame),
       scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
     );
     this.scan.layers.push(
       shapeLayer(() => this.view.selection),
       cursorLayer(() => (this.view.selection ? null : this.position())),
-      Object.assign(lineLayer(() => this.profiles.scan.line), { tiled: false }),
+      ...this.measuring.layers(this.scan),
       channelsLayer(() => this.spectra.places()),
       scaleBarLayer(() => (this.scan.kind === "picture" ? (usable(nav()) ?? {}) : null)),
       Object.assign(wheelLayer(() => this.showing.wheel), { tiled: false }),
@@ -216,13 +215,13 @@ export class Viewer {
     panel.axis = this._axisOf[panel.id]();
     panel.aspect = this._aspect(panel);
     panel.titles = this._titles(panel);
-    this.profiles[panel.id].leave();
+    this.measuring.leave(panel);
     if (panel.view) Object.assign(panel.view, { aspect: panel.aspect, down: panel === this.frame && this.array.upward ? -1 : 1 });
     if (!panel.view || panel.view.listens) return;
     panel.view.listens = true;
     const tools =
       panel.id === "scan" ? [(place) => this.selecting.press(place)] : [(place) => this.detecting.press(place)];
-    listen(panel.view, [(place) => this.profiles[panel.id].press(place), ...tools], (place) => readOut(panel, place));
+    listen(panel.view, [...this.measuring.tools(panel), ...tools], (place) => readOut(panel, place));
     panel.view.moved = () => (panel.id === "frame" ? this._zoomed() : this.showing.tiles.follow());
   }
 
@@ -472,12 +471,6 @@ export class Viewer {
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption });
     this.spectra.curves();
-    this.profiles.frame.update();
-  }
-
-  /** Begin or leave a line profile. */
-  toggleProfile(panel) {
-    this.profiles[panel.id].toggle();
-    panel.view?.draw();
+    this.measuring.update(this.frame);
   }
 }

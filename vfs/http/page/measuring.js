@@ -1,0 +1,73 @@
+/**
+ * What is measured in the pictures of a viewer: a line profile or a region in each, not both.
+ */
+
+import { channelsLayer, lineLayer } from "./layers.js";
+import { Profile } from "./profile.js";
+import { COLOUR, Region } from "./region.js";
+
+export class Measuring {
+  /** @param {Viewer} viewer */
+  constructor(viewer) {
+    this.viewer = viewer;
+    const { scan, frame } = viewer;
+    this.profiles = { scan: new Profile(scan), frame: new Profile(frame) };
+    this.regions = { scan: this._region(scan), frame: this._region(frame) };
+  }
+
+  _region(panel) {
+    const { viewer } = this;
+    const frame = panel === viewer.frame;
+    return new Region(panel, {
+      whole: () => (frame && !viewer.view.selection ? viewer.frames.whole(viewer.view.at, viewer.complex ? viewer.view.part : "") : null),
+      centre: () => this._centre(panel),
+      units: () => (frame ? viewer.array.units : ""),
+      failed: viewer.failed,
+    });
+  }
+
+  /** @returns {[number, number]} the centre of a pattern: that of the chosen detector, else of the disk that was found, else of the picture. */
+  _centre(panel) {
+    const { frame, detects, patterns, detecting } = this.viewer;
+    const { shape, presets } = detecting;
+    const of = panel === frame && detects ? [shape, patterns && presets?.BF].find((one) => one && "cy" in one) : null;
+    return of ? [of.cy, of.cx] : panel.view.size.map((count) => (count - 1) / 2);
+  }
+
+  /** @returns {Function[]} layers of a panel. */
+  layers({ id }) {
+    const [profile, region] = [this.profiles[id], this.regions[id]];
+    const shape = () => ({ channels: region.on ? [{ shape: region.shape }] : [], active: 0, colours: [COLOUR] });
+    return [lineLayer(() => profile.line), channelsLayer(shape)].map((layer) => Object.assign(layer, { tiled: false }));
+  }
+
+  /** @returns {Function[]} what takes presses in a panel, see gestures.js. */
+  tools({ id }) {
+    return [this.profiles, this.regions].map((each) => (place) => each[id].press(place));
+  }
+
+  /** Begin or leave a line profile; a region is left. */
+  toggleProfile(panel) {
+    this.regions[panel.id].leave();
+    this.profiles[panel.id].toggle();
+  }
+
+  /** Begin or leave a region; a line profile is left. */
+  toggleRegion(panel) {
+    this.profiles[panel.id].leave();
+    this.regions[panel.id].toggle();
+  }
+
+  /** Leave what is measured in a panel. @returns {boolean} false: nothing was. */
+  leave({ id }) {
+    const on = [this.profiles[id], this.regions[id]].filter((one) => one.on);
+    for (const one of on) one.leave();
+    return on.length > 0;
+  }
+
+  /** Measure again, as there are other numbers. */
+  update({ id }) {
+    this.profiles[id].update();
+    this.regions[id].update();
+  }
+}

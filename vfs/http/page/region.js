@@ -1,0 +1,225 @@
+/**
+ * A region of a picture that is measured: its statistics, and a histogram or radial mean below; or its Fourier transform.
+ */
+
+import { table } from "./colours.js";
+import { limits, sample, usual } from "./contrast.js";
+import { dragged, drawn, fromText, hold, toText } from "./detectors.js";
+import { button, el, select, short } from "./dom.js";
+import { listen } from "./gestures.js";
+import { scaleBarLayer } from "./layers.js";
+import { Picture } from "./picture.js";
+import { strip } from "./plot.js";
+import { length, spacing } from "./profile.js";
+import { counted, radial, spectrum, statistics, within } from "./statistics.js";
+import { dialog, npy, save } from "./take.js";
+import { symbol } from "./units.js";
+
+export const COLOUR = "#7fd3ff";
+const KINDS = ["rectangle", "disk", "ring"];
+const NEAR = 9; // screen pixels around an edge in which it is taken hold of
+const LARGEST = 2048; // pixels along y and x of a Fourier transform
+const SHOWN = { histogram: "histogram", radial: "radial mean" };
+
+export class Region {
+  /**
+   * @param {Panel} panel of the picture.
+   * @param {{whole: function(): ?Promise<Object>, centre: function(): [number, number], units: function(): string,
+   *   failed: function(Error)}} how `whole` fetches numbers of which the panel shows means, null: it does not; `centre` of
+   *   radial means; `units` of the numbers.
+   */
+  constructor(panel, how) {
+    Object.assign(this, { panel, how, on: false, shape: null, shown: "histogram", _exact: null });
+    const { title } = panel;
+    this.strip = strip(`${title} region`);
+    this.said = el("output.said", { "aria-label": `${title} region: statistics` });
+    this.field = el("input.shape", { type: "text", spellcheck: "false", autocomplete: "off", "aria-label": `${title} region`, onchange: () => this._typed() });
+    this.field.addEventListener("input", () => this.field.setCustomValidity(""));
+    const which = select(`${title} region: plot`, Object.entries(SHOWN), "histogram", (shown) => {
+      this.shown = shown;
+      this.update();
+    });
+    this.row = el(
+      "div.profile-row.region-row",
+      { hidden: true },
+      this.field,
+      which,
+      button(`${title} region: Fourier transform`, "FFT", () => this._transform(), { class: "word" }),
+      button(`${title} region: numbers as CSV`, "CSV", () => this._take(), { class: "word" }),
+      this.said,
+    );
+    panel.below.append(this.row, this.strip.element);
+  }
+
+  /** Begin, with a rectangle in the middle; or leave. */
+  toggle() {
+    if (this.on) return this.leave();
+    const { view, kind, shown } = this.panel;
+    if (kind !== "picture" || shown.shape.length !== 2) return undefined;
+    const [height, width] = view.size;
+    this.on = true;
+    this.shape = { kind: "rectangle", y0: height >> 2, x0: width >> 2, y1: height - (height >> 2), x1: width - (width >> 2) };
+    return this._mark();
+  }
+
+  leave() {
+    this.on = false;
+    this.shape = this._exact = null;
+    this._mark();
+  }
+
+  _mark() {
+    this.panel.regionButton?.setAttribute("aria-pressed", String(this.on));
+    this.strip.element.hidden = this.row.hidden = !this.on;
+    this._changed();
+  }
+
+  _changed() {
+    this.update();
+    this.panel.view?.draw();
+  }
+
+  /** Take a press in the picture: the region, its edge, or a new one is dragged. */
+  press(place) {
+    if (!this.on) return null;
+    const { view } = this.panel;
+    const start = this.shape;
+    const part = hold(start, place, view.scale().map((s) => NEAR / s));
+    const made = (to) => (part ? dragged(start, part, place, to, view.size) : drawn(start.kind, place, to, view.size));
+    return {
+      move: (to) => {
+        this.shape = made(to);
+        this._changed();
+      },
+    };
+  }
+
+  _typed() {
+    try {
+      this.shape = fromText(this.field.value, KINDS);
+      this._changed();
+    } catch (error) {
+      this.field.setCustomValidity(error.message);
+      this.field.reportValidity();
+    }
+  }
+
+  /** @returns {Object} the numbers of the picture: all of them as soon as they are here. */
+  _numbers() {
+    const { shown } = this.panel;
+    if (shown.bin === 1) return shown;
+    if (this._exact?.of !== shown.data) {
+      const exact = { of: shown.data, numbers: null };
+      this._exact = exact;
+      this.how.whole()?.then(
+        (numbers) => {
+          exact.numbers = numbers;
+          if (this._exact === exact) this.update();
+        },
+        (error) => this.how.failed(error),
+      );
+    }
+    return this._exact.numbers || shown;
+  }
+
+  /** Measure again. */
+  update() {
+    const { kind, shown } = this.panel;
+    if (!this.on || kind !== "picture" || !shown.data || shown.shape.length !== 2) return;
+    const numbers = this._numbers();
+    this.values = within(numbers, this.shape);
+    this.found = statistics(this.values);
+    if (document.activeElement !== this.field) this.field.value = toText(this.shape);
+    this.said.textContent = [...this._facts().map(([name, value]) => `${name} ${short(value, 6)}`), this._units(), means(numbers)].filter(Boolean).join(" · ");
+    this._plot(numbers);
+  }
+
+  _facts() {
+    return Object.entries(this.found);
+  }
+
+  _units() {
+    const units = this.how.units();
+    return units && `in ${symbol(units)}`;
+  }
+
+  _plot(numbers) {
+    const { axis, aspect } = this.panel;
+    if (this.shown === "radial") {
+      this.plotted = radial(numbers, this.how.centre(), aspect);
+      const scale = numbers.bin * Math.abs(axis?.scale ?? 1);
+      this.axis = { scale, offset: 0, unit: axis?.unit ?? "px" };
+      this.strip.show(this.plotted, this.axis, { x: "distance", y: `mean around ${this.how.centre().map((at) => short(at)).join(", ")}` });
+      return;
+    }
+    const { counts, first, step } = counted(this.values);
+    this.plotted = counts;
+    this.axis = { scale: step, offset: first, unit: "" };
+    this.strip.show(counts, this.axis, { x: "value", y: "count" });
+  }
+
+  /** Save statistics and the plot's numbers as text. */
+  _take() {
+    if (!this.found) return;
+    const { scale, offset, unit } = this.axis;
+    const head = this.shown === "radial" ? `distance (${symbol(unit)}),mean` : "middle of the bin,count";
+    const rows = Array.from(this.plotted, (value, i) => `${i * scale + offset},${Number.isNaN(value) ? "" : value}`);
+    const facts = this._facts().map(([name, value]) => `# ${name},${value}`);
+    save(new Blob([[`# ${toText(this.shape)}`, ...facts, head, ...rows, ""].join("\n")], { type: "text/csv" }), `${this.panel.id} region.csv`);
+  }
+
+  /** Show the Fourier transform of the rectangle around the region. */
+  _transform() {
+    const numbers = this._numbers();
+    const box = boxOf(this.shape, numbers);
+    const [height, width] = [box[2] - box[0], box[3] - box[1]];
+    if (height < 2 || width < 2) return this.how.failed(new Error("Fourier transform: expected a region of 2 × 2 pixels or more."));
+    if (Math.max(height, width) > LARGEST)
+      return this.how.failed(new Error(`Fourier transform: expected a region of at most ${LARGEST} × ${LARGEST} pixels, not ${height} × ${width}.`));
+    const { axis, aspect, title } = this.panel;
+    const own = axis && { scale: 1 / (width * numbers.bin * Math.abs(axis.scale)), unit: inverse(axis.unit) };
+    const about = [`${height} × ${width} pixels, the mean taken away; magnitudes, logarithmic`, means(numbers)].filter(Boolean).join(" · ");
+    return showTransform(`${title}: Fourier transform`, spectrum(numbers, box), [height, width], { axis: own, aspect: width / (height * aspect), about, down: this.panel.view.down });
+  }
+}
+
+function means({ bin }) {
+  return bin > 1 ? `of means of ${bin} × ${bin} pixels` : "";
+}
+
+/** @returns {number[]} the rectangle around a shape in the numbers: y0, x0, y1, x1, half-open. */
+function boxOf(shape, { shape: size, bin }) {
+  const r = shape.r1 ?? shape.r;
+  const { y0, x0, y1, x1 } = shape.kind === "rectangle" ? shape : { y0: shape.cy - r, x0: shape.cx - r, y1: shape.cy + r + 1, x1: shape.cx + r + 1 };
+  const keep = (at, axis) => Math.max(0, Math.min(size[axis], Math.round(at / bin)));
+  return [keep(y0, 0), keep(x0, 1), keep(y1, 0), keep(x1, 1)];
+}
+
+/** @returns {string} the unit of one over a number of a unit. */
+function inverse(unit) {
+  return unit.startsWith("1/") ? unit.slice(2) : `1/${unit}`;
+}
+
+/** @returns {string} how far a place of a transform is from its middle, the spacing that belongs to it, and the value. */
+function frequency(view, axis, [y, x]) {
+  const value = view.value(y, x);
+  if (value === undefined) return "";
+  const [dy, dx] = [Math.round(y) - (view.size[0] >> 1), Math.round(x) - (view.size[1] >> 1)];
+  const far = Math.hypot(dy * view.aspect, dx);
+  return [`${dy}, ${dx}`, axis && length(axis, far), axis && spacing(axis, far), short(value)].filter(Boolean).join(" · ");
+}
+
+function showTransform(title, data, shape, { axis, aspect, about, down }) {
+  const stage = el("div.stage.transform", { tabindex: 0, role: "application", "aria-label": `${title}. Wheel zooms.` });
+  const readout = el("output.readout", { "aria-label": `${title}: value under the pointer` });
+  const take = button(`${title}: numbers (.npy)`, "Numbers (.npy)", () => save(npy(data, shape), "transform.npy"), { class: "word" });
+  dialog(title, stage, el("div.row", {}, el("span", {}, about), readout, take));
+  const view = new Picture(stage, "transform", title);
+  Object.assign(view, { aspect, down });
+  view.layers = [scaleBarLayer(() => axis ?? null)];
+  listen(view, [], (place) => (readout.textContent = place ? frequency(view, axis, place) : ""));
+  view.show(data, shape, shape, 1);
+  const [lo, hi] = limits(sample(data), 1, 100);
+  view.colour({ ...usual({ curve: "log" }), lo, hi }, table("grey", false));
+  stage.focus();
+}
