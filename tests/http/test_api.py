@@ -118,7 +118,8 @@ def test_sets_and_their_arrays(shown: Application, scan: Path) -> None:
 
 def test_how_a_set_was_opened(scan: Path, tmp_path: Path) -> None:
     found = told(application_of(contents_of(scan)), "/api/python/scan.zarr")
-    assert found == {"name": "scan", "paths": [f'"{scan}"'], "options": {}, "imports": [], "absent": []}
+    plain = {"name": "scan", "paths": [f'"{scan}"'], "options": {}, "imports": [], "absent": []}
+    assert found == plain | {"words": [str(scan)], "version": vfs.__version__}
     too_much = np.random.default_rng(0).random((FRAME[0], FRAME[1]))
     arranged = contents_of(scan, nav_shape=(9, 6), dtype="f4", chunks="scan", dark=too_much, roi=np.arange(54))
     found = told(application_of(arranged), "/api/python/scan.zarr/data")
@@ -130,6 +131,7 @@ def test_how_a_set_was_opened(scan: Path, tmp_path: Path) -> None:
     assert np.array_equal(names["dark"], too_much)
     assert np.array_equal(names["roi"], np.arange(54))
     assert set(options) == {"nav_shape", "dtype", "dark", "roi"}
+    assert found["words"] is None
     status, _ = refused(application_of(contents_of(scan)), "/api/python/nothing.zarr")
     assert status == 404
 
