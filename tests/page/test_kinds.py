@@ -233,7 +233,7 @@ def test_spectra_of_a_scan(browse: Browse, tmp_path: Path) -> None:
         assert np.array_equal(page.numbers("frame"), spectra[3, 4])  # every channel, not binned
         page.wait("vfs.state.summary")
         page.drag("frame", (0, 200), (0, 299))
-        page.wait("vfs.scan.status === 'preview'")
+        page.wait("['preview', 'exact'].includes(vfs.scan.status)")
         page.page.mouse.up()
         page.settled()
         window = page.state("detector")
