@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import tifffile
@@ -323,3 +324,13 @@ def test_what_is_no_address_of_a_scheduler_begins_no_client(
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"vfs: --scheduler {address}: expected the address of a running dask scheduler")
     assert not (tmp_path / "bf.npy").exists()
+
+
+def test_an_image_that_was_recorded_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = json.dumps({"BinaryResult": {"DetectorIndex": "0", "Detector": "HAADF"}}).encode().ljust(400, b"\0")
+    with h5py.File(tmp_path / "velox.emd", "w") as file:
+        file["Data/Image/abc/Data"] = np.zeros((4, 5, 1), np.uint16)
+        file["Data/Image/abc/Metadata"] = np.frombuffer(said, np.uint8)[:, None]
+    message = refused(capsys, "reduce", tmp_path / "velox.emd", tmp_path / "o.tif", "haadf")
+    assert "haadf: Data/Image/abc/Data (HAADF) is an image that was recorded" in message
+    assert "`vfs look` shows it, with --array Data/Image/abc/Data" in message

@@ -19,9 +19,11 @@ from vfs.cli.common import Settings, open_set, opens, put, refuse, say, signals,
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
 from vfs.model.open_options import ExportOptions
+from vfs.wording import option
 
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
+    from vfs.hierarchy.opening import OpenedSet
 
 
 Scheduler = Annotated[
@@ -248,6 +250,8 @@ def reduce(
     saver(target, wanted)
     found = open_set([dataset], settings, main=True)
     array = found.main
+    if not array.dataset.nav_ndim:
+        _refuse_recorded(found, [name for name, one in wanted.items() if isinstance(one, UsualDetector)])
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
         tell = _in_bytes(bar, array.nbytes)
         if found.progress is None:
@@ -258,6 +262,21 @@ def reduce(
     rows = [line for row in table(lines(made), width()) for line in row]
     places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
+
+
+def _refuse_recorded(found: OpenedSet, names: Iterable[str]) -> None:
+    """Refuse to compute the image of a detector of which the instrument has recorded one: there is no scan of frames.
+
+    Raises:
+        OptionError: an array of the set has this name.
+    """
+    for name in names:
+        for array in found.tree.arrays.values():
+            if array.dataset.label.lower() == name:
+                raise OptionError(
+                    f"{name}: {array.dataset.title} is an image that was recorded, and there is no scan of frames to"
+                    f" make one of; `vfs look` shows it, with {option(array=array.dataset.path)}"
+                )
 
 
 @contextmanager
