@@ -125,6 +125,7 @@ def test_a_folder_and_back(browse: Browse, url: str, folder: Path) -> None:
     for count in (4, 3):  # it is looked at again, and what had the focus keeps it
         page.page.evaluate("() => dispatchEvent(new Event('focus'))")
         page.wait(f"document.querySelectorAll('.folder-list .entry').length === {count}")
+        page.wait(f"document.querySelectorAll('.folder-list .thumb canvas').length === {count - 1}")  # before it goes
         assert page.page.evaluate("() => document.activeElement.querySelector('.name').textContent") == "scan"
         (folder / "appears.npy").unlink(missing_ok=True)
     page.page.locator(".folder-list .entry").first.focus()
