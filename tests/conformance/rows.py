@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.formats import hdf5_sets, seq_sets, sets
 from vfs.formats.tvips import FIELDS
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
-from vfs.testing.detector_writers import write_cbf, write_sls
+from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_empad_g2, write_tvips
 from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
@@ -133,6 +134,11 @@ def sls(grid: tuple[int, int], **how: Any) -> Callable[[Path], Written]:
 def cbf(folder: Path) -> Written:
     frames = FRAMES.astype("i4") * 100
     return [write_cbf(folder / f"a_{k:03}.cbf", frame) for k, frame in enumerate(frames)], frames, {}
+
+
+def fabio(folder: Path) -> Written:
+    pytest.importorskip("fabio")
+    return [write_adsc(folder / f"a_{k:03}.img", frame) for k, frame in enumerate(FRAMES)], FRAMES, {}
 
 
 def eer(each: int) -> Callable[[Path], Written]:
@@ -517,6 +523,7 @@ _AS_WRITTEN = (
     Row("sls, eight modules", "sls", sls((4, 2), interfaces=2), finds_files=True, factor=1.3),
     Row("sls, eiger", "sls", sls((2, 2), detector="Eiger"), finds_files=True, factor=1.2),
     Row("cbf", "cbf", cbf, calibrated=("y", "x"), counted=False, factor=1.8),
+    Row("fabio", "fabio", fabio, counted=False, cut=False, factor=1.6),
     Row("eer", "eer", eer(1), calibrated=("frame", "y", "x")),
     Row("eer, sums", "eer", eer(3), arranged=False, factor=1.6, calibrated=("frame", "y", "x")),
     Row("edf", "edf", edf(">u2"), calibrated=("y", "x"), counted=False, factor=1.3),
@@ -562,6 +569,7 @@ COMPUTED = (
         "czi, tiles that overlap",
         "sls, eiger",
         "cbf",
+        "fabio",
     ),
 )
 """Names of the rows whose chunks nobody can refer to."""

@@ -30,6 +30,20 @@ def byte_offset(values: np.ndarray) -> bytes:
     return bytes(made)
 
 
+def write_adsc(path: Path, frame: np.ndarray, **keys: object) -> Path:
+    """Write a frame uint16[y, x] as an .img of ADSC's detectors: a header of text in 512 bytes, and numbers.
+
+    Args:
+        keys: of the header, instead of what it says.
+    """
+    height, width = frame.shape
+    said = {"HEADER_BYTES": 512, "DIM": 2, "BYTE_ORDER": "little_endian", "TYPE": "unsigned_short"}
+    said |= {"Data_type": "unsigned short int", "SIZE1": width, "SIZE2": height, "PIXEL_SIZE": 0.1, **keys}
+    text = "{\n" + "".join(f"{key}={value};\n" for key, value in said.items()) + "}\n\f"
+    path.write_bytes(text.encode().ljust(512) + frame.astype("<u2").tobytes())
+    return path
+
+
 def write_cbf(path: Path, frame: np.ndarray, header: str = "# Pixel_size 172e-6 m x 172e-6 m", **keys: Any) -> Path:
     """Write a frame int32[y, x] as a CBF file.
 

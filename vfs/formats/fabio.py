@@ -1,0 +1,206 @@
+"""Opens files of X-ray detectors that fabio reads: each file is a block that fabio decodes as a whole.
+
+fabio (https://www.silx.org/doc/fabio) knows some thirty kinds; those that begin with a mark of their own, or have an
+ending that nobody else has, are told by it. Where each pixel lies only fabio knows, so that reading any part of a frame
+decodes its file. When a set is opened, fabio decodes the first file, for the size and the type of a frame. Files of one
+frame each are a series; the others are taken to be like the first one, and reading one that is not is an error. Of
+files with several frames each, all are decoded at opening.
+
+Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, TIFF and NumPy.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import DecodeError, DependencyError, FormatError, OptionError
+from vfs.formats import Format
+from vfs.formats.numbering import joined
+from vfs.model.decode import BlockDecoder
+from vfs.model.files import Files
+from vfs.model.layout import BlockLayout
+from vfs.model.sources import Sources
+from vfs.model.stored import StoredArray
+from vfs.wording import Word, format_option
+
+_MARKS = (
+    (b"FORMAT :100", "bruker100image"),
+    (b"FORMAT :        86", "brukerimage"),
+    (b"{\nHEADER_BYTES", "dtrekimage"),
+    (b"OD SAPPHIRE", "oxdimage"),
+    (b"\xd2\x04\0\0", "mar345image"),
+    (b"\0\0\x04\xd2", "mar345image"),
+    (b"M\0\0\0A\0\0\0S\0\0\0K\0\0\0", "fit2dmaskimage"),
+    (b"\\$FFF_START", "fit2dimage"),
+    (b"R-AXIS", "raxisimage"),
+    (b"ESPERANTO FORMAT", "esperantoimage"),
+    (b"\n\xb8\x03\0", "pixiimage"),
+)
+"""The first bytes of files, and what fabio calls their kind."""
+_ENDINGS = {".kcd": "kcdimage", ".spe": "speimage", ".mpa": "mpaimage", ".sfrm": "bruker100image"}
+_OURS = ("cbf", "edf", "numpy", "tif", "pilatus", "hdf5", "eiger", "lima", "lambda", "sparse", "mrc", "dm3", "binary")
+_MOST = 1 << 32  # bytes of a file
+_MOST_FRAMES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FabioDecoder:
+    """Decodes files by fabio.
+
+    Attributes:
+        kind: what fabio calls them.
+        dtype: of pixels.
+    """
+
+    kind: str
+    dtype: np.dtype
+    word_bytes: int = 0
+    decode_run = None
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made.reshape(-1))
+        return made
+
+    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
+        try:
+            found = _frames(self.kind, data.tobytes())
+        except Exception as error:  # fabio may fail in any way
+            raise DecodeError(f"file {block}: fabio does not read it: {_told(error)}") from None
+        if found.size != out.size or found.dtype != self.dtype:
+            raise DecodeError(
+                f"file {block}: expected {out.size:,} pixels {self.dtype} like those of the first one, found"
+                f" {list(found.shape)} {found.dtype}"
+            )
+        out[:] = found.reshape(-1)
+
+
+def _kind_of(path: str, head: bytes) -> str:
+    """Return what fabio calls a file; "" if neither its first bytes nor its name tell."""
+    marked = next((kind for mark, kind in _MARKS if head.startswith(mark)), "")
+    return marked or next((kind for ending, kind in _ENDINGS.items() if path.lower().endswith(ending)), "")
+
+
+def sniff(path: str, head: bytes, sources: Sources) -> bool:
+    return bool(_kind_of(path, head))
+
+
+def _told(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0][:120] or type(error).__name__
+
+
+def _frames(kind: str, data: bytes) -> np.ndarray:
+    """Decode a file. Returns: [frames, y, x], in native byte order. fabio raises errors of any type."""
+    from fabio import fabioformats
+
+    stream = io.BytesIO(data)
+    stream.name = "file"  # type: ignore[attr-defined]
+    image = fabioformats.factory(kind).read(stream)
+    count = int(image.nframes)
+    if not 0 < count <= _MOST_FRAMES:
+        raise ValueError(f"expected frames, found {count:,}")
+    frames = [np.asarray(image.data if count == 1 else image.get_frame(k).data) for k in range(count)]
+    made = np.stack(frames)
+    if made.ndim != 3 or made.dtype.kind not in "biuf" or not made.size:
+        raise ValueError(f"expected frames of numbers, found {list(made.shape)} {made.dtype}")
+    return made.astype("u1" if made.dtype.kind == "b" else made.dtype.newbyteorder("="), copy=False)
+
+
+def _known(kind: str, path: str) -> str:
+    """Check what a kind is called.
+
+    Raises:
+        DependencyError: fabio is not installed.
+        OptionError: fabio knows no such kind, or vfs reads it without fabio.
+    """
+    try:
+        from fabio import fabioformats
+    except ImportError:
+        raise DependencyError(f"{path}: reading it needs fabio: pip install 'vfs[fabio]'") from None
+    logging.getLogger("fabio").addHandler(logging.NullHandler())  # else its remarks go to stderr
+    names = sorted(found.codec_name() for found in fabioformats.get_all_classes())
+    names = [name for name in names if not name.startswith(_OURS)]
+    if kind not in names:
+        told = f"{format_option(kind=kind)}: expected" if kind else f"{path}: needs {format_option(kind=Word('…'))},"
+        raise OptionError(f"{told} one of {', '.join(names)}")
+    return kind
+
+
+def open(paths: Sequence[str], sources: Sources, *, kind: str = "") -> list[StoredArray]:
+    """Open files that fabio reads.
+
+    Args:
+        kind: what fabio calls the files, such as marccdimage; by default their first bytes or their ending say it
+
+    Raises:
+        DependencyError: fabio is not installed.
+        FormatError: fabio does not read the first file, or files differ in size or type of frames.
+        OptionError: fabio knows no such kind.
+    """
+    files = Files.stat(sources, paths)
+    kind = _known(kind or _kind_of(files.paths[0], sources.read(files.paths[0], 0, 64)), files.paths[0])
+    first = _read(sources, files, 0, kind)
+    counts = [len(first)] * len(files)
+    for k in range(1, len(files) if len(first) > 1 else 1):
+        frames = _read(sources, files, k, kind)
+        counts[k] = len(frames)
+        if frames.shape[1:] != first.shape[1:] or frames.dtype != first.dtype:
+            raise FormatError(
+                f"{files.paths[k]}: expected frames {list(first.shape[1:])} {first.dtype} as in {files.paths[0]}, found"
+                f" {list(frames.shape[1:])} {frames.dtype}"
+            )
+    row = joined(sources, files.paths, np.array(counts, np.int64))
+    shape = (row.frames, *first.shape[1:])
+    origins, boxes = np.zeros((len(files), 3), np.int64), np.full((len(files), 3), first.shape, np.int64)
+    origins[:, 0], boxes[:, 0] = row.first, counts
+    zeros = np.zeros(len(files), np.int64)
+    layout = BlockLayout.of(shape, origins, boxes, np.arange(len(files)), zeros, files.sizes, whole=True)
+    decoder: BlockDecoder = FabioDecoder(kind, first.dtype)
+    attrs: dict[str, Any] = {"kind": kind}
+    return [
+        StoredArray(
+            "data",
+            files,
+            layout,
+            decoder,
+            shape,
+            ("frame", "y", "x"),
+            1,
+            block=(max(counts), *first.shape[1:]),
+            attrs=attrs,
+            absent=row.absent,
+        )
+    ]
+
+
+def _read(sources: Sources, files: Files, k: int, kind: str) -> np.ndarray:
+    """Decode a file for the size and the type of its frames.
+
+    Raises:
+        FormatError: fabio does not read it.
+        SourceError: it cannot be read.
+    """
+    path, size = files.paths[k], int(files.sizes[k])
+    if not 0 < size <= _MOST:
+        raise FormatError(f"{path}: expected a file of 1 to {_MOST:,} bytes for fabio, found {size:,}")
+    data = sources.read(path, 0, size)
+    try:
+        return _frames(kind, data)
+    except Exception as error:  # fabio may fail in any way
+        raise FormatError(f"{path}: fabio does not read it ({kind}): {_told(error)}") from None
+
+
+FORMAT = Format(
+    "fabio",
+    (".img", ".mar2300", ".mar3450", ".kcd", ".spe", ".mpa", ".sfrm", ".f2d", ".msk", ".esperanto"),
+    "https://www.silx.org/doc/fabio",
+    "X-ray detectors by fabio: ADSC, Rigaku, Bruker, mar345, Oxford, Princeton SPE and others, a file a block",
+    sniff,
+    open,
+)
