@@ -100,7 +100,7 @@ def _frames(kind: str, data: bytes) -> np.ndarray:
     from fabio import fabioformats
 
     stream = io.BytesIO(data)
-    stream.name = "file"  # type: ignore[attr-defined]
+    stream.name = "file"
     image = fabioformats.factory(kind).read(stream)
     count = int(image.nframes)
     if not 0 < count <= _MOST_FRAMES:
