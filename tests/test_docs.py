@@ -314,17 +314,10 @@ def test_fields_of_info_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixt
     assert set(names) == {*entry, *entry["arrays"]["exposure"]}
 
 
-def unit() -> str:
-    """The systemd unit."""
-    return re.findall(r"^```ini\n(.*?)^```$", PAGES["mount"].read_text(), re.MULTILINE | re.DOTALL)[0]
-
-
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
-def test_systemd_understands_the_unit(tmp_path: Path) -> None:
-    program = tmp_path / ".local/bin/vfs"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+def test_systemd_understands_the_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "runtime").mkdir(mode=0o700)
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
 
@@ -344,28 +337,35 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     _, said = verified("[Service]\nExecStart=/nonexistent\nKillMode=nonsense\n")
     if "nonsense" not in said:
         pytest.skip(f"systemd-analyze cannot verify here: {said}")
-    assert verified(unit()) == (0, "")
+    odd = tmp_path / "100% of\\x"
+    odd.mkdir()
+    (odd / "mnt").mkdir()
+    monkeypatch.chdir(odd)
+    np.save("a $HOME;'\"\\.npy", np.zeros((2, 4, 4)))
+    assert app.main(["mount", "--unit", "a $HOME;'\"\\.npy", "mnt"]) == 0
+    assert verified(capsys.readouterr().out) == (0, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
-def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
+def test_the_unit_starts_and_ends_a_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As systemd would do it, which is not running where tests run: the line itself, READY=1,
     SIGTERM to the main process.
     """
-    (tmp_path / "data").mkdir()
+    data = tmp_path / "100% of data"
+    data.mkdir()
     (tmp_path / "mnt").mkdir()
     (tmp_path / "runtime").mkdir(mode=0o700)
-    (tmp_path / ".local/bin").mkdir(parents=True)
-    program = tmp_path / ".local/bin/vfs"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m vfs "$@"\n')
-    program.chmod(0o755)
-    write_mib(
-        tmp_path / "data", np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6)
-    )
-    settings = dict(line.split("=", 1) for line in unit().splitlines() if "=" in line)
+    write_mib(data, np.arange(2 * 6 * 64, dtype=np.uint16).reshape(12, 8, 8), frames_per_file=5, scan=(2, 6))
+    monkeypatch.chdir(data)
+    assert app.main(["mount", "scan.hdr", "--unit", "../mnt", "-o", "flip_y=false"]) == 0
+    settings = dict(line.split("=", 1) for line in capsys.readouterr().out.splitlines() if "=" in line)
     assert settings["Type"] == "notify"
     assert settings["KillMode"] == "mixed"
-    command = settings["ExecStart"].replace("%h", str(tmp_path)).split()
+    command = settings["ExecStart"].replace("%%", "%").split()
+    assert command == [sys.executable, "-P", "-m", "vfs", "mount", "scan.hdr", "../mnt", "-o", "flip_y=false"]
+    folder = settings["WorkingDirectory"].replace("%%", "%")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("\0" + str(tmp_path / "notify"))
         manager.settimeout(60)
@@ -375,7 +375,7 @@ def test_the_unit_starts_and_ends_a_mount(tmp_path: Path) -> None:
             "XDG_RUNTIME_DIR": str(tmp_path / "runtime"),
         }
         with subprocess.Popen(
-            command, env=environment, cwd="/", stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+            command, env=environment, cwd=folder, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
         ) as service:
             try:
                 assert manager.recv(1000) == b"READY=1"

@@ -15,6 +15,7 @@ import textwrap
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -886,3 +887,37 @@ def test_a_desktop_entry_is_written_where_the_desktop_looks(
 
 def test_a_program_with_odd_letters_in_a_desktop_entry() -> None:
     assert 'Exec="/my \\\\"py\\\\\\\\thon\\\\"%%" -m vfs %F' in desktop.entry(['/my "py\\thon"%', "-m", "vfs"])
+
+
+# units of systemd
+
+
+def test_what_no_unit_can_run_is_refused_and_no_token_is_printed_into_its_log(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = ("serve", scan, "--unit", "--token", "none")
+    assert "no such folder; make it first" in refused(capsys, "mount", "--unit", scan, tmp_path / "absent")
+    assert "no such file" in refused(capsys, "mount", "--unit", tmp_path / "absent.hdr", tmp_path)
+    assert "--background has no effect" in refused(capsys, "mount", "--unit", "--background", scan, tmp_path)
+    assert "expected --token FILE (or none) and --port N" in refused(capsys, *served)
+    assert "--open has no effect" in refused(capsys, *served, "--port", 8765, "--open")
+    assert "that a unit of systemd can hold" in refused(capsys, *served, "--port", 8765, "--allow-host", "a\nb")
+    odd = tmp_path / "odd\\"
+    odd.mkdir()
+    with monkeypatch.context() as there:
+        there.chdir(odd)
+        assert "start in another one" in refused(capsys, *served, "--port", 8765)
+    assert run(*served, "--port", 8765, "--allow-host", 'a "$b" 5%\\') == 0
+    assert capsys.readouterr().out.count(' --allow-host "a \\"$$b\\" 5%%\\\\"\n') == 1
+
+    def answers(contents: object, how: object, *, ready: Any, **others: object) -> Any:
+        ready("http://127.0.0.1:8765/", "http://127.0.0.1:8765/t/SECRET/")
+        return SimpleNamespace(address="http://127.0.0.1:8765/", summary=lambda: "nothing")
+
+    monkeypatch.setattr("vfs.http.serve", answers)
+    assert run("serve", scan, "--token", tmp_path / "token") == 0
+    assert "".join(capsys.readouterr()).count("SECRET") == 2
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    assert run("serve", scan, "--token", tmp_path / "token") == 0
+    out, err = capsys.readouterr()
+    assert (out, err.count("SECRET"), err.count("1 data set at http://127.0.0.1:8765/;")) == ("", 0, 1)

@@ -304,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _process(), wording.shell():
             given = _with_command(list(sys.argv[1:] if arguments is None else arguments))
-            status = app(given, prog_name="vfs", standalone_mode=False)
+            status = app(given, prog_name="vfs", standalone_mode=False, obj=given)
             sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except BrokenPipeError:

@@ -88,6 +88,11 @@ def terminal(level: str) -> Iterator[Terminal]:
         root.setLevel(before)
 
 
+def under_manager() -> bool:
+    """Return True if a service manager started this process, as `sd_notify(3)` tells."""
+    return bool(os.environ.get("NOTIFY_SOCKET"))
+
+
 def tell_manager(text: str) -> None:
     """Send a state ("READY=1", "STATUS=…") to the service manager, see `sd_notify(3)`.
 

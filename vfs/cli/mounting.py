@@ -29,6 +29,7 @@ from vfs.cli.common import (
     warn_of_chunks,
 )
 from vfs.cli.tables import width
+from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions
 
@@ -71,7 +72,9 @@ def mount(
     ],
     background: Background = False,
     log_level: Level = None,
+    unit: Unit = False,
     *,
+    context: typer.Context,
     settings: Settings,
 ) -> None:
     """Show data sets in a folder, read-only, until Ctrl-C or `vfs unmount`.
@@ -96,6 +99,11 @@ def mount(
         if options.tree:
             check_apart(mountpoint, plan.sources[0])
         how = MountHow.of(options, plan.sources)
+        if unit:
+            if not os.path.isdir(point):
+                raise OptionError(f"{mountpoint}: no such folder; make it first: mkdir -p {quote(mountpoint)}")
+            put_unit(f"vfs mount, at {point}", context.obj, background=background)
+            return
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:
             said = f"{what} at {mountpoint}; {end}, `vfs mounts` shows what it has served"

@@ -13,6 +13,8 @@ import typer
 
 from vfs.cli.common import Datasets, Settings, line, opens, put, say
 from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
+from vfs.cli.unit import Unit, put_unit
+from vfs.errors import OptionError
 from vfs.model.open_options import ServeOptions
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Also open the URL in a browser.")] = False,
     background: Background = False,
     log_level: Level = None,
+    unit: Unit = False,
     install_desktop: Annotated[
         bool,
         typer.Option(
@@ -46,6 +49,7 @@ def serve(
         ),
     ] = False,
     *,
+    context: typer.Context,
     settings: Settings,
 ) -> None:
     """Serve data sets over HTTP, read-only, until Ctrl-C or `vfs unmount`.
@@ -55,19 +59,29 @@ def serve(
     that cannot mount. Who has the URL can read the data: it holds a token.
     """
     with ended_by_ctrl_c():
-        from vfs.cli.console import tell_manager, terminal
+        from vfs.cli.console import tell_manager, terminal, under_manager
         from vfs.http import ServeHow, start_in_background
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         options = settings.options
         assert isinstance(options, ServeOptions)
         plan, what = planned(datasets, settings)
+        if unit:
+            if not (options.token and options.port):
+                raise OptionError(
+                    "--unit: expected --token FILE (or none) and --port N, so that each start has one URL"
+                )
+            put_unit(f"vfs serve, port {options.port}", context.obj, background=background, open=open_)
+            return
         how = ServeHow.of(options, plan.sources)
         contents = plan.here()
+        # A service manager puts what is printed into a log, where no token belongs; of a chosen one the user has a file
+        logged = bool(options.token and under_manager())
 
         def shown(address: str, url: str, hint: str) -> None:
-            put(url)
-            for note in _notes(what, address, url, hint, contents, options):
+            if not logged:
+                put(url)
+            for note in _notes(what, address, "" if logged else url, hint, contents, options):
                 say(note)
             if open_:
                 from vfs.cli.browser import open_page
@@ -101,11 +115,11 @@ def _notes(what: str, address: str, url: str, hint: str, contents: Contents, opt
 
     Args:
         what: what it shows, in words.
-        url: its address with the token.
+        url: its address with the token; "" if it is not to be shown.
         hint: how else it is ended or looked at.
     """
     # Of folders that may hold many sets, nothing is looked at before somebody asks
-    first = next((entry.path for entry in contents.sets("")), None) if contents.faces else None
+    first = next((entry.path for entry in contents.sets("")), None) if contents.faces and url else None
     notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
     if first is not None:
         notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')

@@ -1,0 +1,73 @@
+"""Prints a command as a unit of systemd, which starts it whenever the user is logged in.
+
+The format is that of `systemd.service(5)` and `systemd.syntax(7)`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from vfs.cli.common import put, refuse
+from vfs.errors import OptionError, printable
+
+Unit = Annotated[
+    bool,
+    typer.Option(
+        "--unit", help="Print a unit of systemd that runs exactly this command whenever you are logged in, and end."
+    ),
+]
+_UNIT = """\
+[Unit]
+Description={what}
+
+[Service]
+Type=notify
+WorkingDirectory={folder}
+ExecStart={command}
+KillMode=mixed
+Restart=on-failure
+
+[Install]
+WantedBy=default.target"""
+
+
+def put_unit(what: str, words: Sequence[str], **refused: object) -> None:
+    """Print the unit of a command.
+
+    Names on the command line mean in the unit what they mean here, since it runs in the current folder.
+
+    Args:
+        what: the command in words, for the list of services.
+        words: those after `vfs`, with --unit among them.
+        refused: option as in Python -> its value; options with which no unit works.
+
+    Raises:
+        OptionError: one of these is given, or a name is none that a unit can hold.
+    """
+    refuse({f"--{name}": value for name, value in refused.items()}, "with --unit: systemd runs it in the background")
+    options, rest = (words[: words.index("--")], words[words.index("--") :]) if "--" in words else (words, [])
+    folder = os.getcwd()
+    if folder.endswith(("\\", " ")):  # a backslash would go on in the next line, and a space be dropped
+        raise OptionError(f"{printable(folder)}: expected a folder whose name a unit can hold; start in another one")
+    # The names of modules are not looked up in the current folder (-P)
+    command = [sys.executable, "-P", "-m", "vfs", *(word for word in options if word != "--unit"), *rest]
+    for word in [folder, *command]:
+        if printable(word) != word:
+            raise OptionError(f"{printable(word)}: expected letters that a unit of systemd can hold; rename it")
+    program, *arguments = map(_quoted, command)
+    line = " ".join([program, *(word.replace("$", "$$") for word in arguments)])
+    put(_UNIT.format(what=what.replace("%", "%%").replace("\\", "/"), folder=folder.replace("%", "%%"), command=line))
+
+
+def _quoted(word: str) -> str:
+    """Quote a word of a command line of systemd, which expands % everywhere."""
+    safe = word.replace("%", "%%")
+    if re.fullmatch(r"[\w./+:@%=,$~-]+", safe):
+        return safe
+    return '"' + safe.replace("\\", "\\\\").replace('"', '\\"') + '"'
