@@ -892,7 +892,7 @@ def test_a_program_with_odd_letters_in_a_desktop_entry() -> None:
 # units of systemd
 
 
-def test_what_no_unit_can_run_is_refused_and_no_token_is_printed_into_its_log(
+def test_what_no_unit_can_run_is_refused(
     scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served = ("serve", scan, "--unit", "--token", "none")

@@ -329,7 +329,9 @@ def test_refused(tmp_path: Path) -> None:
         file["text"] = "words"
     refuses(tmp_path / "words.h5", "expected at least one array", "text")
     path, _, _ = hdf5_set(tmp_path)
-    refuses([path, path], "one file", kind=vfs.OptionError, format="hdf5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["a"] = np.zeros((2, 3))
+    refuses([path, tmp_path / "other.h5"], "one file", kind=vfs.OptionError, format="hdf5")
 
 
 def is_hdf5(path: Path) -> bool:

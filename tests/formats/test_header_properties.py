@@ -738,7 +738,7 @@ EXAMPLES = settings().max_examples // 5
 
 
 def test_every_format_is_drawn() -> None:
-    assert set(KINDS) == set(formats())
+    assert set(KINDS) == set(formats()) - {"fabio"}  # whose headers fabio reads
 
 
 def holds(found: Any, said: Any) -> None:

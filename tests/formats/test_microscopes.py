@@ -484,3 +484,16 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     refuses(paths, "one at a time", kind=vfs.OptionError)
     paths = [write_czi(tmp_path / f"{k}.czi", czi_planes(TWIN[0, 0], "Z")) for k in range(2)]
     refuses(paths, "one at a time", kind=vfs.OptionError)
+
+
+def test_a_czi_of_which_only_hidden_tiles_are_whole_is_one_line(tmp_path: Path) -> None:
+    tiles = [({"M": m, "T": t}, np.zeros((8, 9), "<u2")) for m in range(2) for t in range(2)]
+    path = write_czi(tmp_path / "a.czi", tiles)
+    size = struct.Struct("<q")
+    parts = path.read_bytes().split(size.pack(144))  # bytes of the pixels of a tile
+    half = len(parts) // 2  # of the tiles that lie above, at the end
+    path.write_bytes(
+        size.pack(144).join(parts[: half + 1]) + b"".join(size.pack(1 << 40) + p for p in parts[half + 1 :])
+    )
+    with pytest.raises(vfs.TruncatedSourceError, match=r"a\.czi: expected a sub-block .* not whole: 2"):
+        vfs.open(path)

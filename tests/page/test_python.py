@@ -194,7 +194,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["flags"] = RNG.random((7, 9)) < 0.5
         file["waves"] = (RNG.normal(size=(3, 4, 12, 10)) + 1j).astype(np.complex64)
         scanned(file, "spectra", RNG.integers(0, 99, (4, 5, 100), np.uint16), ["y", "x", "energy"])
-        scanned(file, "slices", RNG.normal(size=(4, 5, 9, 8, 3)), ["scan_y", "scan_x", "y", "x", "depth"])
+        scanned(
+            file, "slices", RNG.integers(0, 99, (4, 5, 9, 8, 3)).astype(float), ["scan_y", "scan_x", "y", "x", "depth"]
+        )
         scanned(file, "planes", RNG.integers(0, 99, (4, 5, 3, 9, 8), np.uint8), ["scan_y", "scan_x", "s", "y", "x"])
     colours = RNG.integers(0, 256, (3, 20, 30), np.uint8)
     tifffile.imwrite(folder / "planes.tif", colours, photometric="rgb", planarconfig="separate")

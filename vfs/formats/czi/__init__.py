@@ -263,11 +263,13 @@ def _laid_out(
 
     Raises:
         FormatError: a sub-block is not where the directory says.
-        TruncatedSourceError: none is whole.
+        TruncatedSourceError: none that is seen is whole.
     """
     places, here, absent = _places(files, tiles, stored.itemsize * samples)
     plain = all(tile.compression == NONE for tile in tiles)
     rows = [row for row in rows if here[row[0]]]
+    if not rows:  # those that are whole lie below others
+        raise TruncatedSourceError(absent[0].said)
     which = np.array([k for k, _ in rows], np.int64)
     shown = np.array([box for _, box in rows], np.int64)
     whole = np.array([boxes[k] for k, _ in rows], np.int64)

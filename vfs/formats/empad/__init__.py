@@ -301,7 +301,11 @@ def _second(
     dims, sig, words = (*nav_dims(len(nav)), "y", "x"), (_SIDE, _SIDE), np.dtype("<u4")
 
     def made(name: str, decoder: BlockDecoder | None, attrs: dict[str, Any]) -> StoredArray:
-        one = table.array(name, files, nav, sig, dims, words, attrs, decoder)
+        if decoder is None:  # words as they are, frame by frame: those that are to come have no place yet
+            layout = FrameLayout.of(sig, [stored], word_bytes=4).arranged(nav)
+            one = scan_array(files, layout, PlainDecoder(words), attrs=attrs)
+        else:
+            one = table.array(name, files, nav, sig, dims, words, attrs, decoder)
         return altered(one, absent=absent, companion=name != "data", declared=math.prod(nav) if sure else None)
 
     combined = None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1])

@@ -33,7 +33,7 @@ _TINY = 0x0DA00000  # words below this, without the highest bit, are float32 of 
 
 
 @dataclass(frozen=True)
-class Part:
+class WordPart:
     """Decodes one part of the words of frames.
 
     Attributes:
@@ -57,9 +57,9 @@ class Part:
 
 
 PARTS = {
-    "analog": Part(0, 14, np.dtype(np.uint16)),
-    "counter": Part(14, 16, np.dtype(np.uint16)),
-    "gain": Part(31, 1, np.dtype(np.uint8)),
+    "analog": WordPart(0, 14, np.dtype(np.uint16)),
+    "counter": WordPart(14, 16, np.dtype(np.uint16)),
+    "gain": WordPart(31, 1, np.dtype(np.uint8)),
 }
 
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.headers import parse_xml, read_at
-from vfs.formats.lif.images import Image, Memory, image_of, number
+from vfs.formats.lif.images import LeicaImage, Memory, image_of, number
 from vfs.model.files import Files
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
@@ -109,7 +109,7 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
     text, behind = _text(sources, path, 0)
     root = _parsed(text, path)
     memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
-    found: list[tuple[Image, Memory]] = []
+    found: list[tuple[LeicaImage, Memory]] = []
     listed = [(name, image, memory) for name, image, memory in _images(root) if number(memory, "Size")]
     if len(listed) > _MOST_IMAGES:
         raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")

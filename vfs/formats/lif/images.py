@@ -41,7 +41,7 @@ class Memory(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Image:
+class LeicaImage:
     """Says how the planes of an image lie in its block of memory.
 
     Attributes:
@@ -91,7 +91,7 @@ def number(node: Element, name: str, kind: type[int] | type[float] = int) -> Any
     return found if math.isfinite(found) else 0
 
 
-def image_of(path: str, name: str, node: Element, size: int) -> Image:
+def image_of(path: str, name: str, node: Element, size: int) -> LeicaImage:
     """Read what the XML says of an image.
 
     Args:
@@ -132,7 +132,7 @@ def image_of(path: str, name: str, node: Element, size: int) -> Image:
     colours = [channel.get("LUTName", "") for channel in node.findall(_CHANNELS)]
     attrs = {"name": name, "channels": colours, "calibration": calibration}
     blue_first = together and len(channels) == 3 and tags[:2] == _BLUE_GREEN
-    return Image(name, nav, sig, dims, stored, offsets, steps, reach, blue_first, attrs)
+    return LeicaImage(name, nav, sig, dims, stored, offsets, steps, reach, blue_first, attrs)
 
 
 def _axes(path: str, name: str, image: Element) -> list[_Axis]:

@@ -9,10 +9,10 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError, printable
 from vfs.formats.headers import parse_xml, read_side_file
 from vfs.formats.lif.containers import image_of_object
-from vfs.formats.lif.images import Image, image_of, number
+from vfs.formats.lif.images import LeicaImage, image_of, number
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
@@ -36,9 +36,13 @@ def _file(sources: Sources, path: str, name: str) -> str:
     """Return the absolute name of a file that the XML of another names, in Windows' way.
 
     Raises:
+        FormatError: it is no name of a file.
         OutsideError: it may not be used.
     """
-    return sources.join(dirname(path), re.sub(r"^(\./)+", "", unquote(name).replace("\\", "/")))
+    plain = re.sub(r"^(\./)+", "", unquote(name).replace("\\", "/"))
+    if plain.rpartition("/")[2] in ("", ".", ".."):
+        raise FormatError(f"{path}: expected the name of a file, found {printable(name)!r}")
+    return sources.join(dirname(path), plain)
 
 
 def _nodes(
@@ -109,7 +113,7 @@ def _image(sources: Sources, path: str, place: str, name: str, image: Element, m
 
 
 def _of_pages(
-    sources: Sources, path: str, place: str, image: Image, names: list[str], starts: list[int]
+    sources: Sources, path: str, place: str, image: LeicaImage, names: list[str], starts: list[int]
 ) -> StoredArray:
     """Make the array of an image whose planes are pages of TIFF files.
 
@@ -167,7 +171,7 @@ def _of_pages(
     )
 
 
-def _check(path: str, image: Image, table: PageTable, rows: np.ndarray) -> None:
+def _check(path: str, image: LeicaImage, table: PageTable, rows: np.ndarray) -> None:
     """Check that pages are as large as planes, and of their type.
 
     Raises:
