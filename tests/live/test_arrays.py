@@ -16,6 +16,7 @@ import zarr
 import vfs
 from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
 from vfs.testing.counted import counted
+from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.range_server import RangeServer
 from vfs.testing.stack_writers import write_mrc, write_ser
 
@@ -425,3 +426,22 @@ def test_a_file_that_is_written_anew_past_its_size_is_another_acquisition(tmp_pa
         scan[0]
     with pytest.raises(vfs.SourceChangedError, match="begun anew"):
         scan.head  # noqa: B018
+
+
+@pytest.mark.parametrize("left_out", [(4, 5), (1,)])
+def test_planes_without_a_place_yet_are_not_blank(tmp_path: Path, left_out: tuple[int, ...]) -> None:
+    """An index names planes in the order in which they are recorded, so that they may be missing between others."""
+    planes = np.arange(1, 6 * 64 + 1, dtype="u2").reshape(2, 3, 8, 8)
+    index = write_ndtiff(tmp_path, planes, {"time": (0, 1), "z": (0, 1, 2)}, left_out=left_out)
+    array = vfs.open(index, follow=True, settle=600.0)
+    assert array.head == left_out[0]
+    for number, position in enumerate(np.ndindex(2, 3)):
+        if number < left_out[0]:
+            np.testing.assert_array_equal(array[position], planes[position])
+        else:
+            with pytest.raises(vfs.NotYetError):
+                array[position]
+    stopped = vfs.open(index, follow=True, settle=0.0, give_up=0.0)
+    stopped.head  # noqa: B018 (a look, after which it is not followed any more)
+    np.testing.assert_array_equal(stopped[0, 0], planes[0, 0])
+    assert not stopped[divmod(left_out[0], 3)].any()  # as of any set that was stopped

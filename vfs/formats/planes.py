@@ -151,7 +151,7 @@ class PlaneTable:
         if positions == planes:
             return ()
         said = f"{self.source}: {planes:,} planes for {positions:,} positions of {path}; the others are blank"
-        return (Absence(said, counts={"frames_missing": positions - planes}, to_come=True),)
+        return (Absence(said, counts={"frames_missing": positions - planes}, to_come=True, scattered=True),)
 
 
 def _origins(positions: np.ndarray, nav: tuple[int, ...], sig_ndim: int) -> np.ndarray:

@@ -88,7 +88,7 @@ def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> Store
             dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
         return altered(dataset, head=_first_blank(dataset))
     head = min(_written_frames(dataset, layout, part), layout.stored - _unproved(dataset, layout, part))
-    if any(one.to_come and one.refused for one in dataset.absent):
+    if any(one.to_come and (one.refused or one.scattered) for one in dataset.absent):
         head = min(head, _first_blank(dataset))
     shown = altered(dataset, layout=altered(layout, stored=head), head=head)
     if len(layout.nav_shape) == 1 and layout.in_order and dataset.declared is None:
@@ -186,7 +186,7 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
         zeros = "" if stored.proved else "; what holds only zeros up to the end of a file counts as not written"
         raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
-    unsettled = isinstance(layout, FrameLayout) and _has_more(stored, layout)
+    unsettled = isinstance(layout, FrameLayout) and _has_more(layout)
     if options.nav_shape is not None:
         needed = shown.layout.last_frame(Region.whole(shown.shape), shown.nav_ndim) + 1
         return Progress(min(stored.head, needed), needed, False, unsettled)
@@ -195,6 +195,7 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     return Progress(stored.head, None, True, unsettled)
 
 
-def _has_more(dataset: StoredArray, layout: FrameLayout) -> bool:
-    """Return True if the files hold the bytes of a frame behind the head."""
-    return bool(np.any(layout.stream[-1:, S_STOP] >= (layout.stored + 1) * layout.stride))
+def _has_more(layout: FrameLayout) -> bool:
+    """Return True if the files hold the bytes of the frame behind the head."""
+    starts, stops, first = layout.stream[:, S_START], layout.stream[:, S_STOP], layout.stored * layout.stride
+    return all(((starts <= at) & (at < stops)).any() for at in (first, first + layout.stride - 1))

@@ -64,6 +64,7 @@ class Absence:
         arrangement: True if all frames are shown and only their places in a scan are in doubt.
         to_come: True if it is what a file lacks that is still being written: frames at the end of the set,
             a part of one behind the last whole one. With `follow` nobody is told.
+        scattered: True if what is to come may lie between frames that are there.
     """
 
     said: str
@@ -74,6 +75,7 @@ class Absence:
     main: bool = False
     arrangement: bool = False
     to_come: bool = False
+    scattered: bool = False
 
     @property
     def of_scan(self) -> bool:
