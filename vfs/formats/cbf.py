@@ -26,6 +26,7 @@ from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable
+from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -66,7 +67,7 @@ class _CbfHeader(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CbfDecoder:
+class CbfDecoder(IntoBlocks):
     """Decodes frames that are compressed by their differences, or have a sum.
 
     Attributes:
@@ -78,17 +79,10 @@ class CbfDecoder:
     stored: np.dtype
     packed: bool
     md5: tuple[str, ...]
-    word_bytes: int = 0
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         if said := self.md5[block]:

@@ -29,6 +29,7 @@ from vfs.formats import Format
 from vfs.formats.headers import parse_xml
 from vfs.formats.planes import PlaneTable
 from vfs.formats.tiff_structure.headers import COMPRESSION, EER, EER_METADATA, Field, Reader, header_of, holds_events
+from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, altered
 from vfs.model.sources import Sources
@@ -62,7 +63,7 @@ class _Page(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class EventDecoder:
+class EventDecoder(IntoBlocks):
     """Counts the events of some frames in the pixels of one.
 
     Attributes:
@@ -81,13 +82,6 @@ class EventDecoder:
     first: np.ndarray
     start: np.ndarray
     size: np.ndarray
-    word_bytes: int = 0
-    decode_run = None
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         import imagecodecs

@@ -22,7 +22,7 @@ import numpy as np
 from vfs.errors import DecodeError, DependencyError, FormatError, OptionError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
-from vfs.model.decode import BlockDecoder
+from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
@@ -44,13 +44,14 @@ _MARKS = (
 )
 """The first bytes of files, and what fabio calls their kind."""
 _ENDINGS = {".kcd": "kcdimage", ".spe": "speimage", ".mpa": "mpaimage", ".sfrm": "bruker100image"}
+_BEGIN, _END = tuple(mark for mark, _ in _MARKS), tuple(_ENDINGS)
 _OURS = ("cbf", "edf", "numpy", "tif", "pilatus", "hdf5", "eiger", "lima", "lambda", "sparse", "mrc", "dm3", "binary")
 _MOST = 1 << 32  # bytes of a file
 _MOST_FRAMES = 1 << 20
 
 
 @dataclass(frozen=True)
-class FabioDecoder:
+class FabioDecoder(IntoBlocks):
     """Decodes files by fabio.
 
     Attributes:
@@ -60,13 +61,6 @@ class FabioDecoder:
 
     kind: str
     dtype: np.dtype
-    word_bytes: int = 0
-    decode_run = None
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         try:
@@ -88,7 +82,7 @@ def _kind_of(path: str, head: bytes) -> str:
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return bool(_kind_of(path, head))
+    return head.startswith(_BEGIN) or path.lower().endswith(_END)
 
 
 def _told(error: BaseException) -> str:
@@ -161,14 +155,13 @@ def open(paths: Sequence[str], sources: Sources, *, kind: str = "") -> list[Stor
     origins[:, 0], boxes[:, 0] = row.first, counts
     zeros = np.zeros(len(files), np.int64)
     layout = BlockLayout.of(shape, origins, boxes, np.arange(len(files)), zeros, files.sizes, whole=True)
-    decoder: BlockDecoder = FabioDecoder(kind, first.dtype)
     attrs: dict[str, Any] = {"kind": kind}
     return [
         StoredArray(
             "data",
             files,
             layout,
-            decoder,
+            FabioDecoder(kind, first.dtype),
             shape,
             ("frame", "y", "x"),
             1,

@@ -25,7 +25,7 @@ import numpy as np
 from vfs.errors import DecodeError, FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.planes import PlaneTable
-from vfs.model.decode import Encoding
+from vfs.model.decode import Encoding, IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -44,7 +44,7 @@ Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class TurnedDecoder:
+class TurnedDecoder(IntoBlocks):
     """Decodes planes of integers whose top bit is turned.
 
     Attributes:
@@ -52,17 +52,10 @@ class TurnedDecoder:
     """
 
     stored: np.dtype
-    word_bytes: int = 0
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         if data.size != out.nbytes:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -140,6 +140,24 @@ class BlockDecoder(Protocol):
         """
 
 
+class IntoBlocks:
+    """Base of decoders of whole blocks that write each into memory: they have `dtype` and `decode_into`."""
+
+    word_bytes: ClassVar[int] = 0
+    decode_run: ClassVar[None] = None
+
+    if TYPE_CHECKING:  # dtype is a field of some, which a property here would be the default of
+
+        @property
+        def dtype(self) -> np.dtype: ...
+        def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None: ...
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.empty(shape, self.dtype)
+        self.decode_into(data, block, made.reshape(-1))
+        return made
+
+
 @dataclass(frozen=True)
 class PlainDecoder:
     """Decodes elements that are stored as numpy knows them, in either byte order.
@@ -215,7 +233,7 @@ class PlainDecoder:
 
 
 @dataclass(frozen=True)
-class CodecDecoder:
+class CodecDecoder(IntoBlocks):
     """Decodes blocks that are compressed with codecs of numcodecs.
 
     A block must decode to exactly its size. A block that would unpack to more is an error as soon
@@ -232,8 +250,6 @@ class CodecDecoder:
 
     stored: np.dtype
     codec: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    word_bytes: int = 0
-    decode_run = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stored", np.dtype(self.stored))
@@ -249,11 +265,6 @@ class CodecDecoder:
     @cached_property
     def dtype(self) -> np.dtype:
         return self.stored.newbyteorder("=")
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         chain, flat = self._chain, out.view(np.uint8)

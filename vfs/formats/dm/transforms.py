@@ -18,10 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.errors import DecodeError
+from vfs.model.decode import IntoBlocks
 
 
 @dataclass(frozen=True)
-class HalvesDecoder:
+class HalvesDecoder(IntoBlocks):
     """Decodes Fourier transforms as wholes.
 
     Attributes:
@@ -33,8 +34,6 @@ class HalvesDecoder:
     stored: np.dtype
     shape: tuple[int, int]
     square: bool
-    word_bytes: int = 0
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -45,11 +44,6 @@ class HalvesDecoder:
         """The number of complex numbers in the file."""
         rows, columns = self.shape
         return rows * (columns // 2 + (0 if self.square else 1))
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         if data.size != self.count * self.stored.itemsize:

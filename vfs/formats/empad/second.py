@@ -22,6 +22,7 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError
 from vfs.formats.headers import read_at
+from vfs.model.decode import IntoBlocks
 from vfs.model.sources import Sources
 
 SIDE = 128  # pixels
@@ -33,7 +34,7 @@ _TINY = 0x0DA00000  # words below this, without the highest bit, are float32 of 
 
 
 @dataclass(frozen=True)
-class WordPart:
+class WordPart(IntoBlocks):
     """Decodes one part of the words of frames.
 
     Attributes:
@@ -44,13 +45,6 @@ class WordPart:
     shift: int
     bits: int
     dtype: np.dtype
-    word_bytes: int = 0
-    decode_run = None
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         out[:] = words_of(data, block) >> np.uint32(self.shift) & np.uint32((1 << self.bits) - 1)
@@ -64,7 +58,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
+class Combined(IntoBlocks):
     """Decodes frames to intensities.
 
     Attributes:
@@ -74,17 +68,10 @@ class Combined:
 
     constants: np.ndarray
     columns: int
-    word_bytes: int = 0
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.float32)
-
-    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.empty(shape, self.dtype)
-        self.decode_into(data, block, made.reshape(-1))
-        return made
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         words = words_of(data, block)

@@ -31,10 +31,13 @@ from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
 
 _HEAD = 512  # bytes that tell which of the files it is
+_XML = (b"<", b" ", b"\t", b"\r", b"\n", b"\xef", b"\xff", b"\xfe")  # with which a text of XML may begin
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return is_container(head) or is_object(head) or is_project(head)
+    if head[:1] == b"\x70":
+        return is_container(head) or is_object(head)
+    return head[:1] in _XML and is_project(head)
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:

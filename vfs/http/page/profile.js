@@ -3,17 +3,17 @@
  */
 
 import { button, el, short } from "./dom.js";
+import { Measured } from "./measured.js";
 import { along, strip } from "./plot.js";
 import { save } from "./take.js";
 import { fitting, symbol } from "./units.js";
 
 const WIDEST = 500; // pixels across
 
-export class Profile {
+export class Profile extends Measured {
   /** @param {Panel} panel of the picture. */
   constructor(panel) {
-    this.panel = panel;
-    this.on = false;
+    super(panel, "profileButton");
     this.line = null;
     this.values = null;
     this.strip = strip(`${panel.title} profile`);
@@ -39,28 +39,12 @@ export class Profile {
     panel.below.append(this.row, this.strip.element);
   }
 
-  /** Begin, with a line across the middle; or leave. */
-  toggle() {
-    if (this.on) return this.leave();
-    const { view, kind, shown } = this.panel;
-    if (kind !== "picture" || shown.shape.length !== 2) return undefined;
-    const [height, width] = view.size;
-    this.on = true;
+  start([height, width]) {
     this.line = { from: [(height - 1) / 2, width * 0.15], to: [(height - 1) / 2, width * 0.85] };
-    return this._mark();
   }
 
-  leave() {
-    this.on = false;
+  clear() {
     this.line = null;
-    this._mark();
-  }
-
-  _mark() {
-    this.panel.profileButton?.setAttribute("aria-pressed", String(this.on));
-    this.strip.element.hidden = this.row.hidden = !this.on;
-    this.update();
-    this.panel.view?.draw();
   }
 
   /** Take a press in the picture: an end of the line is moved, or a new line drawn. */
@@ -73,8 +57,7 @@ export class Profile {
     return {
       move: (now) => {
         this.line = { from: fixed, to: now };
-        this.update();
-        this.panel.view.draw();
+        this._changed();
       },
     };
   }

@@ -8,6 +8,7 @@ import { dragged, drawn, fromText, hold, toText } from "./detectors.js";
 import { button, el, select, short } from "./dom.js";
 import { listen } from "./gestures.js";
 import { scaleBarLayer } from "./layers.js";
+import { Measured } from "./measured.js";
 import { Picture } from "./picture.js";
 import { strip } from "./plot.js";
 import { length, spacing } from "./profile.js";
@@ -21,7 +22,7 @@ const NEAR = 9; // screen pixels around an edge in which it is taken hold of
 const LARGEST = 2048; // pixels along y and x of a Fourier transform
 const SHOWN = { histogram: "histogram", radial: "radial mean" };
 
-export class Region {
+export class Region extends Measured {
   /**
    * @param {Panel} panel of the picture.
    * @param {{whole: function(): ?Promise<Object>, centre: function(): [number, number], units: function(): string,
@@ -29,7 +30,8 @@ export class Region {
    *   radial means; `units` of the numbers.
    */
   constructor(panel, how) {
-    Object.assign(this, { panel, how, on: false, shape: null, shown: "histogram", _exact: null });
+    super(panel, "regionButton");
+    Object.assign(this, { how, shape: null, shown: "histogram", _exact: null });
     const { title } = panel;
     this.strip = strip(`${title} region`);
     this.said = el("output.said", { "aria-label": `${title} region: statistics` });
@@ -51,32 +53,12 @@ export class Region {
     panel.below.append(this.row, this.strip.element);
   }
 
-  /** Begin, with a rectangle in the middle; or leave. */
-  toggle() {
-    if (this.on) return this.leave();
-    const { view, kind, shown } = this.panel;
-    if (kind !== "picture" || shown.shape.length !== 2) return undefined;
-    const [height, width] = view.size;
-    this.on = true;
+  start([height, width]) {
     this.shape = { kind: "rectangle", y0: height >> 2, x0: width >> 2, y1: height - (height >> 2), x1: width - (width >> 2) };
-    return this._mark();
   }
 
-  leave() {
-    this.on = false;
+  clear() {
     this.shape = this._exact = null;
-    this._mark();
-  }
-
-  _mark() {
-    this.panel.regionButton?.setAttribute("aria-pressed", String(this.on));
-    this.strip.element.hidden = this.row.hidden = !this.on;
-    this._changed();
-  }
-
-  _changed() {
-    this.update();
-    this.panel.view?.draw();
   }
 
   /** Take a press in the picture: the region, its edge, or a new one is dragged. */
