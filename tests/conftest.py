@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=60)
+settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=30)
 settings.register_profile("many", deadline=None, suppress_health_check=_SLOW, max_examples=3000)
 # VFS_HYPOTHESIS=many pytest … looks for hours instead of seconds
 settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))
@@ -42,7 +42,29 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)  # this process goes on; what it starts has none of its handlers
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+FEW = 4
+"""Parameters of a test that run with `--few`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know the option with which .ci/run asks other versions of libraries, which rarely differ for one parameter."""
+    parser.addoption("--few", action="store_true", help=f"of a test with more than {FEW} parameters, run {FEW}")
+
+
+def _spread(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Part tests in those that run with `--few`, spread over the parameters of each function, and the others."""
+    same: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        same.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {
+        id(one)
+        for found in same.values()
+        for one in ([found[k * (len(found) - 1) // (FEW - 1)] for k in range(FEW)] if len(found) > FEW else found)
+    }
+    return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that depend on the zarr that is installed, and those that depend on other libraries' versions."""
     for item in items:
         if item.nodeid.startswith(VERSIONED):
@@ -51,6 +73,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
             if any(map(_asks_zarr, (item.function, *fixtures))):
                 item.add_marker("zarr")
+    if config.getoption("few"):
+        items[:], others = _spread(items)
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_collection_finish() -> None:

@@ -1,5 +1,5 @@
-"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says (.ci/run: 5 seconds on the
-first Python), else for moments.
+"""A mount under load: `scripts/load`, for as long as `VFS_LOAD` says, else for
+moments.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from tests.waiting import eventually
 from vfs.http import servers
 from vfs.testing.writers import write_mib
 
-SECONDS = float(os.environ.get("VFS_LOAD", "3"))
+SECONDS = float(os.environ.get("VFS_LOAD", "2"))
 CONNECTIONS = 64
 FRAMES, SIDE, PER = 512, 128, 8
 CHUNK = PER * SIDE * SIDE * 2

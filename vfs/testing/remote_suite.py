@@ -44,10 +44,10 @@ class RemoteTests:
             mock.patch("vfs.engine.stored_reader.TOGETHER", 3 * TINY),
             mock.patch("vfs.backends.remote.RemoteBackend.window", 2 * TINY),
         ):
-            self._same_elsewhere(found, local, f"{server.url}/else where")
+            self._opened_elsewhere(found, local, f"{server.url}/else where")
         assert all(request.method in ("GET", "HEAD") for request in server.asked)
 
-    def _same_elsewhere(self, found: WrittenSet, local: dict[str, np.ndarray], top: str, **more: Any) -> None:
+    def _opened_elsewhere(self, found: WrittenSet, local: dict[str, np.ndarray], top: str, **more: Any) -> VirtualGroup:
         """Open a set at URLs and compare all that it holds with what is read here."""
         options = {name: found.url(value, top) for name, value in found.options.items()}
         urls = [found.url(str(path), top) for path in found.named]
@@ -58,6 +58,11 @@ class RemoteTests:
             same(array[...], local[path])
             assert all(file.startswith(f"{top}/") for file in array.files)
         same(group.main[...], found.twin)
+        return group
+
+    def _same_elsewhere(self, found: WrittenSet, local: dict[str, np.ndarray], top: str, **more: Any) -> None:
+        """The same, and through zarr, pickled and reduced."""
+        group = self._opened_elsewhere(found, local, top, **more)
         shown: Any = group.zarr()[reader_of(group.main).dataset.path]
         same(shown[...], found.twin)
         same(pickle.loads(pickle.dumps(group)).main[...], found.twin)
