@@ -1,6 +1,7 @@
 """Mounts, all of them real. What reads a mount is never the process that serves it.
 
-The core runs on libfuse 3 and 2 through mfusepy, and on libfuse 2 through fusepy, as far as these are installed.
+The core runs on libfuse 3 and 2 through mfusepy, and on libfuse 2 through fusepy, as far as these are installed. A
+test runs on libfuse 3 and on one of the others, in turns.
 """
 
 from __future__ import annotations
@@ -68,7 +69,16 @@ def direct() -> Iterator[Callable[[Contents], Direct]]:
     state.STATE[:] = 0
 
 
-@pytest.fixture(params=LIBRARIES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what takes a library on libfuse 3, and on one of the others; unless a test names its own."""
+    named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "lib" in metafunc.fixturenames and not any("lib" in names for names in named):
+        first, *others = LIBRARIES
+        turn = sum(metafunc.function.__name__.encode())
+        metafunc.parametrize("lib", [first, *others[turn % max(1, len(others)) :][:1]], indirect=True)
+
+
+@pytest.fixture
 def lib(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Servers started by the test use this library."""
     name: str = request.param
