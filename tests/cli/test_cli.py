@@ -878,7 +878,7 @@ def test_a_desktop_entry_is_written_where_the_desktop_looks(
         assert run("serve", "--install-desktop") == 0
         assert capsys.readouterr().out == f"{path}\n"
     lines = path.read_text().splitlines()
-    assert f"Exec={sys.executable} -m vfs %F" in lines
+    assert f"Exec={sys.executable} -P -m vfs %F" in lines, "a folder that is opened gives no modules"
     assert "inode/directory" in next(line for line in lines if line.startswith("MimeType="))
     path.write_text("[Desktop Entry]\n")
     assert "found another; remove it first" in refused(capsys, "serve", "--install-desktop")

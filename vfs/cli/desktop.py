@@ -48,7 +48,7 @@ def install() -> str:
                     raise OptionError(f"{path}: expected an entry that vfs wrote, found another; remove it first")
             os.unlink(path)
         with whole(path) as partial, open(partial, "x", encoding="utf-8") as file:
-            file.write(entry([sys.executable, "-m", "vfs"]))
+            file.write(entry([sys.executable, "-P", "-m", "vfs"]))
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None
     return path
