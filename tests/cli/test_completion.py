@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,13 @@ def test_bash_asks_vfs(tmp_path: Path) -> None:
     """
     done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "reductions\n", done.stderr
+
+
+def test_the_wheel_has_pages_for_man_and_completions_that_are_those_of_help() -> None:
+    top = Path(__file__).parents[2]
+    made = runpy.run_path(str(top / ".docs/share.py"))["files"]()
+    assert len(made) > 15
+    kept = top / ".docs/share"
+    assert {str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()} == set(made)
+    for name, text in made.items():
+        assert (kept / name).read_text(encoding="utf-8") == text, f"{name} is old: scripts/docs --share"

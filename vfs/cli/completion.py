@@ -25,7 +25,7 @@ _vfs() {
     found=(${(f)"$(vfs completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
     if (( $#found )); then compadd -- $found; else _files; fi
 }
-compdef _vfs vfs"""
+if [[ $funcstack[1] = _vfs ]]; then _vfs "$@"; else compdef _vfs vfs; fi"""
 _FISH = """\
 complete -c vfs -a '(vfs completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'"""
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
