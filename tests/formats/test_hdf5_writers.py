@@ -63,7 +63,10 @@ def test_a_file_that_a_program_has_open(writing: Writer, kind: str) -> None:
     assert ("h5clear would damage it" in said) == (kind != "unflushed")
     with h5py.File(path.parent / "master.h5", "w") as file:
         file["data"] = h5py.ExternalLink("set.h5", "/data")
-    refuses(path.parent / "master.h5", "links to set.h5", f"process {process} (", kind=vfs.MissingSourceError)
+    if kind == "swmr":  # what it has passed on so far can be read
+        refuses(path.parent / "master.h5", f"set.h5: process {process} (", "follow=True", kind=vfs.FormatError)
+    else:
+        refuses(path.parent / "master.h5", "links to set.h5", f"process {process} (", kind=vfs.MissingSourceError)
 
 
 def test_what_a_program_has_not_written_yet_is_not_blank_in_silence(writing: Writer) -> None:
@@ -82,7 +85,7 @@ def test_a_file_whose_writer_died(tmp_path: Path, kind: str) -> None:
         [sys.executable, "-c", WRITER, str(path), kind], stdin=subprocess.DEVNULL, check=True, stdout=subprocess.PIPE
     )
     said = refuses(path, "set.h5: it is marked as open for writing", "wait until it is closed", kind=vfs.FormatError)
-    assert said.endswith("`h5clear -s` on a copy makes the copy readable")
+    assert "`h5clear -s` on a copy makes the copy readable" in said
     assert os.path.getsize(path) > 0
 
 

@@ -24,6 +24,7 @@ from vfs.folder_tree.plans import plan_sets
 from vfs.testing.inside import set_of
 from vfs.testing.recording import Recording
 from vfs.testing.stack_writers import write_mrc
+from vfs.testing.swmr_writer import SwmrRecording
 from vfs.testing.writers import write_mib
 
 COUNT, SIDE = 10, 64
@@ -141,6 +142,35 @@ def test_every_value_is_that_of_the_finished_set(tmp_path: Path, seed: int) -> N
         made.check([*range(COUNT)], chance)
         last = vfs.open(made.path, **HOW | {"give_up": 0.0}, **made.options)
         np.testing.assert_array_equal(last[...].reshape(made.frames.shape), made.frames)
+
+
+@pytest.mark.usefixtures("looks_each_time")
+@pytest.mark.parametrize("chunk", [(1, 8, 8), (2, 4, 8)])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_file_written_with_swmr_has_no_frame_that_is_not_whole(
+    tmp_path: Path, chunk: tuple[int, ...], fixed: bool
+) -> None:
+    """Of each chunk that libhdf5 holds back a part may be in the file."""
+    pytest.importorskip("h5py")
+    chance = random.Random(sum(chunk) + fixed)
+    frames = np.random.default_rng(4).integers(1, 9, (COUNT, 8, 8), "u2")
+    made = SwmrRecording(tmp_path / "set.h5", frames, chunk, fixed=fixed, compression="gzip" if fixed else None)
+    how = HOW | {"settle": 2.0 if fixed else 0.0}
+    array: Any = None
+    heads = set()
+    while made.write(chance.randint(1, 2), flush=chance.random() < 0.7):
+        with suppress(vfs.VfsError):
+            array = vfs.open(made.path, **how) if array is None or chance.random() < 0.3 else array.refresh()
+            heads.add(array.head)
+            assert array.head <= made.written
+            found = array.refresh()
+            for number in range(len(found)):
+                with suppress(vfs.NotYetError):
+                    np.testing.assert_array_equal(found[number], frames[number])
+    made.finish()
+    assert len(heads) > 1
+    np.testing.assert_array_equal(array.refresh()[...], frames)
+    assert set(vfs.open_group(made.path)) == {"entry/data", "entry/time"}
 
 
 def _by_http(url: str, keys: list[str]) -> Iterator[bytes | None]:

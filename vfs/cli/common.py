@@ -11,6 +11,7 @@ import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.errors import MissingSourceError, OptionError, VfsError, printable
+from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, VfsError, printable
 from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import FILES, READING, Known, Scope, known
@@ -246,7 +247,7 @@ def put(text: str) -> None:
 def open_set(
     paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None
 ) -> OpenedSet:
-    """Open the paths as one set.
+    """Open the paths as one set. With --follow it waits until that is possible, for `give_up` seconds at most.
 
     Args:
         main: require the main array: a set without it is an error, even if it has other arrays.
@@ -256,6 +257,23 @@ def open_set(
         OptionError: the format does not have an option, or not of this type.
         VfsError: see `vfs.open_group`.
     """
+    until, said = time.monotonic() + settings.options.give_up, False
+    while True:
+        try:
+            return _opened(paths, settings, main, cache)
+        except (FormatError, SourceError) as error:
+            if not settings.options.follow or time.monotonic() >= until:
+                raise
+            if not said:
+                said = True
+                say(f"{error}; waits until it can be opened (--give-up {settings.options.give_up:g})")
+            time.sleep(min(_LOOKS, max(0.0, until - time.monotonic())))
+
+
+_LOOKS = 0.5  # seconds between two tries to open a set that is not there yet, with --follow
+
+
+def _opened(paths: Sequence[str], settings: Settings, main: bool, cache: ChunkCache | None) -> OpenedSet:
     from vfs.hierarchy.opening import open_set as opened
     from vfs.hierarchy.opening import refuse_without_main, warned
 

@@ -21,7 +21,7 @@ _UNFILTERED_EDGES = 2  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
 
 
 def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
-    """Return the facts `kind`, `chunk` and `filters`.
+    """Return the facts `kind`, `chunk`, `filters` and `early`.
 
     Args:
         plan: creation properties of the data set.
@@ -36,7 +36,8 @@ def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
     for k in range(plan.get_nfilters()):
         number, _, values, name = plan.get_filter(k)
         filters.append((int(number), [int(v) for v in values], name.decode("latin1")))
-    return {"kind": "chunked", "chunk": chunk, "filters": filters}
+    early = plan.get_alloc_time() == h5py.h5d.ALLOC_TIME_EARLY
+    return {"kind": "chunked", "chunk": chunk, "filters": filters, "early": early}
 
 
 def table(item: Any, plan: Any, dtype: np.dtype, size: int, budget: Budget) -> np.ndarray:

@@ -75,6 +75,8 @@ class Data:
         offset: first byte, if contiguous; -1 if nothing was ever written.
         chunk: elements per axis.
         filters: (number, parameters, name) in the order of writing.
+        grows: True if it is chunked and may become longer.
+        early: True if its chunks got their places when it was made, before they were written.
         table: int64[chunks, ndim + 3]: first element per axis, first byte, bytes stored, mask of
             the filters that were left out.
         held: its bytes, if compact.
@@ -105,6 +107,8 @@ class Data:
     offset: int = -1
     chunk: tuple[int, ...] = ()
     filters: tuple[tuple[int, tuple[int, ...], str], ...] = ()
+    grows: bool = False
+    early: bool = False
     table: np.ndarray = field(default_factory=lambda: np.empty((0, 0), np.int64))
     held: bytes = b""
     parts: tuple[tuple[str, int, int], ...] = ()
@@ -133,6 +137,7 @@ class Survey:
         groups: path -> attributes; "" is the root.
         files: path -> (bytes, modification time in ns) of every HDF5 file that was read.
         writers: path -> program that has this file open for writing.
+        growing: path -> words for a file that a program is writing with SWMR.
         origin: where these files are.
     """
 
@@ -141,6 +146,7 @@ class Survey:
     groups: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, tuple[int, int]]
     writers: Mapping[str, str]
+    growing: Mapping[str, str]
     origin: Sources
 
     @cached_property
@@ -185,6 +191,8 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         offset=said.get("offset", -1),
         chunk=tuple(said.get("chunk", ())),
         filters=tuple((number, tuple(values), name) for number, values, name in said.get("filters", ())),
+        grows=said.get("grows", False),
+        early=said.get("early", False),
         table=tables[0] if tables else np.empty((0, 0), np.int64),
         held=bytes.fromhex(said.get("held", "")),
         parts=tuple((path, at, size) for path, at, size in said.get("parts", ())),

@@ -72,9 +72,7 @@ class Links:
         try:
             found = os.fstat(fd)
             self.budget.file(found.st_size)
-            root = h5py.File(f"/proc/self/fd/{fd}", "r", locking=False)
-        except OSError as error:
-            raise writers.explained(first_line(error), found) from None
+            root, growing = _root(f"/proc/self/fd/{fd}", found)
         finally:
             os.close(fd)
         if path not in self.said:
@@ -82,6 +80,7 @@ class Links:
             self.locks = writers.locks() if self.locks is None else self.locks
             writer = self.locks.get((found.st_dev, found.st_ino))
             said = {} if writer is None else {"writer": writers.program(writer)}
+            said |= {"growing": growing} if growing else {}
             self.write(packed({"file": path, "size": found.st_size, "time": found.st_mtime_ns, **said}))
         return Opened(path, found.st_size, (found.st_dev, found.st_ino), root)
 
@@ -220,6 +219,27 @@ class AskedLinks(Links):
     def _opener(self, name: str, of: Opened) -> Callable[[], Opened]:
         path = self.place(name, of)
         return lambda: self.opened(path, -1)
+
+
+def _root(name: str, found: os.stat_result) -> tuple[Any, str]:
+    """Open a file. Returns: (its root group, words for who writes it, if that is with SWMR; else "").
+
+    SWMR ("single writer, multiple readers") keeps the structure of a file whole at each moment.
+
+    Raises:
+        OSError: it is not an HDF5 file.
+        BusyError: a program is writing it, without SWMR.
+    """
+    try:
+        return h5py.File(name, "r", locking=False), ""
+    except OSError as error:
+        why = writers.explained(first_line(error), found)
+        if not isinstance(why, writers.BusyError):
+            raise why from None
+        try:
+            return h5py.File(name, "r", locking=False, swmr=True), str(why)
+        except OSError:
+            raise why from None
 
 
 def _target(group: Any, name: str) -> tuple[str, str] | None:

@@ -203,7 +203,8 @@ class _Reader:
             return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
             whole = number if number.kind == "c" else item.dtype
-            return facts | chunks.chunked(plan, whole), (chunks.table(item, plan, whole, at.size, self.budget),)
+            facts |= chunks.chunked(plan, whole) | {"grows": item.maxshape != item.shape}
+            return facts, (chunks.table(item, plan, whole, at.size, self.budget),)
         if kind == h5py.h5d.COMPACT:
             return facts | {"kind": "compact", "held": values.held(item).hex()}, ()
         if plan.get_external_count():

@@ -60,6 +60,7 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
     groups: dict[str, dict[str, Any]] = {}
     files: dict[str, tuple[int, int]] = {}
     writers: dict[str, str] = {}
+    growing: dict[str, str] = {}
     at, ended = "", False
     try:
         for said, tables in unpacked(answer.stream):
@@ -76,6 +77,7 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
             elif "file" in said and "name" not in said:
                 files[said["file"]] = int(said["size"]), int(said["time"])
                 writers |= {said["file"]: said["writer"]} if "writer" in said else {}
+                growing |= {said["file"]: said["growing"]} if "growing" in said else {}
             elif "same" in said:
                 data[said["name"]] = data[said["same"]]
             elif "group" in said:
@@ -93,4 +95,4 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
     if not ended:
         where = f" at {at[:200]}" if at else ""
         raise FormatError(f"{path}: the HDF5 file looks damaged: libhdf5, which parses it, {answer.ended}{where}")
-    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers, origin)
+    return Survey(data, tuple(sources[n] for n in range(len(sources))), groups, files, writers, growing, origin)

@@ -66,7 +66,7 @@ class Following:
         if not isinstance(self.opening.sources, LocalSources):
             self._trust.pace = FAR_LOOKS
         self._marks = FrameMarks(opened.main.dataset)
-        self._seen = self._stat()
+        self._seen = self._last = self._stat()
         self._watch.look(self._seen)
         every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
         self._since -= min((AT_REST.quiet(*one).seconds for one in every), default=0)
@@ -142,22 +142,29 @@ class Following:
             return
         now = time.monotonic()
         self._watch.look(found)
-        if found != self._seen:
-            self._since = now
-        elif not self._unsettled(now):
+        if found != self._last:
+            self._since, self._last = now, found
+        if found == self._seen and not self._unsettled(now):
             self._end_if_whole()
-            if not self.ended and now - self._since >= self._give_up:
-                self._stop()
+        else:
+            with suppress(VfsError):  # it is being written just now: the next look tells more
+                self._renew(found)
+        if not self.ended and now - self._since >= self._give_up:
+            self._stop()
+
+    def _renew(self, found: dict[str, FileLook]) -> None:
+        """Open the set again.
+
+        Raises: what `Opening.open` raises.
+        """
+        opened = self.opening.open(self._cache, self._watch)
+        if not self._marks.same():  # it was begun anew since the look
+            self._wrong = _begun_anew(self.opening.paths[0])
             return
-        with suppress(VfsError):  # it is being written just now: the next look tells more
-            opened = self.opening.open(self._cache, self._watch)
-            if not self._marks.same():  # it was begun anew since the look
-                self._wrong = _begun_anew(self.opening.paths[0])
-                return
-            self._seen = found
-            if opened.progress != self._opened.progress or opened.progress is None:
-                self._show(opened)
-            self._end_if_whole()
+        self._seen = found
+        if opened.progress != self._opened.progress or opened.progress is None:
+            self._show(opened)
+        self._end_if_whole()
 
     def _unsettled(self, now: float) -> bool:
         """Return True if a frame counts by now because nobody wrote since it came."""
@@ -177,15 +184,21 @@ class Following:
     def _end_if_whole(self) -> None:
         progress = self.progress
         if progress is None or (progress.complete and time.monotonic() - self._since >= self._settle):
-            self._end()
+            self._end(progress is None)
 
-    def _end(self) -> None:
-        """Open the set as a finished one. If that fails, it stays as it is."""
+    def _end(self, at_last: bool) -> None:
+        """Open the set as a finished one.
+
+        Args:
+            at_last: if that fails, it stays as it is. Otherwise it is followed on: its writer may have it open still.
+        """
         options = replace(self.opening.options, follow=False, follow_blank=False)
         try:
             with self.opening.sources.opening():
                 opened = self.opening.changed(options, self.opening.format_options, self._cache or ChunkCache())
         except VfsError as error:
+            if not at_last:
+                return
             self.stopped = str(error)
         else:
             self._show(opened)
@@ -201,7 +214,7 @@ class Following:
                 f"{self.opening.paths[0]}: stopped: {frames:,}{of} frames are there, and nothing was written for"
                 f" {self._give_up:g} s"
             )
-        self._end()
+        self._end(at_last=True)
 
     # What tells that files were written
 

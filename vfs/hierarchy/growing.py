@@ -84,8 +84,7 @@ def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> Store
     layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up, writing)
     if not isinstance(layout, FrameLayout):
         if isinstance(layout, BlockLayout):
-            count = min(_first_blank(dataset), _before(dataset, part))
-            dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
+            return _grown_blocks(dataset, layout, part)
         return altered(dataset, head=_first_blank(dataset))
     head = min(_written_frames(dataset, layout, part), layout.stored - _unproved(dataset, layout, part))
     if any(one.to_come and (one.refused or one.scattered) for one in dataset.absent):
@@ -99,6 +98,23 @@ def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> Store
             shape=(length, *dataset.shape[1:]),
         )
     return shown
+
+
+def _grown_blocks(dataset: StoredArray, layout: BlockLayout, part: WrittenPart) -> StoredArray:
+    """Return an array that is stored in blocks as far as it is whole."""
+    if dataset.proved_frames is None:
+        count = min(_first_blank(dataset), _before(dataset, part))
+        dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
+        return altered(dataset, head=_first_blank(dataset))
+    passed, held = dataset.proved_frames
+    files = range(len(dataset.files))
+    rested = all(part.writing.quiet(dataset.files, k).seconds >= part.settle for k in files)
+    head = held if rested else passed
+    shown = altered(dataset, layout=layout.before(head, dataset.nav_ndim), head=head)
+    if dataset.nav_ndim == 1 and dataset.declared is None:
+        shape = (head, *dataset.shape[1:])
+        return altered(shown, layout=altered(shown.layout, shape=shape), shape=shape)
+    return altered(shown, head=_first_blank(shown))
 
 
 def _first_blank(dataset: StoredArray) -> int:
@@ -186,7 +202,8 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
         zeros = "" if stored.proved else "; what holds only zeros up to the end of a file counts as not written"
         raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
-    unsettled = isinstance(layout, FrameLayout) and _has_more(layout)
+    more = stored.proved_frames is not None and stored.head < stored.proved_frames[1]
+    unsettled = more or (isinstance(layout, FrameLayout) and _has_more(layout))
     if options.nav_shape is not None:
         needed = shown.layout.last_frame(Region.whole(shown.shape), shown.nav_ndim) + 1
         return Progress(min(stored.head, needed), needed, False, unsettled)

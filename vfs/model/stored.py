@@ -111,6 +111,8 @@ class StoredArray:
         group_attrs: the same for the root group.
         declared: number of frames that there will be, as the files say; None where they do not.
         proved: True if each record tells by itself whether it was written, so that `layout` has no others.
+        proved_frames: of a file that its writer keeps whole while it writes (HDF5 with SWMR): how many frames are
+            finished by now, and how many if nobody writes any more. None: all that is stored is finished.
         head: number of frames that are whole, of a set that is still being written (`follow`): those from
             there on, in the order in which they are recorded, are not there yet. None: nothing is to come.
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
@@ -141,6 +143,7 @@ class StoredArray:
     computed: bool = False
     declared: int | None = None
     proved: bool = False
+    proved_frames: tuple[int, int] | None = None
     head: int | None = None
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None

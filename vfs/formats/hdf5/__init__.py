@@ -17,7 +17,8 @@ frame, and a number that is missing is a loss. Frames of a scan of TopSpin are o
 `vfs.open` then refuses the set, `vfs.open_group` shows the rest with a warning. An array that has
 lost some of its files (sources of a virtual data set, external storage, pieces) is an error, or with
 `allow_incomplete` blank there. So is a file that a program has open for writing: what that program
-still holds would read as the fill value.
+still holds would read as the fill value. With `follow`, one that is written with SWMR is shown as far as it
+is written (`swmr`).
 
 The attribute `left_out` lists data sets that cannot be shown, with the reason: text, compounds,
 numbers that do not fill their bytes, unknown filters, names that a hierarchy cannot have
@@ -38,7 +39,7 @@ from typing import Any
 
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
-from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5 import swmr, velox
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
@@ -116,8 +117,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             f"{path}: the HDF5 file cannot be understood:"
             f" {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         ) from None
+    absent = swmr.being_written(known) + absent
     if not datasets:
-        for absence in absent:
+        for absence in sorted(absent, key=lambda one: one.to_come):
             raise (absence.refused or FormatError)(absence.said)
         why = "; ".join(f"{name}: {reason}" for name, reason in list(left.items())[:3])
         raise FormatError(f"{path}: expected at least one array of numbers, found none{f' ({why})' if why else ''}")
@@ -233,6 +235,7 @@ def _datasets(
     labels = velox.names(found, known)
     made = [
         _dataset(
+            known,
             name,
             found[name],
             files[found[name].files or (path,)],
@@ -248,8 +251,10 @@ def _datasets(
 
 def _frames_of(sources: Sources, known: Survey, array: StoredArray) -> int | None:
     """Return the number of frames that an array will have: those it has, unless it is joined of numbered pieces."""
-    held = math.prod(array.shape[: array.nav_ndim])
-    return held if array.path in known.data else declared(sources, known, array.path, held)
+    held, data = math.prod(array.shape[: array.nav_ndim]), known.data.get(array.path)
+    if data is not None and data.file in known.growing and data.grows:
+        return None
+    return held if data is not None else declared(sources, known, array.path, held)
 
 
 def _unchanged(files: Files, known: Survey) -> Files:
@@ -259,12 +264,13 @@ def _unchanged(files: Files, known: Survey) -> Files:
         SourceChangedError: a file was changed or replaced.
     """
     for path, size, time in zip(files.paths, files.sizes.tolist(), files.written.tolist(), strict=True):
-        if known.files.get(path, (size, time)) != (size, time):
+        if path not in known.growing and known.files.get(path, (size, time)) != (size, time):
             raise SourceChangedError(f"{path}: changed while the set was being opened; open it again")
     return files
 
 
 def _dataset(
+    known: Survey,
     name: str,
     entry: StoredData,
     files: Files,
@@ -276,8 +282,8 @@ def _dataset(
     nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
     if axes is not None:
-        known = {dim: dict(axis.calibration) for dim, axis in zip(dims, axes.axes, strict=True) if axis.calibration}
-        more |= {"calibration": known} if known else {}
+        scales = {dim: dict(axis.calibration) for dim, axis in zip(dims, axes.axes, strict=True) if axis.calibration}
+        more |= {"calibration": scales} if scales else {}
         nav = nav if axes.nav_ndim is None else axes.nav_ndim
     layout = entry.layout
     if isinstance(layout, FrameLayout) and len(layout.nav_shape) != nav:
@@ -297,6 +303,7 @@ def _dataset(
         main=main,
         conventions=entry.conventions,
         absent=entry.absent,
+        proved_frames=swmr.proved(entry, nav) if nav and known.growing.keys() & {*entry.files} else None,
     )
 
 

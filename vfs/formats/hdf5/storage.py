@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
+from vfs.formats.hdf5 import swmr
 from vfs.formats.hdf5.filters import FILTERS, UNKNOWN, CompactValues
 from vfs.formats.hdf5.pieces import Blocks, StoredData, empty, frames, held, merged, of_blocks, one_block, same_fill
 from vfs.formats.hdf5.virtual import placed
@@ -31,6 +32,7 @@ def stored(data: Data, survey: Survey) -> StoredData:
         raise AbsentError(data.left_out, data.absent, data.outside)
     if data.left_out:
         raise LeftOutError(data.left_out)
+    swmr.check(data, survey)
     dtype = np.dtype(data.dtype)
     made = {
         "virtual": _virtual,

@@ -1,0 +1,72 @@
+"""Sets that are still being written: when they open, and when they end."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.cli.common import Settings, open_set
+from vfs.model.open_options import OpenOptions
+from vfs.testing.swmr_writer import SwmrRecording
+
+pytestmark = pytest.mark.usefixtures("looks_each_time")
+NEVER = 1e9  # seconds: nothing counts because nobody writes
+
+
+def test_a_file_whose_frames_are_there_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
+    """HDF5 with SWMR cannot be opened as a finished file before."""
+    pytest.importorskip("h5py")
+    frames = np.random.default_rng(8).integers(1, 99, (3, 8, 8), "u2")
+    made = SwmrRecording(tmp_path / "set.h5", frames, fixed=True)
+    with pytest.raises(vfs.FormatError, match="follow=True shows it as it grows"):
+        vfs.open(made.path)
+    made.write(3)
+    scan = vfs.open(made.path, follow=True, settle=0.0)
+    assert (scan.head, scan.complete) == (3, True)
+    assert "entry/time" not in scan.group
+    made.close()
+    assert scan.wait(timeout=0)
+    assert not scan._following().stopped
+    assert "entry/time" in scan._following().current.arrays
+
+
+def test_chunks_that_have_places_before_they_are_written_cannot_be_followed(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    frames = np.ones((3, 8, 8), "u2")
+    plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plan.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    made = SwmrRecording(tmp_path / "set.h5", frames, fixed=True, dcpl=plan)
+    made.write(2)
+    with pytest.raises(vfs.FormatError, match="chunks got their places before that"):
+        vfs.open(made.path, follow=True)
+    made.close()
+    assert not vfs.open(made.path)[2].any()
+
+
+def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "movie.npy"
+    np.save(path, np.ones((4, 8, 8), "u2"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:600])
+    scan = vfs.open(path, follow=True, settle=NEVER, give_up=0.2)
+    with path.open("r+b") as file:
+        file.write(b"garbled")
+    assert not scan.wait(timeout=5)
+    assert scan._following().ended
+
+
+def test_commands_wait_for_a_set_that_cannot_be_opened_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "movie.npy"
+    options = OpenOptions(follow=True, settle=0.0, give_up=30.0)
+    later = threading.Timer(0.1, np.save, (path, np.ones((4, 8, 8), "u2")))
+    later.start()
+    assert open_set([str(path)], Settings(options, {}, None)).main.shape == (4, 8, 8)
+    later.join()
+    assert "movie.npy: no such file; waits until it can be opened (--give-up 30)" in capsys.readouterr().err
+    with pytest.raises(vfs.MissingSourceError):
+        open_set([str(tmp_path / "other.npy")], Settings(replace(options, give_up=0.0), {}, None))
