@@ -31,9 +31,9 @@ from vfs.hierarchy.written_part import AT_REST
 from vfs.sources.local import LocalSources
 from vfs.sources.names import split
 
-LOOKS = Pace(least=0.2, share=10)
+LOOKS = Pace(least=0.2, share=10, shortest_of=3)
 """How often files of this machine are looked at."""
-FAR_LOOKS = Pace(least=1.0, share=10)
+FAR_LOOKS = Pace(least=1.0, share=10, shortest_of=3)
 """How often files of servers are looked at."""
 STEP = 0.05  # seconds between two looks of somebody who waits, at least
 
