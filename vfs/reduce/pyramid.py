@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -88,6 +89,19 @@ def levels(image: ArrayReader, nearest: bool = False) -> list[ArrayReader]:
     return _Pyramid(image, nearest).levels
 
 
+@dataclass(frozen=True, eq=False)
+class LevelBlocks(ComputedBlocks):
+    """The blocks of a level, for those who have the level below at hand.
+
+    Attributes:
+        under: the level below, or the image.
+        nearest: see `halved`.
+    """
+
+    under: ArrayReader
+    nearest: bool
+
+
 class _Pyramid:
     """Makes blocks of the levels of an image.
 
@@ -105,14 +119,16 @@ class _Pyramid:
         self._alive: WeakValueDictionary[tuple[Any, int, Region], np.ndarray] = WeakValueDictionary()
         block = tuple(-(-n // h) for n, h in zip(_unit(image), (1,) * (image.ndim - 2) + (2, 2), strict=True))
         below = image.shape
+        under = image
         while max(below[-2:]) > LEAST and 0 not in below:
             below = (*below[:-2], -(-below[-2] // 2), -(-below[-1] // 2))
-            self.levels.append(self._level(len(self.levels), below, block))
+            under = self._level(len(self.levels), below, block, under)
+            self.levels.append(under)
 
-    def _level(self, number: int, shape: tuple[int, ...], block: tuple[int, ...]) -> ArrayReader:
+    def _level(self, number: int, shape: tuple[int, ...], block: tuple[int, ...], under: ArrayReader) -> ArrayReader:
         image, source = self.image, self.image.dataset
         cut = tuple(min(b, n) for b, n in zip(block, shape, strict=True))
-        blocks = ComputedBlocks(shape, cut, image.dtype, partial(self._block, number))
+        blocks = LevelBlocks(shape, cut, image.dtype, partial(self._block, number), under, self.nearest)
         dataset = StoredArray(
             f"{source.path}/{number + 1}",
             source.files,

@@ -1,9 +1,10 @@
 """Writes what a zarr face shows as a real zarr store: compressed, sharded where asked, with all arrays and attributes.
 
 Reading and encoding are done in threads; the main thread appends what comes, in order, to the files of the present
-unit (`vfs.zarr.export.plan`). `OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk; its documents are
-written last, when all chunks are on the disk and the sources are what they were: no reader takes it for a store
-before. `OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
+unit (`vfs.zarr.export.plan`). Levels of images are made of the blocks that pass by (`vfs.zarr.export.passing`).
+`OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk; its documents are written last, when all chunks are
+on the disk and the sources are what they were: no reader takes it for a store before. `OUT.zarr.part.marks` notes
+what is done (`vfs.zarr.export.journal`).
 
 In zarr v3, chunks that hold only the fill value are not written; readers fill them in.
 """
@@ -32,8 +33,9 @@ from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.files import seal
 from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
+from vfs.zarr.export.passing import Pieces, works
 from vfs.zarr.export.spread import ExportWork, written_by
-from vfs.zarr.export.units import Unit, done_before, units
+from vfs.zarr.export.units import Unit, done_before
 from vfs.zarr.export.zipped import Archive, is_zipped
 from vfs.zarr.unchanged import check_sources
 
@@ -282,6 +284,7 @@ class _Writing:
         self.done, self.stored = done, stored
         self._journal, self._tell, self._total = journal, tell, total
         self._under_way: deque[tuple[Unit, Region, Future[list[Encoded]]]] = deque()
+        self._open: list[Unit] = []
         self._sealing: deque[Future[None]] = deque()
         self._flusher = ThreadPoolExecutor(1, "vfs-flush")
 
@@ -290,6 +293,12 @@ class _Writing:
         while len(self._under_way) >= ahead:
             self._next()
         self._under_way.append((unit, region, encoded))
+        if unit not in self._open:
+            self._open.append(unit)
+
+    def running(self, path: str) -> list[Future[list[Encoded]]]:
+        """Return the batches of an array that are under way."""
+        return [encoded for unit, _, encoded in self._under_way if unit.export.path == path]
 
     def finish(self) -> None:
         """Wait for everything."""
@@ -302,7 +311,7 @@ class _Writing:
         """Stop at once."""
         for _, _, encoded in self._under_way:
             encoded.cancel()
-        for unit, _, _ in self._under_way:
+        for unit in self._open:
             unit.files.abandon()
         self._flusher.shutdown(cancel_futures=True)
 
@@ -313,6 +322,7 @@ class _Writing:
         self.done += region.size * unit.export.array.dtype.itemsize
         if not unit.left:
             unit.files.close()
+            self._open.remove(unit)
             while self._sealing:  # so that little is done again if the process ends
                 self._sealing.popleft().result()
             self._sealing.append(self._flusher.submit(self._sealed, unit))
@@ -335,12 +345,13 @@ def _write(
     done, stored = done_before(exports, folder, face.zarr_format, journal)
     writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, keep)
     threads = len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(threads, "vfs-export") as pool:
+    with Pieces(folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
         try:
-            for unit in units(exports, folder, face.zarr_format, journal):
+            for work in works(exports, folder, face.zarr_format, journal, pieces):
+                unit = work.unit
                 ahead = max(1, min(2 * threads, AHEAD // unit.export.batch_bytes))
-                for region in unit.export.plan.batches(unit.region):
-                    writing.add(unit, region, pool.submit(unit.export.encoded, region), ahead)
+                below = writing.running(work.below) if work.below else []
+                writing.add(unit, work.region, pool.submit(work.encoded, below), ahead)
             writing.finish()
         finally:
             writing.end()

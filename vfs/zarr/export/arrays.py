@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -90,20 +90,33 @@ class ArrayExport:
         """The bytes of a chunk that holds only the fill value."""
         return _bytes(np.full(self.plan.chunks, self.array.fill, self.array.dtype))
 
-    def encoded(self, region: Region) -> list[Encoded]:
+    def encoded(
+        self, region: Region, made: np.ndarray | None = None, show: Callable[[np.ndarray], object] | None = None
+    ) -> list[Encoded]:
         """Read a box of whole chunks, and encode them.
+
+        Args:
+            made: its elements, if they need not be read.
+            show: is called with its elements, which it must copy.
 
         Raises:
             SourceError: it cannot be read.
         """
         dtype = self.array.dtype
+        if made is not None:
+            return self._encoded(region, made, show)
         with scratch.borrow(region.size * dtype.itemsize) as memory:
             part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
             if self._together:
                 self.array.read_grouped(region, self._group, part)
             else:
                 self.array.read(region, part)
-            return [self._chunk(part, region, position) for position in self.plan.grid.touched(region)]
+            return self._encoded(region, part, show)
+
+    def _encoded(self, region: Region, part: np.ndarray, show: Callable[[np.ndarray], object] | None) -> list[Encoded]:
+        if show is not None:
+            show(part)
+        return [self._chunk(part, region, position) for position in self.plan.grid.touched(region)]
 
     def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:
         box = self.plan.grid.region(position)

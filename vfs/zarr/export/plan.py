@@ -63,16 +63,29 @@ class ExportPlan:
         """The units of the array."""
         return ChunkGrid(self.shape, self.unit)
 
-    def batches(self, unit: Region) -> Iterator[Region]:
-        """Return the batches of a unit, in order."""
-        shape = [b - a for a, b in zip(unit.start, unit.stop, strict=True)]
-        cut = ChunkGrid(tuple(shape), self.batch)
-        for position in cut.touched(Region.whole(shape)):
-            box = cut.region(position)
-            yield Region.box(
-                [a + o for a, o in zip(box.start, unit.start, strict=True)],
-                [b + o for b, o in zip(box.stop, unit.start, strict=True)],
-            )
+    def batches(self, unit: Region, within: Region | None = None) -> Iterator[Region]:
+        """Return the batches of a unit, in order; of these those that a region within the unit touches."""
+        shape = tuple(b - a for a, b in zip(unit.start, unit.stop, strict=True))
+        cut = ChunkGrid(shape, self.batch)
+        for position in cut.touched(Region.whole(shape) if within is None else _moved(within, unit.start, -1)):
+            yield _moved(cut.region(position), unit.start, 1)
+
+    def touched(self, region: Region) -> Iterator[tuple[tuple[int, ...], Region]]:
+        """Return the batches that a region touches, in order, each with the position of its unit."""
+        for position in self.units.touched(region):
+            unit = self.units.region(position)
+            for batch in self.batches(unit, cut_to(region, unit)):
+                yield position, batch
+
+
+def cut_to(region: Region, box: Region) -> Region:
+    """Return the part of a region that lies in a box, which it touches."""
+    return Region.box(tuple(map(max, region.start, box.start)), tuple(map(min, region.stop, box.stop)))
+
+
+def _moved(region: Region, by: Sequence[int], times: int) -> Region:
+    start, stop = ([a + times * o for a, o in zip(ends, by, strict=True)] for ends in (region.start, region.stop))
+    return Region.box(start, stop)
 
 
 def plan(

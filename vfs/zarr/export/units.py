@@ -14,7 +14,7 @@ from vfs.zarr.export.files import UnitFiles, chunk_name
 from vfs.zarr.export.journal import Journal
 
 
-@dataclass
+@dataclass(eq=False)
 class Unit:
     """A unit that is under way.
 
