@@ -57,7 +57,7 @@ def test_bash_asks_vfs(tmp_path: Path) -> None:
     assert done.stdout == "reductions\n", done.stderr
 
 
-def test_the_wheel_has_pages_for_man_and_completions_that_are_those_of_help() -> None:
+def test_pages_for_man_and_completions_are_those_of_help() -> None:
     top = Path(__file__).parents[2]
     made = runpy.run_path(str(top / ".docs/share.py"))["files"]()
     assert len(made) > 15

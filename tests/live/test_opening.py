@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("looks_each_time")
 NEVER = 1e9  # seconds: nothing counts because nobody writes
 
 
-def test_a_file_whose_frames_are_there_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
+def test_a_file_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
     """HDF5 with SWMR cannot be opened as a finished file before."""
     pytest.importorskip("h5py")
     frames = np.random.default_rng(8).integers(1, 99, (3, 8, 8), "u2")
@@ -35,7 +35,7 @@ def test_a_file_whose_frames_are_there_is_followed_until_its_writer_closes_it(tm
     assert "entry/time" in scan._following().current.arrays
 
 
-def test_chunks_that_have_places_before_they_are_written_cannot_be_followed(tmp_path: Path) -> None:
+def test_chunks_placed_before_they_are_written_cannot_be_followed(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     frames = np.ones((3, 8, 8), "u2")
     plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)

@@ -33,7 +33,7 @@ from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.files import seal
 from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
-from vfs.zarr.export.passing import Pieces, works
+from vfs.zarr.export.passing import LevelPieces, works
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, done_before
 from vfs.zarr.export.zipped import Archive, is_zipped
@@ -345,7 +345,7 @@ def _write(
     done, stored = done_before(exports, folder, face.zarr_format, journal)
     writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, keep)
     threads = len(os.sched_getaffinity(0))
-    with Pieces(folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
+    with LevelPieces(folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
         try:
             for work in works(exports, folder, face.zarr_format, journal, pieces):
                 unit = work.unit

@@ -38,7 +38,7 @@ _Key = tuple[str, tuple[int, ...]]  # an array, and where a batch of it begins
 _Kept = np.ndarray | int  # a piece, or its place in the file
 
 
-class Pieces:
+class LevelPieces:
     """Parts of batches of levels that wait for the rest.
 
     Args:
@@ -54,7 +54,7 @@ class Pieces:
         self._end = 0
         self._free: dict[int, list[int]] = defaultdict(list)  # bytes -> places in the file
 
-    def __enter__(self) -> Pieces:
+    def __enter__(self) -> LevelPieces:
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -119,7 +119,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Work:
+class LevelWork:
     """A batch that is to be written.
 
     Attributes:
@@ -130,7 +130,7 @@ class Work:
     unit: Unit
     region: Region
     below: str
-    _pieces: Pieces
+    _pieces: LevelPieces
     _above: _Level | None
 
     def encoded(self, below: Sequence[Future[list[Encoded]]]) -> list[Encoded]:
@@ -139,7 +139,7 @@ class Work:
         Args:
             below: batches of the level below that were begun before this one, in the same threads, and are waited for.
 
-        Raises: see `ArrayExport.encoded`, and `Pieces`.
+        Raises: see `ArrayExport.encoded`, and `LevelPieces`.
         """
         for one in below:
             one.result()
@@ -164,7 +164,7 @@ class _Level:
     """
 
     export: ArrayExport
-    pieces: Pieces
+    pieces: LevelPieces
     units: Iterator[Unit]
     done: set[tuple[int, ...]]
     below: str = ""
@@ -181,7 +181,7 @@ class _Level:
         )
         self._next = next(self._coming, None)
 
-    def works(self, given: tuple[tuple[int, ...], int] | None, below: ArrayExport | None = None) -> Iterator[Work]:
+    def works(self, given: tuple[tuple[int, ...], int] | None, below: ArrayExport | None = None) -> Iterator[LevelWork]:
         """Give out batches, each followed by those of levels above that it completes.
 
         Args:
@@ -192,7 +192,7 @@ class _Level:
             unit, number, region = self._next
             if given is not None and below is not None and _last(region, below) >= given:
                 return
-            yield Work(unit, region, self.below, self.pieces, self.above)
+            yield LevelWork(unit, region, self.below, self.pieces, self.above)
             if self.above is not None:
                 yield from self.above.works((unit.position, number + 1), self.export)
             self._next = next(self._coming, None)
@@ -246,8 +246,8 @@ def _last(region: Region, below: ArrayExport) -> tuple[tuple[int, ...], int]:
 
 
 def works(
-    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal, pieces: Pieces
-) -> Iterator[Work]:
+    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal, pieces: LevelPieces
+) -> Iterator[LevelWork]:
     """Return the batches that are to be written, in order.
 
     Args:
