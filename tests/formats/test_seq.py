@@ -360,3 +360,24 @@ def test_metadata_names_its_sequence(tmp_path: Path) -> None:
     path.unlink()
     refuses(tmp_path / "scan.seq.metadata", "scan.seq.metadata", kind=vfs.UnknownFormatError)
     refuses(tmp_path / "scan.seq.metadata", "scan.seq", format="seq", kind=vfs.MissingSourceError)
+
+
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
+@pytest.mark.parametrize("part", [0.3, 0.999])
+def test_a_frame_that_was_begun_in_a_file_of_full_size_is_none(tmp_path: Path, part: float) -> None:
+    """Its time stamp, which comes behind the pixels, is missing."""
+    twin = frames_of((6, 40, 30), "u2") + np.uint16(1)
+    path = write_seq(tmp_path, twin)
+    stride = vfs.open(path).attrs["header"]["true_image_size"]
+    begin, size = path.stat().st_size - 6 * stride, path.stat().st_size
+    with path.open("r+b") as file:
+        file.truncate(begin + 3 * stride + int(part * twin[0].nbytes))
+        file.truncate(size)
+    stopped = vfs.open(path, allow_incomplete=True, nav_shape=(6,))
+    same(stopped.valid, np.arange(6) < 3)
+    same(stopped[:3], twin[:3])
+    assert not stopped[3:].any()
+    followed = vfs.open(path, follow=True, nav_shape=(6,))
+    assert followed.head == 3
+    with pytest.raises(vfs.NotYetError):
+        followed[3]

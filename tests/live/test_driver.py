@@ -21,6 +21,7 @@ from tests.live.conftest import SCAN, Instrument, answered
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import plan_sets
+from vfs.testing.frame_writers import write_frms6, write_seq, write_tvips
 from vfs.testing.inside import set_of
 from vfs.testing.recording import Recording
 from vfs.testing.stack_writers import write_mrc
@@ -49,6 +50,23 @@ def _npy(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, A
 
 def _mrc(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
     return [write_mrc(folder, frames, 6)], "set.mrc", {}
+
+
+def _tvips(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    named = write_tvips(folder, frames, frames_per_file=4)
+    return sorted(folder.glob("*.tvips")), named.name, {"nav_shape": (COUNT,)}
+
+
+def _seq(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    return [write_seq(folder, frames)], "scan.seq", {"nav_shape": (COUNT,)}
+
+
+def _frms6(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    named = write_frms6(folder, frames, frames_per_file=4, scan=(2, COUNT // 2))
+    return [named, *sorted(folder.glob("*.frms6"))], named.name, {}
+
+
+WRITERS = (_mib, _raw, _npy, _mrc, _tvips, _seq, _frms6)
 
 
 class Acquisition:
@@ -128,7 +146,7 @@ class Acquisition:
 def test_every_value_is_that_of_the_finished_set(tmp_path: Path, seed: int) -> None:
     """VFS_LIVE_SEEDS=1000 looks for long."""
     chance = random.Random(seed)
-    made = Acquisition(tmp_path, (_mib, _raw, _npy, _mrc)[seed % 4], chance.random() < 0.5, chance.random() < 0.3)
+    made = Acquisition(tmp_path, WRITERS[seed % len(WRITERS)], chance.random() < 0.5, chance.random() < 0.3)
     made.recording.write(chance.randrange(2 * FRAME))
     for action in chance.choices(["step", "frames", "rest", "open", "begin"], [6, 5, 2, 1, 0.5], k=12):
         if action in ("step", "frames"):

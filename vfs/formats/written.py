@@ -62,8 +62,8 @@ def written_records(
     """Count the records of files that were written.
 
     Records are written one after the other. Where the last one of a file is not there, the others are looked for with
-    as few reads as halving takes. The last one that was begun does not count, unless its proof is behind its pixels.
-    A file whose first record has no proof either tells nothing.
+    as few reads as halving takes. The last one that was begun does not count, unless it has a proof that is behind its
+    pixels. A file whose first record has no proof either tells nothing.
 
     Args:
         first: byte of each file at which its first record begins.
@@ -94,7 +94,9 @@ def written_records(
             else:
                 high = middle
         if low:
-            made[k] = low if proof.behind else low - 1
+            at = begin + (low - 1) * record + proof.at
+            whole = proof.behind and any(files.sources.read(files.paths[k], at, proof.size))
+            made[k] = low if whole else low - 1
         else:
             proved = False
     lost = counts - made
