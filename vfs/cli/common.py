@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from vfs.formats import Format
     from vfs.hierarchy.opening import OpenedSet
 
+_LOOKS = 0.5  # seconds between two tries to open a set that is not there yet, with --follow
+
 Datasets = Annotated[
     list[str],
     typer.Argument(
@@ -268,9 +270,6 @@ def open_set(
                 said = True
                 say(f"{error}; waits until it can be opened (--give-up {settings.options.give_up:g})")
             time.sleep(min(_LOOKS, max(0.0, until - time.monotonic())))
-
-
-_LOOKS = 0.5  # seconds between two tries to open a set that is not there yet, with --follow
 
 
 def _opened(paths: Sequence[str], settings: Settings, main: bool, cache: ChunkCache | None) -> OpenedSet:
