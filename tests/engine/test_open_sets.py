@@ -13,6 +13,7 @@ import pytest
 
 from vfs.engine import open_sets
 from vfs.engine.open_sets import MOST, OpenSets
+from vfs.hierarchy.following import for_workers
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_npy
@@ -27,7 +28,7 @@ def openings(tmp_path: Path) -> list[bytes]:
     for k in range(MOST + 2):
         (tmp_path / str(k)).mkdir()
         path = write_npy(tmp_path / str(k), np.full((3, 4, 5), k, "u2"))
-        made.append(open_set(path, OpenOptions(), {}).opening.packed())
+        made.append(for_workers(open_set(path, OpenOptions(), {}).opening))
     return made
 
 

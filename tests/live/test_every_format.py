@@ -93,7 +93,7 @@ def test_what_is_read_is_what_will_be_there(row: Row, how: str, tmp_path: Path) 
             except vfs.SourceChangedError:
                 array = None
         finished = vfs.open(paths, follow=True, settle=0.0, **options)
-        assert finished.wait(timeout=0) or not finished._following().progress.of
+        assert finished.wait(timeout=0) or not finished._set.following.progress.of
         last = finished.refresh()
         np.testing.assert_array_equal(np.asarray(last[...]).reshape(twin.shape), twin)
         if array is not None:

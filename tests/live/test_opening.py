@@ -31,8 +31,8 @@ def test_a_file_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
     assert "entry/time" not in scan.group
     made.close()
     assert scan.wait(timeout=0)
-    assert not scan._following().stopped
-    assert "entry/time" in scan._following().current.arrays
+    assert not scan._set.following.stopped
+    assert "entry/time" in scan._set.following.current.arrays
 
 
 def test_chunks_placed_before_they_are_written_cannot_be_followed(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None
     with path.open("r+b") as file:
         file.write(b"garbled")
     assert not scan.wait(timeout=5)
-    assert scan._following().ended
+    assert scan._set.following.ended
 
 
 def test_commands_wait_for_a_set_that_cannot_be_opened_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,8 @@ Options, formats, backends and the hierarchy are put together here. What does th
   `vfs.model.open_options.OpenOptions`, into the signatures here.
 """
 
-from vfs.api.arrays import VirtualArray
+from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.api.exporting import export
-from vfs.api.groups import VirtualGroup
 from vfs.api.guessing import guess_nav_shape
 from vfs.api.opening import open, open_group, show
 from vfs.api.showing import mount, serve

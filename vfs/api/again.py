@@ -1,25 +1,19 @@
-"""Opens sets, groups and stores again, as pickles of them say, in whatever process unpickles them."""
+"""Opens sets and stores again, as pickles of them say, in whatever process unpickles them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vfs.api.groups import VirtualGroup
+from vfs.api.following import SetInUse, in_use
 from vfs.backends import in_dask_worker
-from vfs.engine.cache import ChunkCache
 from vfs.engine.open_sets import OPEN
 from vfs.hierarchy.data_set import zarr_ending
 from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.following import followed
+from vfs.hierarchy.following import for_workers
 from vfs.hierarchy.opening import OpenedSet, Opening
 
 if TYPE_CHECKING:
     from vfs.zarr.store import Store
-
-
-def group_of(opened: OpenedSet, cache: ChunkCache | None = None) -> VirtualGroup:
-    """Make the group of a set, which goes on as the set grows if it was opened with `follow`."""
-    return VirtualGroup(opened, followed(opened, cache))
 
 
 def opened_again(opening: Opening) -> OpenedSet:
@@ -29,20 +23,15 @@ def opened_again(opening: Opening) -> OpenedSet:
     """
     if opening.options.may_change or not in_dask_worker():
         return opening.open()
-    again: OpenedSet = OPEN.opened(opening.packed())
+    again: OpenedSet = OPEN.opened(for_workers(opening))
     return again
 
 
-def group_again(opening: Opening) -> VirtualGroup:
-    """Open the group of a set again."""
-    return group_of(opened_again(opening))
-
-
-def store_again(opening: Opening, zarr_format: int, face: str, group: VirtualGroup | None = None) -> Store:
+def store_again(opening: Opening, zarr_format: int, face: str, present: SetInUse | None = None) -> Store:
     """Make the store of a set, which is opened when it is first needed.
 
     Args:
-        group: the set, if it is open here and still being written.
+        present: the set, if it is open here and still being written.
     """
     from vfs.zarr.store import GrowingStore, Store
 
@@ -50,23 +39,23 @@ def store_again(opening: Opening, zarr_format: int, face: str, group: VirtualGro
     name = opening.name + zarr_ending(face, zarr_format)
     if not opening.options.follow:
         return Store(lambda: opened_again(opening).tree.zarr(zarr_format, face), again, name)
-    return GrowingStore(PresentFace(opening, zarr_format, face, group), again, name)
+    return GrowingStore(PresentFace(opening, zarr_format, face, present), again, name)
 
 
 class PresentFace:
     """Gives the zarr face of a set that is still being written, as it is at that moment.
 
     Args:
-        group: the set; None opens it when it is first needed.
+        present: the set; None opens it when it is first needed.
     """
 
-    def __init__(self, opening: Opening, zarr_format: int, face: str, group: VirtualGroup | None) -> None:
-        self._opening, self._how, self._group = opening, (zarr_format, face), group
+    def __init__(self, opening: Opening, zarr_format: int, face: str, present: SetInUse | None) -> None:
+        self._opening, self._how, self._set = opening, (zarr_format, face), present
         self._made: tuple[OpenedSet, ZarrFace] | None = None
 
     def __call__(self) -> ZarrFace:
-        self._group = self._group or group_again(self._opening)
-        opened = self._group._opened
+        self._set = self._set or in_use(opened_again(self._opening))
+        opened = self._set.opened
         if self._made is None or self._made[0] is not opened:
             self._made = opened, opened.tree.zarr(*self._how)
         return self._made[1]

@@ -1,18 +1,23 @@
-"""What `vfs.open` returns: `VirtualArray`."""
+"""What opening returns: `VirtualArray`, one array of a set, and `VirtualGroup`, all of them. One leads to the other."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vfs.api.following import Growing
+from vfs.api.again import opened_again, store_again
+from vfs.api.following import SetInUse, in_use
+from vfs.api.reducing import Reducing
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
-from vfs.errors import OptionError
-from vfs.hierarchy.opening import Opening
+from vfs.errors import OptionError, UnknownArrayError
+from vfs.hierarchy.data_set import zarr_ending
+from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
 from vfs.wording import option, option_names
 
@@ -22,11 +27,7 @@ if TYPE_CHECKING:
     import zarr
     from matplotlib.axes import Axes
 
-    from vfs.api.groups import VirtualGroup
     from vfs.api.viewing import View
-    from vfs.reduce.passes import Progress
-    from vfs.reduce.reduction import Reduction
-    from vfs.reduce.result import Results
     from vfs.zarr.store import Store
 
 
@@ -47,7 +48,7 @@ _INSTEAD = {
 """What numpy has and an array in files does not: what to do instead."""
 
 
-class VirtualArray(Growing):
+class VirtualArray(Reducing):
     """One array of a data set: is indexed like numpy, and gives the zarr store that it stands in. Made by `vfs.open`.
 
     Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the
@@ -63,15 +64,13 @@ class VirtualArray(Growing):
 
     __slots__ = ("__weakref__", "_again", "_group", "_reader")
 
-    _again: tuple[Opening, str]  # how the data set was opened, path of the array in it
-    _group: VirtualGroup  # not there before the array of a pickle is used
-    _reader: ArrayReader  # reads the array; not there either
+    _group: VirtualGroup  # not there before the array of a pickle is used; nor is `_reader`, which reads the array
 
     def __init__(self, again: tuple[Opening, str], group: VirtualGroup | None = None) -> None:
         self._again = again
         if group is not None:
             self._group = group
-            self._reader = group._opened.arrays[again[1]]
+            self._reader = group._set.opened.arrays[again[1]]
 
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
@@ -80,12 +79,14 @@ class VirtualArray(Growing):
                 hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
             opening, path = self._again
-            from vfs.api.again import group_again
-
             group = group_again(opening)
             self.__init__(self._again, group)
             group._in_use[path] = self
             return getattr(self, name)
+
+    @property
+    def _set(self) -> SetInUse:
+        return self._group._set
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -237,6 +238,14 @@ class VirtualArray(Growing):
         """
         return self._reader.unroi(result)
 
+    def refresh(self) -> VirtualArray:
+        """Return this array as long as it is now, where its first axis grows with the set; else the array itself.
+
+        Raises: what `head` raises.
+        """
+        now = self._set.refreshed()
+        return (self._group if now is self._set else VirtualGroup(now))[self._again[1]]
+
     def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
         """Make a read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
 
@@ -266,9 +275,9 @@ class VirtualArray(Growing):
             DependencyError: xarray is not installed.
             SourceError: the positions along an uneven axis cannot be read.
         """
-        from vfs.api.as_xarray import data_array
+        from vfs.api.as_xarray import ForXarray, data_array
 
-        return data_array(self)
+        return data_array(ForXarray(self._group._opened, self._group.__getitem__), self._again[1])
 
     def dask(self, block: chunking.ChunkSpec = "128MiB") -> dask.array.Array:
         """Show this array as a dask array, which reads a block when it is computed.
@@ -299,93 +308,6 @@ class VirtualArray(Growing):
             opening, path = self._again
             return f"<vfs.VirtualArray {path} of {opening.paths[0]}, not open yet>"
         return f"<vfs.VirtualArray {reader.summary}>"
-
-    def reduce(
-        self,
-        /,
-        *,
-        roi: Any = None,
-        workers: int | None = None,
-        progress: Progress | None = None,
-        executor: Any = None,
-        follow: bool = False,
-        **reductions: Reduction,
-    ) -> Results:
-        """Make results of the frames: any number of them in one pass, which reads and decodes every frame once.
-
-            r = a.reduce(bf=vfs.Disk(cy=128, cx=128, r=20), mean=vfs.Mean())
-            r["bf"].data
-
-        Frames that are not stored do not count. Integers are added up exactly; floats in float64,
-        in an order that depends on the number of threads.
-
-        Args:
-            roi: only these frames, as `vfs.open` takes it.
-            workers: threads, at most 256; None: one a core, at most four; 0 or 1: only the caller's. With
-                `executor` how many partitions it works on at once; None: as it says.
-            progress: called with (frames done, frames in all) about ten times a second, by the thread that calls this.
-            executor: does the work: a pool of `concurrent.futures`, a `dask.distributed.Client`, or
-                whatever has `submit`. It gets the scan in partitions, and opens the set itself.
-            follow: of a set that is still being written (opened with `follow`), take frames as they come, each once,
-                until the set is whole or stopped. Without it, frames that are not there yet are a `NotYetError`.
-            reductions: what to make, by the names that the results get.
-
-        Returns: name -> `Result`, in the order of `reductions`.
-
-        Raises:
-            OptionError: an argument does not fit, or a sum of integers does not fit into 64 bits.
-            SourceError: see `read`.
-            ExecutorError: the executor lost a worker for good, or takes no tasks.
-        """
-        import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
-        from vfs.reduce.growing import reduce_growing
-        from vfs.reduce.partitions import pass_by
-        from vfs.reduce.passes import reduce
-
-        growth = self._growth(executor) if follow else None
-        if growth is not None:
-            growing = reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
-            return deque(growing, 1).pop()
-        make = pass_by(executor, self._again[0])
-        return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress, make=make)
-
-    def reduce_partial(
-        self,
-        /,
-        *,
-        parts: int = 16,
-        roi: Any = None,
-        workers: int | None = None,
-        progress: Progress | None = None,
-        executor: Any = None,
-        follow: bool = False,
-        **reductions: Reduction,
-    ) -> Iterator[Results]:
-        """Do what `reduce` does, and give what there is of the results again and again.
-
-        Nothing goes on between two of them; leaving the loop ends the pass.
-
-        Args:
-            parts: how many times at most; each is of about as many frames more.
-            roi, workers, progress, executor, reductions: see `reduce`. An executor goes on between two results.
-            follow: see `reduce`. Results come whenever there are more frames.
-
-        Yields: what `reduce` returns: results of the frames so far, `valid` where there are any; the last time of all.
-
-        Raises: what `reduce` raises.
-        """
-        import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
-        from vfs.reduce.growing import reduce_growing
-        from vfs.reduce.partitions import pass_by
-        from vfs.reduce.passes import reduce_partial
-
-        growth = self._growth(executor) if follow else None
-        if growth is not None:
-            return reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
-        make = pass_by(executor, self._again[0])
-        return reduce_partial(
-            self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make
-        )
 
     def show(self, height: int = 600) -> View:
         """Show the page of this array in a notebook's cell, opened as it was.
@@ -444,4 +366,110 @@ class FollowedArray(VirtualArray):
 
     @property
     def _reader(self) -> ArrayReader:  # type: ignore[override]
-        return self._group._opened.arrays[self._again[1]]
+        return self._group._set.opened.arrays[self._again[1]]
+
+
+class VirtualGroup(Mapping[str, VirtualArray]):
+    """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`.
+
+    A path that is not there is an UnknownArrayError, which is a KeyError.
+    """
+
+    def __init__(self, set: SetInUse) -> None:
+        self._set = set
+        self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
+
+    @property
+    def _opened(self) -> OpenedSet:
+        return self._set.opened
+
+    @property
+    def name(self) -> str:
+        """The name that a mount shows the data set under."""
+        return self._opened.name
+
+    @property
+    def main(self) -> VirtualArray:
+        """The array that was asked for (`array=`), else the one that its format calls the main one, or the largest."""
+        return self[self._set.opened.tree.main]
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of the zarr root group."""
+        return self._opened.attrs
+
+    def __getitem__(self, path: str) -> VirtualArray:
+        with suppress(KeyError):
+            return self._in_use[path]
+        try:
+            opened, following = self._set.opened, self._set.following
+            opened.arrays[path]  # raises KeyError
+            kind, opening = (VirtualArray, opened.opening) if following is None else (FollowedArray, following.opening)
+            array = kind((opening, path), self)
+        except KeyError:
+            raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
+        return self._in_use.setdefault(path, array)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._opened.arrays)
+
+    def __len__(self) -> int:
+        return len(self._opened.arrays)
+
+    def __repr__(self) -> str:
+        return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
+
+    def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
+        """Make a read-only `zarr.abc.store.Store` over the whole tree, or over its images; picklable.
+
+        Args:
+            zarr_format, face: see `VirtualArray.store`.
+
+        Raises:
+            OptionError: another zarr format or face, or a set without an image.
+        """
+        from vfs.zarr.store import Store
+
+        if self._set.following is not None:
+            return store_again(self._set.following.opening, zarr_format, face, self._set)
+        tree, again = self._opened.tree, (store_again, (self._opened.opening, zarr_format, face))
+        return Store(tree.zarr(zarr_format, face), again, tree.name + zarr_ending(face, zarr_format))
+
+    def zarr(self) -> zarr.Group:
+        """Open the whole tree as a zarr.Group."""
+        import zarr
+
+        return zarr.open_group(self.store(), mode="r")
+
+    def xarray(self) -> xarray.DataTree:
+        """Show all arrays as an `xarray.DataTree`, which reads elements when they are used.
+
+        Arrays of a folder whose axes agree are one Dataset. The page `xarray` says more.
+
+        Raises:
+            DependencyError: xarray is not installed.
+            SourceError: the positions along an uneven axis cannot be read.
+        """
+        from vfs.api.as_xarray import ForXarray, data_tree
+
+        return data_tree(ForXarray(self._opened, self.__getitem__))
+
+    def show(self, height: int = 600) -> View:
+        """Show the page of the main array in a notebook's cell; see `VirtualArray.show`."""
+        return self.main.show(height)
+
+    def _repr_html_(self) -> str:
+        from vfs.hierarchy.display import group_html
+
+        return group_html(self.name, self._opened.opening.format, self._opened.arrays, self._opened.tree.main)
+
+    def __dask_tokenize__(self) -> tuple[str, ...]:
+        return "vfs.VirtualGroup", self._opened.opening.identity
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return group_again, (self._opened.opening,)
+
+
+def group_again(opening: Opening) -> VirtualGroup:
+    """Open the group of a set again."""
+    return VirtualGroup(in_use(opened_again(opening)))

@@ -16,6 +16,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import ChunkSpec, negotiate
 from vfs.engine.open_sets import OPEN
 from vfs.errors import DependencyError
+from vfs.hierarchy.following import for_workers
 
 if TYPE_CHECKING:
     import dask.array
@@ -42,7 +43,7 @@ def in_blocks(reader: ArrayReader, opening: Opening, block: ChunkSpec) -> dask.a
     fixed = None if opening.options.follow else reader  # of one that is still being written, each task asks anew
     # With `fancy` as it is, dask takes what follows into a read: of x[3, 4] only that frame, not its block
     return dask.array.from_array(
-        TaskArray(opening.packed(), path, reader.shape, reader.dtype, fixed),
+        TaskArray(for_workers(opening), path, reader.shape, reader.dtype, fixed),
         chunks=shape,
         name=f"vfs-{tokenize(opening.identity, path, shape)}",
         meta=np.empty((0,) * reader.ndim, reader.dtype),

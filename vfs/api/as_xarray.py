@@ -17,16 +17,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import negotiate
 from vfs.errors import DependencyError
 from vfs.hierarchy.documents import plain_json
+from vfs.hierarchy.opening import OpenedSet
 from vfs.model.naming import DERIVED
 
 try:
@@ -34,13 +35,9 @@ try:
     from xarray.backends import BackendArray
     from xarray.core import indexing
 
-    from vfs.api.xarray_reading import LazyArray
+    from vfs.api.xarray_reading import Indexed, LazyArray
 except ImportError as error:
     raise DependencyError(f"this needs xarray: pip install 'vfs[xarray]' ({error})") from None
-
-if TYPE_CHECKING:
-    from vfs.api.arrays import VirtualArray
-    from vfs.api.groups import VirtualGroup
 
 BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
@@ -48,19 +45,31 @@ BLOCK = "128MiB"
 _AS_USUAL: Mapping[str, Any] = {}
 
 
-def data_array(array: VirtualArray) -> xarray.DataArray:
+class ForXarray(NamedTuple):
+    """A set as xarray is to show it.
+
+    Attributes:
+        opened: its arrays as they are now.
+        array: returns what reads an array when elements are used, by its path; it can be pickled.
+    """
+
+    opened: OpenedSet
+    array: Callable[[str], Indexed]
+
+
+def data_array(shown: ForXarray, path: str) -> xarray.DataArray:
     """Make what `VirtualArray.xarray` returns."""
-    members = _beside(array.group, array)
-    return _dataset(array.group, members)[next(iter(members))]
+    members = _beside(shown.opened, shown.opened.arrays[path])
+    return _dataset(shown, members)[next(iter(members))]
 
 
-def data_tree(group: VirtualGroup) -> xarray.DataTree:
+def data_tree(shown: ForXarray) -> xarray.DataTree:
     """Make what `VirtualGroup.xarray` returns."""
-    return xarray.DataTree.from_dict(datasets(group), name=group.name)
+    return xarray.DataTree.from_dict(datasets(shown), name=shown.opened.name)
 
 
 def main_dataset(
-    group: VirtualGroup, decoders: Mapping[str, Any] = _AS_USUAL, drop: str | Iterable[str] | None = None
+    shown: ForXarray, decoders: Mapping[str, Any] = _AS_USUAL, drop: str | Iterable[str] | None = None
 ) -> xarray.Dataset:
     """Make a Dataset of the main array and what stands beside it, with the attributes of the set.
 
@@ -71,13 +80,13 @@ def main_dataset(
     Raises:
         SourceError: the positions along an uneven axis cannot be read.
     """
-    made = _dataset(group, _beside(group, group.main), decoders, drop)
-    made.attrs = _attributes(group.attrs)
+    made = _dataset(shown, _beside(shown.opened, shown.opened.main), decoders, drop)
+    made.attrs = _attributes(shown.opened.attrs)
     return made
 
 
 def datasets(
-    group: VirtualGroup, decoders: Mapping[str, Any] = _AS_USUAL, drop: str | Iterable[str] | None = None
+    shown: ForXarray, decoders: Mapping[str, Any] = _AS_USUAL, drop: str | Iterable[str] | None = None
 ) -> dict[str, xarray.Dataset]:
     """Make a Dataset of each folder: path of its node -> Dataset.
 
@@ -87,14 +96,14 @@ def datasets(
 
     Arguments and errors are those of `main_dataset`.
     """
-    main = group.main
-    folders: dict[str, list[VirtualArray]] = {}
-    for array in sorted(group.values(), key=lambda array: (array is not main, array._reader.dataset.companion)):
+    opened, main = shown.opened, shown.opened.main
+    folders: dict[str, list[ArrayReader]] = {}
+    for array in sorted(opened.arrays.values(), key=lambda array: (array is not main, array.dataset.companion)):
         folders.setdefault(_folder(array, main), []).append(array)
     nodes: list[tuple[str, Members]] = []
     for folder, left in folders.items():
         while left:
-            members = _beside(group, left[0], left)
+            members = _beside(opened, left[0], left)
             left = [array for array in left if not any(array is one for one in members.values())]
             nodes.append((folder, members))
     made = {}
@@ -102,37 +111,37 @@ def datasets(
         above = f"{folder}/".lstrip("/")
         below = [node for k, node in enumerate(nodes) if k != n and f"{node[0]}/".lstrip("/").startswith(above)]
         place = folder if _fits_above(folder, members, below) else _path(next(iter(members.values())))
-        made[f"/{place}"] = _dataset(group, members, decoders, drop)
+        made[f"/{place}"] = _dataset(shown, members, decoders, drop)
     root = made.setdefault("/", xarray.Dataset())
-    root.attrs = _attributes(group.attrs)
+    root.attrs = _attributes(opened.attrs)
     return made
 
 
 # which arrays stand together
 
-Members: TypeAlias = "Mapping[str, VirtualArray]"
+Members: TypeAlias = Mapping[str, ArrayReader]
 """Arrays that make one Dataset, by their names in it."""
 
 
-def _path(array: VirtualArray) -> str:
-    return array._reader.dataset.path
+def _path(array: ArrayReader) -> str:
+    return array.dataset.path
 
 
-def _folder(array: VirtualArray, main: VirtualArray) -> str:
+def _folder(array: ArrayReader, main: ArrayReader) -> str:
     """Return the folder of an array; derived arrays stand beside the main array, of which they are made."""
-    return _path(main if array._reader.dataset.computed else array).rpartition("/")[0]
+    return _path(main if array.dataset.computed else array).rpartition("/")[0]
 
 
-def _beside(group: VirtualGroup, first: VirtualArray, among: Iterable[VirtualArray] | None = None) -> Members:
+def _beside(opened: OpenedSet, first: ArrayReader, among: Iterable[ArrayReader] | None = None) -> Members:
     """Return an array and those whose axes agree with it: of the same lengths, with no other calibration.
 
     Args:
         among: the others; None: all in the folder of `first`.
     """
     if among is None:
-        main = group.main
+        main = opened.main
         folder = _folder(first, main)
-        among = [group[path] for path in group if path.rpartition("/")[0] in (folder, DERIVED)]
+        among = [one for path, one in opened.arrays.items() if path.rpartition("/")[0] in (folder, DERIVED)]
         among = [array for array in among if _folder(array, main) == folder]
     sizes, scales = dict(zip(first.dims, first.shape, strict=True)), dict(first.calibration)
     found = [first]
@@ -141,7 +150,7 @@ def _beside(group: VirtualGroup, first: VirtualArray, among: Iterable[VirtualArr
         if array is not first and _agree(sizes, own) and _agree(scales, array.calibration):
             found.append(array)
             sizes, scales = own | sizes, array.calibration | scales
-    names: dict[str, VirtualArray] = {}
+    names: dict[str, ArrayReader] = {}
     for array in found:
         name = _path(array).rpartition("/")[2]
         if name in sizes and array.dims != (name,):
@@ -179,7 +188,7 @@ def _is_coordinate(dim: str, members: Members) -> bool:
 
 
 def _dataset(
-    group: VirtualGroup,
+    shown: ForXarray,
     members: Members,
     decoders: Mapping[str, Any] = _AS_USUAL,
     drop: str | Iterable[str] | None = None,
@@ -188,12 +197,12 @@ def _dataset(
     times = _times(members) if decoders.get("decode_times", True) else {}
     parts = {part for time in times.values() for part in time.parts}
     variables = {
-        name: _variable(array) for name, array in members.items() if name not in parts and name not in left_out
+        name: _variable(shown, array) for name, array in members.items() if name not in parts and name not in left_out
     }
     of_netcdf = any(map(_is_netcdf, members.values()))
     stored = [name for name in variables if of_netcdf and _is_stored(members[name])]
     decoded, beside = _decoded({name: variables[name] for name in stored}, decoders)
-    coordinates = _coordinates(group, members) | {name: time.variable() for name, time in times.items()}
+    coordinates = _coordinates(shown.opened, members) | {name: time.variable(shown) for name, time in times.items()}
     coordinates = {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
     variables |= decoded
     return xarray.Dataset(
@@ -202,13 +211,13 @@ def _dataset(
     )
 
 
-def _is_netcdf(array: VirtualArray) -> bool:
-    return bool(array._reader.dataset.conventions) and _is_stored(array)
+def _is_netcdf(array: ArrayReader) -> bool:
+    return bool(array.dataset.conventions) and _is_stored(array)
 
 
-def _is_stored(array: VirtualArray) -> bool:
+def _is_stored(array: ArrayReader) -> bool:
     """Return True for an array of the file, neither companion nor derived: what xarray may decode."""
-    return not (array._reader.dataset.companion or array._reader.dataset.computed)
+    return not (array.dataset.companion or array.dataset.computed)
 
 
 def _decoded(
@@ -219,20 +228,24 @@ def _decoded(
     return dict(made), set(beside)
 
 
-def _variable(array: VirtualArray) -> xarray.Variable:
-    reader = array._reader
+def _variable(shown: ForXarray, reader: ArrayReader) -> xarray.Variable:
     shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.chunking_input).shape
     # Of axes that are not cut, xarray need not know: it warns of chunks that cut them
     chunks = {dim: c for dim, c, n in zip(reader.dims, shape, reader.shape, strict=True) if c < n}
-    attrs = _conventions(array) | _attributes({"vfs": reader.attrs} if reader.attrs else {})
+    attrs = _conventions(reader) | _attributes({"vfs": reader.attrs} if reader.attrs else {})
     return xarray.Variable(
-        reader.dims, indexing.LazilyIndexedArray(LazyArray(array)), attrs, {"preferred_chunks": chunks}
+        reader.dims, indexing.LazilyIndexedArray(_lazy(shown, reader)), attrs, {"preferred_chunks": chunks}
     )
 
 
-def _conventions(array: VirtualArray) -> dict[str, Any]:
+def _lazy(shown: ForXarray, array: ArrayReader) -> LazyArray:
+    dataset = array.dataset
+    return LazyArray(shown.array(dataset.path), array.shape, array.dtype, dataset.nav_ndim)
+
+
+def _conventions(array: ArrayReader) -> dict[str, Any]:
     """Return the attributes at the top level; those that stand for elements have the dtype of the elements."""
-    said = array._reader.dataset.conventions
+    said = array.dataset.conventions
     numbers = {name: value for name, value in said.items() if isinstance(value, np.generic | np.ndarray)}
     made = _attributes({name: value for name, value in said.items() if name not in numbers}) | numbers
     if array.dtype.kind in "iuf":
@@ -254,7 +267,7 @@ def _is_plain(value: Any) -> bool:
     return type(value) in (str, int, float)
 
 
-def _coordinates(group: VirtualGroup, members: Members) -> dict[str, xarray.Variable]:
+def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variable]:
     """Return the positions along each calibrated axis.
 
     Raises:
@@ -264,18 +277,18 @@ def _coordinates(group: VirtualGroup, members: Members) -> dict[str, xarray.Vari
     for array in members.values():
         for dim, axis in array.calibration.items():
             n = array.shape[array.dims.index(dim)]
-            positions = _positions(group, axis, n)
+            positions = _positions(opened, axis, n)
             if dim not in found and positions is not None:
                 unit = {"units": axis["unit"]} if axis["unit"] else {}
                 found[dim] = xarray.Variable((dim,), positions, {"long_name": dim.replace("_", " "), **unit})
     return found
 
 
-def _positions(group: VirtualGroup, axis: Mapping[str, Any], n: int) -> np.ndarray | None:
+def _positions(opened: OpenedSet, axis: Mapping[str, Any], n: int) -> np.ndarray | None:
     if axis["scale"] is not None:
         made: np.ndarray = (axis["offset"] or 0.0) + axis["scale"] * np.arange(n)
         return made
-    values = group.get(axis.get("values", ""))
+    values = opened.arrays.get(axis.get("values", ""))
     if values is None or values.ndim != 1 or len(values) not in (n, n + 1) or values.dtype.kind not in "iuf":
         return None
     read = np.array(values[...])
@@ -293,41 +306,39 @@ class _Time(NamedTuple):
         epoch: what the first one counts from.
     """
 
-    parts: Mapping[str, tuple[VirtualArray, int]]
+    parts: Mapping[str, tuple[ArrayReader, int]]
     epoch: np.datetime64
 
-    def variable(self) -> xarray.Variable:
+    def variable(self, shown: ForXarray) -> xarray.Variable:
         """Return the variable of type datetime64[ns]."""
         array = next(iter(self.parts.values()))[0]
         attrs = _attributes({"vfs": array.attrs} if array.attrs else {})
-        return xarray.Variable(array.dims, indexing.LazilyIndexedArray(LazyTimes(self)), {"long_name": "time", **attrs})
+        return xarray.Variable(
+            array.dims, indexing.LazilyIndexedArray(LazyTimes(shown, self)), {"long_name": "time", **attrs}
+        )
 
 
 class LazyTimes(BackendArray):
     """Reads time stamps when xarray needs them: datetime64[ns], NaT where no frame is stored."""
 
-    def __init__(self, time: _Time) -> None:
-        self.time = time
-        self.parts = [(LazyArray(array), factor) for array, factor in time.parts.values()]
+    def __init__(self, shown: ForXarray, time: _Time) -> None:
+        self.epoch = time.epoch
+        self.parts = [(_lazy(shown, array), factor) for array, factor in time.parts.values()]
+        self.blank = any(array.dataset.blanks for array, _ in time.parts.values())
         self.shape = self.parts[0][0].shape
         self.dtype = np.dtype("M8[ns]")
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
 
-    @cached_property
-    def _valid(self) -> np.ndarray | None:
-        dataset = self.parts[0][0].array._reader.dataset
-        return dataset.valid if dataset.blanks else None
-
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """Read time stamps. Arguments and errors are those of `LazyArray.read`."""
-        made = np.full((), self.time.epoch)
+        made = np.full((), self.epoch)
         for array, factor in self.parts:
             made = made + _nanoseconds(array.read(key), factor)
         made = np.asarray(made)
-        if self._valid is not None:
-            valid = self._valid
+        if self.blank:
+            valid = self.parts[0][0].array.valid
             for axis, part in reversed([*enumerate(key)]):
                 valid = valid[(slice(None),) * axis + (part,)]
             made[~valid] = np.datetime64("NaT", "ns")
@@ -381,6 +392,6 @@ def _times(members: Members) -> dict[str, _Time]:
     return found
 
 
-def _unit(array: VirtualArray) -> str:
-    dataset = array._reader.dataset
+def _unit(array: ArrayReader) -> str:
+    dataset = array.dataset
     return str(dataset.conventions.get("units") or dataset.attrs.get("unit") or "")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vfs.api.arrays import VirtualArray
-from vfs.api.groups import VirtualGroup
+from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
 from vfs.hierarchy.opening import OpenedSet, open_set, warned
 from vfs.model.open_options import ExportOptions, OpenOptions, split

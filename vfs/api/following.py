@@ -1,17 +1,61 @@
-"""What arrays of sets that are still being written have besides: how far they are, and how to wait for more."""
+"""Sets in use, some of which are still being written: as they are now, how far they are, how to wait for more."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
-from vfs.hierarchy.following import Following, frames_of
+from vfs.hierarchy.following import Following, followed, frames_of
+from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.wording import option
 
 if TYPE_CHECKING:
-    from vfs.api.arrays import VirtualArray
-    from vfs.api.groups import VirtualGroup
     from vfs.api.growth import GrowthOf
+
+
+class SetInUse:
+    """A set that arrays and groups share, open as long as one of them is there.
+
+    Args:
+        opened: the set; following: goes on as it grows, if it is still being written.
+    """
+
+    __slots__ = ("_shown", "following")
+
+    def __init__(self, opened: OpenedSet, following: Following | None) -> None:
+        self._shown, self.following = opened, following
+
+    @property
+    def opened(self) -> OpenedSet:
+        """The set; of one that is still being written its present state, as long as arrays keep their shapes.
+
+        Raises:
+            SourceChangedError: a file of it was begun anew, or is gone.
+        """
+        if self.following is not None:
+            now = self.following.now()
+            if now is not self._shown and _alike(now, self._shown):
+                self._shown = now
+        return self._shown
+
+    def refreshed(self) -> SetInUse:
+        """Return the set as it is now: this one, unless arrays have other shapes by now. Raises: see `opened`."""
+        if self.following is None or self.opened is (now := self.following.now()):
+            return self
+        return SetInUse(now, self.following)
+
+
+def in_use(opened: OpenedSet, cache: ChunkCache | None = None) -> SetInUse:
+    """Take a set into use. It goes on as the set grows if it was opened with `follow`."""
+    return SetInUse(opened, followed(opened, cache))
+
+
+def _alike(one: OpenedSet, other: OpenedSet) -> bool:
+    """Return True if two states of a set have the same arrays, of the same shapes."""
+    if one.arrays.keys() != other.arrays.keys():
+        return False
+    return all(one.arrays[path].shape == other.arrays[path].shape for path in one.arrays)
 
 
 class Growing:
@@ -19,8 +63,12 @@ class Growing:
 
     __slots__ = ()
 
-    _group: VirtualGroup
-    _again: tuple[Any, str]
+    _again: tuple[Opening, str]  # how the data set was opened, path of the array in it
+
+    @property
+    def _set(self) -> SetInUse:
+        """The set of the array; of an array that was unpickled it is opened now."""
+        raise NotImplementedError
 
     @property
     def head(self) -> int:
@@ -29,8 +77,8 @@ class Growing:
         Raises:
             SourceChangedError: a file of the set was begun anew, or is gone.
         """
-        following = self._following()
-        return frames_of(self._group._opened if following is None else following.now())
+        following = self._set.following
+        return frames_of(self._set.opened if following is None else following.now())
 
     @property
     def complete(self) -> bool:
@@ -38,7 +86,7 @@ class Growing:
 
         Raises: what `head` raises.
         """
-        following = self._following()
+        following = self._set.following
         if following is None:
             return True
         following.now()
@@ -55,7 +103,7 @@ class Growing:
 
         Raises: what `head` raises.
         """
-        following = self._following()
+        following = self._set.following
         if following is None:
             return frames is None or frames <= self.head
         return following.wait(frames, timeout)
@@ -68,20 +116,9 @@ class Growing:
         """
         from vfs.api.growth import GrowthOf  # loads kernels, which few need
 
-        following = self._following()
+        following = self._set.following
         if following is not None and executor is not None:
             raise OptionError(
                 f"{option(follow=True)}: the threads of this process make the results, without an executor"
             )
         return None if following is None else GrowthOf(following, self._again[1])
-
-    def refresh(self) -> VirtualArray:
-        """Return this array as long as it is now, where its first axis grows with the set; else the array itself.
-
-        Raises: what `head` raises.
-        """
-        return self._group._refreshed()[self._again[1]]
-
-    def _following(self) -> Following | None:
-        """What follows the set; None if nothing does. It opens the set of an array that was unpickled."""
-        return self._group._following

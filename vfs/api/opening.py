@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vfs.api.again import group_of
-from vfs.api.arrays import VirtualArray
-from vfs.api.groups import VirtualGroup
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.following import in_use
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.opening import open_set, refuse_without_main, warned
 from vfs.model.open_options import OpenOptions, split
@@ -49,7 +48,7 @@ def open_group(paths: Paths, **given: Any) -> VirtualGroup:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    return group_of(warned(open_set(paths, here, format_options, here.cache, here.sources)), here.cache)
+    return VirtualGroup(in_use(warned(open_set(paths, here, format_options, here.cache, here.sources)), here.cache))
 
 
 @opens(OpenHere)
@@ -75,7 +74,7 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
     here, format_options = split(OpenHere, given)
     opened = open_set(paths, here, format_options, here.cache, here.sources)
     refuse_without_main(opened)
-    return group_of(warned(opened), here.cache).main
+    return VirtualGroup(in_use(warned(opened), here.cache)).main
 
 
 @opens(OpenHere)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from xarray.backends import BackendArray
@@ -11,8 +11,16 @@ from xarray.core import indexing
 
 from vfs.errors import RegionError
 
-if TYPE_CHECKING:
-    from vfs.api.arrays import VirtualArray
+
+class Indexed(Protocol):
+    """Reads elements, and can be pickled: a `vfs.VirtualArray`."""
+
+    @property
+    def valid(self) -> np.ndarray:
+        """bool[navigation shape]: where a frame is stored."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read elements, by numpy's basic indexing."""
 
 
 class LazyArray(BackendArray):
@@ -20,12 +28,14 @@ class LazyArray(BackendArray):
 
     Lists of scan positions are read position by position, without those between. Along other axes,
     what lies between is read too: it is in the same frames.
+
+    Args:
+        array: reads the elements. shape, dtype, nav_ndim: of it.
     """
 
-    def __init__(self, array: VirtualArray) -> None:
-        self.array = array
-        self.shape = array.shape
-        self.dtype = array.dtype
+    def __init__(self, array: Indexed, shape: tuple[int, ...], dtype: np.dtype[Any], nav_ndim: int) -> None:
+        self.array, self.nav_ndim = array, nav_ndim
+        self.shape, self.dtype = shape, dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
@@ -43,8 +53,10 @@ class LazyArray(BackendArray):
         if not any(isinstance(part, np.ndarray) for part in key):
             got = np.asarray(self.array[key])
             return got if got.flags.writeable else got.copy()  # a view would change with the file
-        nav = self.array._reader.dataset.nav_ndim
-        cuts = [_cuts(part, n, apart=axis < nav) for axis, (part, n) in enumerate(zip(key, self.shape, strict=True))]
+        cuts = [
+            _cuts(part, n, apart=axis < self.nav_ndim)
+            for axis, (part, n) in enumerate(zip(key, self.shape, strict=True))
+        ]
         out = np.empty([sum(cut.length for cut in axis) for axis in cuts], self.dtype)
         for box in product(*cuts):
             read = self.array[tuple(cut.read for cut in box)]

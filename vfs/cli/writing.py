@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -241,6 +242,7 @@ def reduce(
     """
     from vfs.cli.reduce import cluster, lines, reduced, reduced_growing
     from vfs.errors import size
+    from vfs.hierarchy.following import for_workers
     from vfs.reduce.partitions import pass_by
     from vfs.reduce.saving import saver
     from vfs.reduce.spelling import read_all
@@ -255,7 +257,7 @@ def reduce(
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
         tell = _in_bytes(bar, array.nbytes)
         if found.progress is None:
-            made = reduced(array, wanted, target, tell, pass_by(client, found.opening))
+            made = reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
         else:
             refuse({"--scheduler": scheduler}, "with --follow")
             made = reduced_growing(found, wanted, target, tell)

@@ -50,14 +50,14 @@ class OpenSets:
         """Return a set, as `Opening.open` does; one that is still being written as it is now.
 
         Args:
-            opening: what `Opening.packed` of `vfs.hierarchy.opening` returned.
+            opening: what `for_workers` of `vfs.hierarchy.following` returned.
 
         Raises: what `Opening.open` raises.
         """
         with self._lock:
             found = self._sets.pop(opening, None)
             if found is None:
-                found = pickle.loads(opening).kept(self._cache)
+                found = pickle.loads(opening)(self._cache)
             self._sets[opening] = found
             while len(self._sets) > MOST:
                 self._sets.popitem(last=False)

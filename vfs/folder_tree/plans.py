@@ -24,7 +24,7 @@ from vfs.formats import by_name
 from vfs.formats.headers import dtype_option
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.following import Following, followed
+from vfs.hierarchy.following import Following, followed, kept
 from vfs.hierarchy.live_folder import LiveFolder
 from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
 from vfs.model.open_options import OpenOptions
@@ -102,7 +102,7 @@ def open_folder(
     Raises: what `Opening.open` raises.
     """
     cache = ChunkCache(cache_size)
-    return _shown([opening.kept(cache) for opening in openings], cache, zarr_format, for_urls)
+    return _shown([kept(opening, cache) for opening in openings], cache, zarr_format, for_urls)
 
 
 def _shown(sets: Sequence[Current], cache: ChunkCache, zarr_format: int | None, for_urls: bool) -> Contents:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,9 +26,10 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, SourceError, VfsError
 from vfs.hierarchy.file_watch import FileLook, FileWatch, FrameMarks
 from vfs.hierarchy.growing import FEW, Progress
-from vfs.hierarchy.opening import OpenedSet
+from vfs.hierarchy.opening import Current, OpenedSet, Opening
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.hierarchy.written_part import AT_REST
+from vfs.model.pickles import packed
 from vfs.sources.local import LocalSources
 from vfs.sources.names import split
 
@@ -265,6 +267,23 @@ def _begun_anew(path: str) -> str:
 def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:
     """Return what follows a set; None if it was not opened with `follow`."""
     return Following(opened, cache) if opened.opening.options.follow else None
+
+
+def kept(opening: Opening, cache: ChunkCache | None) -> Current:
+    """Open a set again, and go on with it as it grows if it is still being written.
+
+    Args:
+        cache: keeps decoded chunks.
+
+    Raises: what `Opening.open` raises.
+    """
+    found = opening.open(cache)
+    return followed(found, cache) or found
+
+
+def for_workers(opening: Opening) -> bytes:
+    """Pickle what `OpenSets` of `vfs.engine.open_sets` opens in another process: equal sets give equal bytes."""
+    return packed(partial(kept, opening))
 
 
 def frames_of(opened: OpenedSet) -> int:

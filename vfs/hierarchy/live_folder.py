@@ -22,7 +22,7 @@ from vfs.errors import SourceChangedError, VfsError
 from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import Face, Node
-from vfs.hierarchy.following import Following
+from vfs.hierarchy.following import Following, kept
 from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import Current, OpenedSet, Opening
 
@@ -100,11 +100,8 @@ class LiveFolder:
             found = one.now()
         except SourceChangedError as error:
             with suppress(VfsError):
-                one = self._sets[number] = (
-                    before.opening.kept(self.cache)
-                    if not isinstance(one, Following)
-                    else (one.opening.kept(self.cache))
-                )
+                opening = one.opening if isinstance(one, Following) else before.opening
+                one = self._sets[number] = kept(opening, self.cache)
                 self._acquisition += 1
                 self._wrong.pop(number, None)
                 return one.now()

@@ -50,7 +50,7 @@ from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
-from vfs.model.pickles import digest, packed
+from vfs.model.pickles import digest
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray, main_of
@@ -113,10 +113,6 @@ class Opening:
         """Text that is the same, in every process, for equal files and options; never twice where files may change."""
         return self.version.hex() or uuid4().hex
 
-    def packed(self) -> bytes:
-        """Pickle this record: equal records give the same bytes, wherever they have been."""
-        return packed(self)
-
     def open(self, cache: ChunkCache | None = None, watch: FileWatch | None = None) -> OpenedSet:
         """Open the data set again.
 
@@ -146,21 +142,6 @@ class Opening:
                 " was opened; open it again"
             )
         return found
-
-    def kept(self, cache: ChunkCache | None) -> Current:
-        """Open the data set again, and go on with it as it grows if it is still being written.
-
-        Args:
-            cache: as of `open_set`.
-
-        Raises: what `open` raises.
-        """
-        found = self.open(cache)
-        if not self.options.follow:
-            return found
-        from vfs.hierarchy.following import Following  # it opens sets, too
-
-        return Following(found, cache)
 
     def changed(self, options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
         """Open the same files with other options, within the same folders.

@@ -74,7 +74,7 @@ class Reopened:
         if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         found = reopened(opening, changes, self.cache)
-        name = START + digest((found.opening.packed(),)).hex()[:16]
+        name = START + digest(found.opening).hex()[:16]
         with self._lock:
             kept = self._kept.get(name)
             if kept is None:

@@ -13,8 +13,8 @@ from typing import Any
 import xarray
 from xarray.backends import BackendEntrypoint
 
-from vfs.api import open, open_group
-from vfs.api.as_xarray import datasets, main_dataset
+from vfs.api import VirtualGroup, open, open_group
+from vfs.api.as_xarray import ForXarray, datasets, main_dataset
 from vfs.errors import VfsError
 from vfs.formats import detect
 from vfs.sources.local import LocalSources
@@ -72,7 +72,7 @@ class VfsBackend(BackendEntrypoint):
         Raises: what `vfs.open` raises, and SourceError where the positions along an uneven axis cannot be read.
         """
         decoders, own = _decoders(options)
-        return main_dataset(open(filename_or_obj, **own).group, decoders, drop_variables)
+        return main_dataset(_shown(open(filename_or_obj, **own).group), decoders, drop_variables)
 
     def open_groups_as_dict(
         self,
@@ -83,11 +83,15 @@ class VfsBackend(BackendEntrypoint):
     ) -> dict[str, xarray.Dataset]:
         """Open all arrays of a set, each once: path of a node -> Dataset. Arguments and errors as of `open_dataset`."""
         decoders, own = _decoders(options)
-        return datasets(open_group(filename_or_obj, **own), decoders, drop_variables)
+        return datasets(_shown(open_group(filename_or_obj, **own)), decoders, drop_variables)
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> xarray.DataTree:
         """Open all arrays of a set as a tree. Arguments and errors as of `open_dataset`."""
         return xarray.DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
+
+
+def _shown(group: VirtualGroup) -> ForXarray:
+    return ForXarray(group._opened, group.__getitem__)
 
 
 def _decoders(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

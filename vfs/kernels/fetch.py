@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.clib import pread, preadv
 from vfs.kernels.columns import (
     COLUMNS,
     COUNT,
@@ -20,7 +21,6 @@ from vfs.kernels.columns import (
     W_WANTED,
 )
 from vfs.kernels.compiled import kernel
-from vfs.kernels.native.clib import pread, preadv
 from vfs.kernels.ranges import in_lines
 from vfs.kernels.steps import call
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.clib import memcpy
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, START, STEP
 from vfs.kernels.compiled import kernel
 from vfs.kernels.intrinsics import swap_bytes
-from vfs.kernels.native.clib import memcpy
 
 
 @kernel

@@ -15,12 +15,12 @@ import errno
 import os
 import socket
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -46,13 +46,6 @@ LARGE = 1 << 20
 """Bytes of masks and positions that are sent with each partition, at most, where an executor can do otherwise."""
 RETURNED = 16
 """Times the bytes that come back with each partition: what it has at least."""
-
-
-class Reopens(Protocol):
-    """Says how a set was opened: `vfs.hierarchy.opening.Opening`."""
-
-    def packed(self) -> bytes:
-        """Return what `OpenSets` takes."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +156,7 @@ class SharedPass(Pass):
     Args:
         array, reductions, roi, progress: see `Pass`.
         workers: how many tasks the executor runs at once; None: as it says.
-        executor: runs tasks; opening: how the set of the array was opened.
+        executor: runs tasks; opening: returns how the set of the array is opened, see `PartitionWork`.
     """
 
     def __init__(
@@ -175,12 +168,12 @@ class SharedPass(Pass):
         progress: Progress | None = None,
         *,
         executor: Any,
-        opening: Reopens,
+        opening: Callable[[], bytes],
     ) -> None:
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.work = PartitionWork(opening.packed(), lasting(self.given), chosen)
+        self.work = PartitionWork(opening(), lasting(self.given), chosen)
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.
@@ -233,6 +226,6 @@ def _unpacked(packed: bytes) -> np.ndarray:
     return np.cumsum(np.frombuffer(zlib.decompress(packed), np.int64))
 
 
-def pass_by(executor: Any, opening: Reopens) -> type[Pass] | partial[SharedPass]:
+def pass_by(executor: Any, opening: Callable[[], bytes]) -> type[Pass] | partial[SharedPass]:
     """Return what makes a pass: by threads of this process where there is no executor."""
     return Pass if executor is None else partial(SharedPass, executor=executor, opening=opening)

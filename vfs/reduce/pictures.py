@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from vfs.reduce.result import Result
+    from vfs.reduce.values import ResultValues
 
 SMALL = 256  # most pixels on a side of a picture in a notebook
 LARGE = 2048  # of a frame that is plotted
@@ -51,7 +51,7 @@ class Drawn(NamedTuple):
     wheel: bool
 
 
-def drawn(result: Result) -> Drawn:
+def drawn(result: ResultValues) -> Drawn:
     """Choose what is drawn of a result: its last two axes, or those of the scan, in the middle of all others."""
     data, dims = result.data, result.dims
     wheel = data.ndim > 1 and dims[-1] == "axis" and data.shape[-1] == 2 and data.dtype.kind == "f"
@@ -113,7 +113,7 @@ def _around(turn: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055))
 
 
-def html(results: Mapping[str, Result]) -> str:
+def html(results: Mapping[str, ResultValues]) -> str:
     """Return HTML that shows results: a picture of each, with its name, axes, units and range.
 
     All text is escaped. Pictures larger than 256 pixels are made of every n-th pixel.
@@ -125,7 +125,7 @@ def html(results: Mapping[str, Result]) -> str:
     return f"<div style='display:flex;flex-wrap:wrap;gap:1em;align-items:end'>{shown}</div>"
 
 
-def _part(result: Result) -> str:
+def _part(result: ResultValues) -> str:
     """Show one result."""
     one = drawn(result)
     one = one._replace(values=_masked(one, result))
@@ -134,7 +134,7 @@ def _part(result: Result) -> str:
     return f"{_drawing(one, result)}{name}<br><small>{axes or 'one number'}, {_range(one, result.units)}</small>"
 
 
-def _drawing(one: Drawn, result: Result) -> str:
+def _drawing(one: Drawn, result: ResultValues) -> str:
     """Draw a picture or a line; "" for a number, and where there is nothing."""
     values = one.values
     if not values.size or values.ndim == 0 or values.dtype.kind not in "biuf":
@@ -196,7 +196,7 @@ def _text(value: object) -> str:
     return escape(printable(str(value)))
 
 
-def plot(result: Result, ax: Axes | None = None, **how: Any) -> Axes:
+def plot(result: ResultValues, ax: Axes | None = None, **how: Any) -> Axes:
     """See `vfs.Result.plot`."""
     one = drawn(result)
     title = f"{result.name}{f' at {one.about}' if one.about else ''}"
@@ -204,7 +204,7 @@ def plot(result: Result, ax: Axes | None = None, **how: Any) -> Axes:
     return picture.draw(one._replace(values=_masked(one, result)), _axes(ax), how)
 
 
-def _masked(one: Drawn, result: Result) -> np.ndarray:
+def _masked(one: Drawn, result: ResultValues) -> np.ndarray:
     """Mask what does not hold, of integers, too."""
     valid = result.valid
     if result.kind != "nav" or valid.all() or valid.shape != one.values.shape:
@@ -212,12 +212,12 @@ def _masked(one: Drawn, result: Result) -> np.ndarray:
     return np.ma.MaskedArray(one.values, ~valid)
 
 
-def plot_all(results: Mapping[str, Result], **how: Any) -> Figure:
+def plot_all(results: Mapping[str, ResultValues], **how: Any) -> Figure:
     """See `vfs.reduce.result.Results.plot`."""
     return draw_all(results, _pyplot().figure, **how)
 
 
-def draw_all(results: Mapping[str, Result], make: Callable[..., Figure], **how: Any) -> Figure:
+def draw_all(results: Mapping[str, ResultValues], make: Callable[..., Figure], **how: Any) -> Figure:
     """Draw results side by side.
 
     Args:

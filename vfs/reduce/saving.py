@@ -21,8 +21,8 @@ from vfs.model.stored import TOP_FIRST
 from vfs.model.units import readable
 from vfs.outputs import check_target, whole
 from vfs.reduce.pictures import draw_all
-from vfs.reduce.result import Result
 from vfs.reduce.spelling import attributes
+from vfs.reduce.values import ResultValues
 
 
 class Saver(NamedTuple):
@@ -35,10 +35,10 @@ class Saver(NamedTuple):
         check: raises OptionError for a result that it does not hold; shape and dtype are enough to tell.
     """
 
-    write: Callable[[Mapping[str, Result], str], None]
+    write: Callable[[Mapping[str, ResultValues], str], None]
     several: bool = False
     requires: Callable[[], object] = lambda: None
-    check: Callable[[Result], object] = lambda result: None
+    check: Callable[[ResultValues], object] = lambda result: None
 
 
 class SavedAxis(NamedTuple):
@@ -77,7 +77,7 @@ def saver(target: str, names: Mapping[str, object]) -> Saver:
     return found
 
 
-def save(results: Mapping[str, Result], target: str | os.PathLike[str]) -> None:
+def save(results: Mapping[str, ResultValues], target: str | os.PathLike[str]) -> None:
     """See `vfs.Result.save`."""
     target = os.fspath(target)
     chosen = saver(target, results)
@@ -87,7 +87,7 @@ def save(results: Mapping[str, Result], target: str | os.PathLike[str]) -> None:
         chosen.write(results, unfinished)
 
 
-def upright(result: Result) -> tuple[np.ndarray, list[SavedAxis]]:
+def upright(result: ResultValues) -> tuple[np.ndarray, list[SavedAxis]]:
     """Return a result as programs show it, whose first row is the top one, and its axes.
 
     A frame whose bottom row comes first is turned over. Its `y` still begins where it did: distances and the origin
@@ -101,7 +101,7 @@ def upright(result: Result) -> tuple[np.ndarray, list[SavedAxis]]:
     return result.data[..., ::-1, :], axes
 
 
-def _axis(result: Result, k: int) -> SavedAxis:
+def _axis(result: ResultValues, k: int) -> SavedAxis:
     known = result.calibration.get(result.dims[k], {})
     scale, offset = known.get("scale"), known.get("offset") or 0.0
     if scale is None:
@@ -109,17 +109,17 @@ def _axis(result: Result, k: int) -> SavedAxis:
     return SavedAxis(result.dims[k], float(scale), float(offset), str(known.get("unit") or ""))
 
 
-def _only(results: Mapping[str, Result]) -> Result:
+def _only(results: Mapping[str, ResultValues]) -> ResultValues:
     (result,) = results.values()
     return result
 
 
-def _numpy(results: Mapping[str, Result], target: str) -> None:
+def _numpy(results: Mapping[str, ResultValues], target: str) -> None:
     with open(target, "wb") as file:
         np.save(file, _only(results).data)
 
 
-def _tiff(results: Mapping[str, Result], target: str) -> None:
+def _tiff(results: Mapping[str, ResultValues], target: str) -> None:
     """Write a result as pages of pictures. One along a single axis is a row.
 
     ImageJ reads resolution and unit from its own description, DigitalMicrograph from its private tags. Floats become
@@ -173,7 +173,7 @@ def _java(text: str) -> str:
     return "".join(letter if letter.isascii() else f"\\u{ord(letter):04X}" for letter in text)
 
 
-def _about(result: Result) -> dict[str, Any]:
+def _about(result: ResultValues) -> dict[str, Any]:
     """Return what a file says of how its result was made."""
     turned = result.upward and result.kind == "sig"
     return (
@@ -205,7 +205,7 @@ def _tifffile() -> Any:
     return tifffile
 
 
-def _csv(results: Mapping[str, Result], target: str) -> None:
+def _csv(results: Mapping[str, ResultValues], target: str) -> None:
     """Write numbers along an axis: a column for the places, and one for the values, or for y and x."""
     result = _only(results)
     values = result.data.reshape(len(result.data), -1) if result.ndim else result.data.reshape(1, 1)
@@ -228,7 +228,7 @@ def _short_number(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
-def _is_line(result: Result) -> None:
+def _is_line(result: ResultValues) -> None:
     pair = result.ndim == 2 and result.dims[-1] == "axis"
     if result.ndim > 1 and not pair:
         shape = " x ".join(map(str, result.shape))
@@ -237,7 +237,7 @@ def _is_line(result: Result) -> None:
         raise OptionError(f"{result.name}: OUT.csv holds real numbers, found {result.dtype}; OUT.npy holds any")
 
 
-def _hyperspy(results: Mapping[str, Result], target: str) -> None:
+def _hyperspy(results: Mapping[str, ResultValues], target: str) -> None:
     """Write a result as HyperSpy does: https://hyperspy.org/rosettasciio/file_specification/hspy.html."""
     h5py, result = _h5py(), _only(results)
     data, axes = upright(result)
@@ -266,12 +266,12 @@ def _h5py() -> Any:
     return h5py
 
 
-def _is_number(result: Result) -> None:
+def _is_number(result: ResultValues) -> None:
     if result.dtype.kind not in "biufc":
         raise OptionError(f"{result.name}: OUT.hspy and OUT.tif hold numbers, found {result.dtype}")
 
 
-def _drawn(kind: str, results: Mapping[str, Result], target: str) -> None:
+def _drawn(kind: str, results: Mapping[str, ResultValues], target: str) -> None:
     """Draw results as `.plot()` does, side by side, with the units of axes and values, and a bar or a wheel."""
     from matplotlib.figure import Figure
 

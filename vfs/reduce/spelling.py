@@ -22,7 +22,7 @@ from vfs.errors import OptionError
 from vfs.model.naming import unusable
 from vfs.reduce import histogram, in_frames, over_frames, usual
 from vfs.reduce.reduction import Reduction, dtype_of
-from vfs.reduce.result import Result
+from vfs.reduce.values import ResultValues
 from vfs.wording import shown
 
 _CLASSES: tuple[type[Reduction], ...] = (
@@ -170,7 +170,7 @@ def spelled(reduction: Reduction) -> str:
     return f"{kind.lower()}({', '.join(said)})"
 
 
-def attributes(result: Result) -> dict[str, Any]:
+def attributes(result: ResultValues) -> dict[str, Any]:
     """Describe a result for the metadata of the array that holds it."""
     made = {"reduction": result.reduction, "kind": result.kind, "of": result.of}
     return made | ({"calibration": dict(result.calibration)} if result.calibration else {})

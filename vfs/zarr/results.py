@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Mapping
 
 from vfs.hierarchy.documents import plain_json
-from vfs.reduce.result import Result
 from vfs.reduce.saving import SAVERS, Saver
 from vfs.reduce.spelling import attributes
+from vfs.reduce.values import ResultValues
 
 
-def write_results(results: Mapping[str, Result], folder: str) -> None:
+def write_results(results: Mapping[str, ResultValues], folder: str) -> None:
     """Write a store with an array for each result.
 
     Args:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.clib import NO_WAIT, preadv2, statx
 from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get
-from vfs.kernels.native.clib import NO_WAIT, preadv2, statx
 from vfs.kernels.native.memory import atomic_get, peek, peek32, poke, put, room
 from vfs.kernels.native.words import SECOND, STATX, WORD, Iovec, offset
 from vfs.kernels.steps import call

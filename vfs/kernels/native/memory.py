@@ -12,8 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from vfs.kernels.clib import memcpy
 from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.native.clib import memcpy
 from vfs.kernels.native.words import WORD
 
 _WORD = ir.IntType(64)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from vfs.errors import OptionError, VfsError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
+from vfs.hierarchy.following import for_workers
 from vfs.model.region import Region
 from vfs.outputs import appear, check_target, flush, unwritten
 from vfs.reduce.executors import checked
@@ -40,7 +41,7 @@ from vfs.zarr.export.zipped import Archive, is_zipped
 from vfs.zarr.unchanged import check_sources
 
 if TYPE_CHECKING:
-    from vfs.reduce.partitions import Reopens  # loads what compiles kernels
+    from vfs.hierarchy.opening import Opening
 
 AHEAD = 128 << 20
 """Bytes of batches that are under way at once, if one is not larger."""
@@ -56,7 +57,7 @@ def export(
     resume: bool = False,
     progress: Callable[[int, int, int], object] | None = None,
     executor: Any = None,
-    opening: Reopens | None = None,
+    opening: Opening | None = None,
 ) -> int:
     """Write what a face shows as a zarr store in a folder, or in one zip file: see `vfs.zarr.export.zipped`.
 
@@ -109,7 +110,7 @@ def export(
                 if executor is not None:
                     assert opening is not None
                     how = face_of(target), face.zarr_format, codec, shards
-                    by = checked(executor), ExportWork(opening.packed(), *how, part, version("vfs"))
+                    by = checked(executor), ExportWork(for_workers(opening), *how, part, version("vfs"))
                 return _made(face, exports, documents, journal, target, tell, by)
             except BaseException:
                 if not journal.marks or is_zipped(target):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.clib import pread, preadv
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
-from vfs.kernels.native.clib import pread, preadv
 from vfs.kernels.native.frames import descriptor, frame_tables, placed, unchanged
 from vfs.kernels.native.fuse.tables import GridRow, SourceWord
 from vfs.kernels.native.memory import address, put, room

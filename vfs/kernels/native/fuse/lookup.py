@@ -15,9 +15,9 @@ import time
 import numpy as np
 from numba.extending import register_jitable
 
+from vfs.kernels.clib import clock_gettime
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get
-from vfs.kernels.native.clib import clock_gettime
 from vfs.kernels.native.fuse.state import state
 from vfs.kernels.native.fuse.tables import PROBES, PieceWord, SourceWord, StateWord
 from vfs.kernels.native.memory import atomic_add, atomic_get, room

@@ -13,11 +13,11 @@ import os
 import numpy as np
 from numba import types
 
+from vfs.kernels.clib import memcpy
 from vfs.kernels.columns import S_FILE, S_START, S_STOP
 from vfs.kernels.compiled import callback, inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, STRIDE, locate, stream_word
-from vfs.kernels.native.clib import memcpy
 from vfs.kernels.native.frames import frame_tables, moves, placed, unchanged
 from vfs.kernels.native.fuse.files import position_at
 from vfs.kernels.native.fuse.lookup import enter, handle, leave, place, source_of

@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, types
 
+from vfs.kernels.clib import memcpy
 from vfs.kernels.compiled import callback, inner, kernel
 from vfs.kernels.intrinsics import get, swap_bytes
-from vfs.kernels.native.clib import memcpy
 from vfs.kernels.native.frames import moves
 from vfs.kernels.native.fuse.files import NO_ANSWER, read_frames
 from vfs.kernels.native.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of

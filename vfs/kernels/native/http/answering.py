@@ -15,9 +15,7 @@ import platform
 
 import numpy as np
 
-from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.intrinsics import get
-from vfs.kernels.native.clib import (
+from vfs.kernels.clib import (
     clock_gettime,
     epoll_ctl,
     epoll_wait,
@@ -29,6 +27,8 @@ from vfs.kernels.native.clib import (
     recv,
     write,
 )
+from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.intrinsics import get
 from vfs.kernels.native.http.filling import BLOCK, BLOCK_BYTES, end_body, fill, make_ahead
 from vfs.kernels.native.http.finding import find_source, locate_chunk
 from vfs.kernels.native.http.sending import send

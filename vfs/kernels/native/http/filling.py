@@ -15,10 +15,10 @@ import mmap
 
 import numpy as np
 
+from vfs.kernels.clib import NO_WAIT, free, malloc, mincore, pread, preadv2, sched_yield, write
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import STRIDE
-from vfs.kernels.native.clib import NO_WAIT, free, malloc, mincore, pread, preadv2, sched_yield, write
 from vfs.kernels.native.frames import moves, placed, unchanged
 from vfs.kernels.native.http.words import (
     MADE,

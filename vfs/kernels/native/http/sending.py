@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vfs.kernels.clib import errno_location, sendmsg
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
-from vfs.kernels.native.clib import errno_location, sendmsg
 from vfs.kernels.native.http.filling import ask_ahead, fill
 from vfs.kernels.native.http.words import ChunkSource, LentConnection
 from vfs.kernels.native.memory import peek32, put, room
