@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.formats import hdf5_sets
-from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, warned
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same, warned
 from tests.formats.hdf5_sets import FILTERS
 from vfs.testing.inside import reader_of
 
@@ -213,3 +213,58 @@ def test_a_piece_in_a_raw_file(tmp_path: Path) -> None:
         space = h5py.h5s.create_simple(SHAPE)
         h5py.h5d.create(file["entry/data"].id, b"data_000002", h5py.h5t.STD_U16LE, space, plan)
     same(vfs.open(path)[...], frames)
+
+
+def numbered_images(folder: Path, frames: np.ndarray, lows: list[int], kind: str = "u2") -> Path:
+    """Write three linked pieces of three frames that say which image is their first one."""
+    path = pieces(folder, split(frames, [3, 3, 3]), "linked")
+    for n, low in enumerate(lows, 1):
+        with h5py.File(folder / f"data_{n:06d}.h5", "a") as file:
+            file["data"].attrs["image_nr_low"] = np.array(low, kind)
+            file["data"].attrs["image_nr_high"] = np.array(low + 2, kind)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["u8", ">i4"])
+@pytest.mark.parametrize(
+    ("lows", "said"),
+    [
+        ([1, 7, 7], "data_000002 says that it begins with image 7, by its number it would begin with 4"),
+        ([1, 4, 4], "data_000003 says that it begins with image 4, by its number it would begin with 7"),
+        ([4, 1, 7], "(and 1 more like it): it is of another run, or has another's name"),
+        ([1, 4, 10], "data_000003 says that it begins with image 10"),
+    ],
+)
+def test_a_piece_of_another_run_is_told(tmp_path: Path, lows: list[int], said: str, kind: str) -> None:
+    frames = frames_of((9, *SHAPE), "u2")
+    path = numbered_images(tmp_path, frames, lows, kind)
+    same(incomplete(path, said, kind=vfs.FormatError)[...], frames)
+
+
+@pytest.mark.parametrize("lows", [[1, 4, 7], [101, 104, 107], [1, 1, 1]])
+def test_images_that_are_where_their_numbers_say(tmp_path: Path, lows: list[int]) -> None:
+    frames = frames_of((9, *SHAPE), "u2")
+    path = numbered_images(tmp_path, frames, lows)
+    same(vfs.open(path)[...], frames)
+    with h5py.File(path, "a") as file:
+        del file["entry/data/data_000002"]
+    if len({*lows}) > 1:
+        incomplete(path, "data_000002 is not there", kind=vfs.MissingSourceError)
+
+
+def test_a_linked_piece_of_another_kind_is_no_small_set(tmp_path: Path) -> None:
+    """Its file is of another run: what is left of this one must not stand for all."""
+    frames = frames_of((6, *SHAPE), "u2")
+    for other, said in ((frames[:2].astype("u4"), "differ in type"), (frames[:2, :, :4], "differ in shape")):
+        path = pieces(tmp_path, {"data_000001": frames[:4], "data_000002": other}, "linked")
+        same(incomplete(path, f"stay apart: its pieces {said}", kind=vfs.FormatError)[...], frames[:4])
+
+
+def test_fewer_images_than_the_master_says(tmp_path: Path) -> None:
+    frames = frames_of((5, *SHAPE), "u2")
+    path = pieces(tmp_path, split(frames, [3, 2]))
+    with h5py.File(path, "a") as file:
+        about = file.create_group("entry/instrument/detector/detectorSpecific")
+        about["nimages"], about["ntrigger"] = np.uint32(2), np.uint64(4)
+    group = opens_incomplete(path, "says 8 images", "5 are stored", counts={"frames_missing": 3})
+    same(group.main[...], frames)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceErr
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.planes import PlaneTable, along
+from vfs.formats.series import of_another_run
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -167,6 +169,20 @@ def _summary(sources: Sources, path: str) -> dict[str, Any]:
     return {} if at is None else _json(sources, path, 4 * at + 8, int(head[at + 1]))
 
 
+def _of_another_run(sources: Sources, files: Files) -> tuple[Absence, ...]:
+    """Report TIFF files whose summary is another one than most of them have."""
+    said = {path: _summary(sources, path) for path in files.paths[:-1]}
+    texts = {path: json.dumps(summary, sort_keys=True) for path, summary in said.items() if summary}
+    usual = Counter(texts.values()).most_common(1)[0][0] if texts else ""
+    strange = []
+    for path, text in texts.items():
+        if text != usual:
+            known = json.loads(usual)
+            keys = [key for key in {**known, **said[path]} if known.get(key) != said[path].get(key)]
+            strange.append(f"{path}: its summary differs from that of the other files ({', '.join(keys)[:80]})")
+    return of_another_run(strange)
+
+
 def _calibration(plane: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
     """Return the calibration of axes: the size of a pixel, and the step in z."""
     found: dict[str, Any] = {}
@@ -199,6 +215,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     files = Files.stat(sources, [*places, index], missing_ok=True)
     number = {name: k for k, name in enumerate(named)}
     summary = _summary(sources, places[0])
+    absent = (*cut, *_of_another_run(sources, files))
     kinds: dict[_PlaneKind, list[_Plane]] = {}
     for plane in planes:
         kinds.setdefault(_kind(plane, index), []).append(plane)
@@ -209,7 +226,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
         array = _array(path, files, kind, some, number, attrs)
-        made.append(altered(array, absent=cut + array.absent))
+        made.append(altered(array, absent=absent + array.absent))
     return made
 
 

@@ -163,8 +163,11 @@ def _absent(path: str, settings: str, scan: tuple[int, int], stored: int, rest: 
         said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
         return (Absence(said, counts={"frames_missing": wanted - stored} | lost, to_come=True),)
     if stored > wanted:
+        if rest:  # the end of a pattern behind more than all of them: these are no patterns of that size
+            said += f", and {rest:,} bytes that are none: it is of another run"
+            return (Absence(said, FormatError, f"shows the first {wanted:,}", lost),)
         said += f"; {stored - wanted:,} are left out{surplus(scan, stored)}"
-        return (Absence(said, counts={"frames_left_out": stored - wanted} | lost),)
+        return (Absence(said, counts={"frames_left_out": stored - wanted}),)
     return (Absence(f"{said}, and {rest:,} bytes that are left out", counts=lost),) if rest else ()
 
 

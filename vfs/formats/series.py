@@ -1,4 +1,4 @@
-"""Finds the missing files of a numbered series, from the numbers of its other files.
+"""Finds the missing files of a numbered series, from the numbers of its other files, and files of another run.
 
 It also makes the words for messages about them.
 """
@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from vfs.errors import FormatError
+from vfs.model.stored import Absence
 from vfs.sources.names import basename, splitext
 
 MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
 _MOST_SAID = 4  # most names in a message
 _MOST_RUNS = 3  # most runs of frames in a message
+_SET_BACK = 2  # seconds by which a clock is set back while it runs
+_HOUR = (3540, 3660)  # seconds by which it is set back at the end of summer
+LONGEST_PAUSE = 2 * 86_400
+"""Seconds between two times of one run, at most."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,25 @@ def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
     """
     ends = [0, *(begin + n for begin, n in zip(first, held, strict=True))]
     return [(end, begin - 1) for end, begin in zip(ends, first, strict=False) if begin > end]
+
+
+def may_follow(before: float, after: float) -> bool:
+    """Return True if two times, in seconds, may be those of a file and of the next one of the same run."""
+    pause = after - before
+    return -_SET_BACK <= pause <= LONGEST_PAUSE or _HOUR[0] <= -pause <= _HOUR[1]
+
+
+def of_another_run(lines: Sequence[str]) -> tuple[Absence, ...]:
+    """Report files that have the right name and size, and say that they are of another run.
+
+    Args:
+        lines: for each such file, its path and what it says.
+    """
+    if not lines:
+        return ()
+    others = f" (and {len(lines) - 1:,} more like it)" if len(lines) > 1 else ""
+    said = f"{lines[0]}{others}: it is of another run"
+    return (Absence(said, FormatError, "shows what it holds in the place of its name"),)
 
 
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:

@@ -246,7 +246,18 @@ def _datasets(
         )
         for name in order
     ]
-    return [altered(one, declared=_frames_of(sources, known, one)) if one.nav_ndim else one for one in made]
+    return [_with_declared(sources, path, known, one) if one.nav_ndim else one for one in made]
+
+
+def _with_declared(sources: Sources, path: str, known: Survey, array: StoredArray) -> StoredArray:
+    """Return an array with the number of frames that it will have; fewer, where the master says so, are said."""
+    count = _frames_of(sources, known, array)
+    held = math.prod(array.shape[: array.nav_ndim])
+    if count is None or count <= held:
+        return altered(array, declared=count)
+    said = f"{path}: says {count:,} images (nimages times ntrigger) of {array.path}, {held:,} are stored"
+    fewer = Absence(said, counts={"frames_missing": count - held}, to_come=True)
+    return altered(array, declared=count, absent=(*array.absent, fewer))
 
 
 def _frames_of(sources: Sources, known: Survey, array: StoredArray) -> int | None:

@@ -9,13 +9,14 @@ another file.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
 
-from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.errors import FormatError, MissingSourceError, OutsideError, SourceError
 from vfs.formats.hdf5 import topspin
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
 from vfs.formats.headers import read_at
@@ -55,7 +56,9 @@ def join_numbered(
             made = _joined(pieces, there, whole in scans)
         except LeftOutError as reason:
             left[whole] = str(reason)
-            said += _apart(path, whole, {name: why for name, why in lost.items() if name not in gone}, str(reason))
+            linked = any(_elsewhere(path, name, known) for name in pieces.values())
+            gaps = {name: why for name, why in lost.items() if name not in gone}
+            said += _apart(path, whole, gaps, str(reason), linked)
             continue
         absent = [_lost(path, whole, lost, made.shape[0] - _frames(there.values()), known)] if lost else []
         for name in pieces.values():
@@ -64,7 +67,8 @@ def join_numbered(
             left.pop(topspin.beside(name), None)
         partly_lost = chain.from_iterable(piece.absent for piece in there.values())
         before = () if _begins_with_1(pieces, whole in scans) else _before(path, pieces, begin)
-        made = replace(made, absent=(*absent, *partly_lost, *before))
+        others = _of_another_run(path, whole, pieces, there)
+        made = replace(made, absent=(*absent, *partly_lost, *before, *others))
         found[whole] = topspin.arranged(whole, made, known) if whole in scans else made
     return said
 
@@ -149,11 +153,48 @@ def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int, known: Sur
     return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts, to_come=True)
 
 
-def _apart(path: str, whole: str, lost: Mapping[str, str], why: str) -> list[Absence]:
-    """Say that pieces are not joined. It is an error if some are lost, of which nothing else is said."""
+def _of_another_run(path: str, whole: str, pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> list[Absence]:
+    """Report pieces that say that they hold other images than those of their place (Dectris: `image_nr_low`).
+
+    A file of another run, or under another number, may fit in size. Numbers that are alike in all pieces tell nothing.
+    """
+    lows = {number: _first_image(one) for number, one in there.items()}
+    numbers = sorted(there)
+    if None in lows.values() or len({*lows.values()}) < 2:
+        return []
+    frames = dict(zip(numbers, [one.shape[0] for one in as_stack([there[number] for number in numbers])], strict=True))
+    each = max(frames.values())
+    places, at = {}, 0
+    for number, following in zip(numbers, [*numbers[1:], numbers[-1] + 1], strict=True):
+        places[number] = int(lows[number] or 0) - at
+        at += frames[number] + each * (following - number - 1)
+    usual = Counter(places.values()).most_common(1)[0][0]
+    wrong = [number for number in numbers if places[number] != usual]
+    if not wrong:
+        return []
+    low, found = lows[wrong[0]], places[wrong[0]]
+    said = (
+        f"{path}: {whole}: {pieces[wrong[0]]} says that it begins with image {low:,}, by its number it would begin with"
+        f" {int(low or 0) - found + usual:,}{_more(len(wrong))}: it is of another run, or has another's name"
+    )
+    return [Absence(said, FormatError, "shows it in the place of its number")]
+
+
+def _first_image(piece: StoredData) -> int | None:
+    """Return the number that a piece gives its first image; None if it gives none."""
+    low = np.asarray(piece.attrs.get("image_nr_low"))
+    return int(low) if low.dtype.kind in "iu" and low.size == 1 else None
+
+
+def _apart(path: str, whole: str, lost: Mapping[str, str], why: str, linked: bool) -> list[Absence]:
+    """Say that pieces are not joined.
+
+    It is an error if some are lost, of which nothing else is said, or if they are files of their own: then the set is
+    about all of them, and one may be of another run.
+    """
     said = f"{path}: the numbered pieces of {whole} stay apart: {why}"
     if not lost:
-        return [Absence(said)]
+        return [Absence(said, FormatError, "shows the largest of them", main=True) if linked else Absence(said)]
     name, reason = next(iter(sorted(lost.items())))
     more = f"{said} ({name} {reason}{_more(len(lost))})"
     return [Absence(more, MissingSourceError, "shows those that are there", {"files_missing": len(lost)}, main=True)]

@@ -18,6 +18,7 @@ from vfs.model.sources import Sources, expect
 from vfs.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
+_STAMP = 40  # bytes
 _MOST_HEADER = 1 << 20  # most bytes of a header
 _MOST_SIDE = 1 << 20  # most pixels along an axis
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files: sequence numbers have six digits
@@ -51,6 +52,8 @@ class MibFiles(NamedTuple):
     """int64[n] number of each file's first frame"""
     head: bytes
     """first bytes of the first file"""
+    stamps: tuple[bytes, ...]
+    """what stands behind the sensor layout in the first header of each file: chip select and time"""
 
 
 class _Words(NamedTuple):
@@ -76,7 +79,7 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
     """
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
-    sequences, states = np.empty(len(paths), np.int64), [UNKNOWN] * len(paths)
+    sequences, states, stamps = np.empty(len(paths), np.int64), [UNKNOWN] * len(paths), [b""] * len(paths)
     known: dict[tuple[bytes, bytes], Geometry] = {}
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
@@ -103,7 +106,7 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
                         f" one with {format_option(series=False)}"
                     )
         sequence = int(digits)
-        sequences[k], states[k] = sequence, sources.state(path)
+        sequences[k], states[k], stamps[k] = sequence, sources.state(path), head[stop : stop + _STAMP]
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
     order = np.argsort(sequences, kind="stable")
@@ -111,7 +114,7 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
         order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
     chosen = order.tolist()
     files = Files.of(list(map(paths.__getitem__, chosen)), list(map(states.__getitem__, chosen)), sources)
-    return first, MibFiles(files, sequences[order], lowest)
+    return first, MibFiles(files, sequences[order], lowest, tuple(map(stamps.__getitem__, chosen)))
 
 
 def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:

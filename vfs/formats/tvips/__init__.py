@@ -128,26 +128,42 @@ def _header(sources: Sources, path: str) -> np.void:
     return header
 
 
-def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> np.ndarray:
-    """Count the frames that are missing in front of each file's first one: int64[n].
+def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> tuple[np.ndarray, tuple[Absence, ...]]:
+    """Count the frames that are missing in front of each file's first one, and find files of another run.
 
-    If a file is missing or was cut, the counter in the frame headers tells, if it counts frames.
+    If a file is missing or was cut, the counter in the frame headers tells, if it counts frames. Counters and time
+    stamps that go back, or time stamps days apart, are those of another run.
+
+    Returns: (int64[n], what to say of files of another run).
     """
     gaps = np.zeros(len(files), np.int64)
+    strange: list[str] = []
     if len(files) == 1:
-        return gaps
+        return gaps, ()
     headers = FrameHeaders(layout, files)
     ends = counts.cumsum()
 
-    def counter(first: int, n: int) -> np.ndarray:
-        return np.frombuffer(headers.read(np.arange(first, first + n), AT["counter"], 4), "<u4").astype(np.int64)
+    def field(name: str, first: int, n: int) -> np.ndarray:
+        return np.frombuffer(headers.read(np.arange(first, first + n), AT[name], 4), "<u4").astype(np.int64)
 
     for k in np.flatnonzero(counts[1:] > 0).tolist():
         at = int(ends[k])
-        if at and (at < 2 or np.diff(counter(at - 2, 2)) == 1):
-            gap = int(np.diff(counter(at - 1, 2))[0]) - 1
+        if not at:
+            continue
+        times, numbers = field("timestamp_seconds", at - 1, 2), field("counter", at - 1, 2)
+        if times.all() and not series.may_follow(*times.tolist()):
+            stamps = [np.datetime64(one, "s") for one in times.tolist()]
+            strange.append(f"{files.paths[k + 1]}: begins at {stamps[1]}, the file before it ends at {stamps[0]}")
+        if at < 2 or np.diff(field("counter", at - 2, 2)) == 1:
+            gap = int(np.diff(numbers)[0]) - 1
             gaps[k + 1] = gap if 0 < gap <= _MOST_BLANK else 0
-    return gaps
+            back = gap < 0 and numbers[1] != field("counter", 0, 1)[0]  # some count from the start in every file
+            if back and not strange:
+                strange.append(
+                    f"{files.paths[k + 1]}: begins with frame number {numbers[1]:,}, the file before it ends with"
+                    f" {numbers[0]:,}"
+                )
+    return gaps, series.of_another_run(strange)
 
 
 def _absences(
@@ -205,14 +221,14 @@ def _frames(
             f"{files.paths[0]}: expected records of {record:,} bytes ({sig[0]} × {sig[1]} pixels), found none"
         )
     layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap)
-    gaps = _gaps(files, counts, layout)
+    gaps, strange = _gaps(files, counts, layout)
     if lost.count and not gaps.any():
         raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
     if gaps.any():
         first = gaps.cumsum() + counts.cumsum() - counts
         layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap, first=first)
     stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())
-    return layout, stored, unwritten + _absences(files, lost, counts, rests, gaps, record), proved
+    return layout, stored, unwritten + strange + _absences(files, lost, counts, rests, gaps, record), proved
 
 
 def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> list[StoredArray]:
