@@ -302,3 +302,38 @@ def test_energy_losses_of_velox(tmp_path: Path, shape: tuple[int, ...], said: bo
         assert found["energy"] == {"scale": 0.5, "offset": 120.0, "unit": "eV"}
         assert found["x"] == {"scale": 2e-9, "offset": -1e-8, "unit": "m"}
         assert ("y" in found) == (len(shape) == 3)
+
+
+@pytest.mark.parametrize("way", ["emd", "hyperspy"])
+@pytest.mark.parametrize(
+    ("units", "dims", "nav"),
+    [
+        (("nm", "nm", "eV"), ("scan_y", "scan_x", "energy"), 2),
+        (("µm", "keV"), ("scan_x", "energy"), 0),
+        (("eV", "nm", "nm"), ("energy", "y", "x"), 1),
+        (("nm", "nm", "1/nm", "1/nm"), ("scan_y", "scan_x", "y", "x"), 2),
+        (("[n_m]", "mrad", "mrad"), ("scan_x", "y", "x"), 1),
+        (("nm", "nm", "nm"), ("dim_0", "y", "x"), 1),
+        (("", "nm", "nm"), ("dim_0", "y", "x"), 1),
+    ],
+)
+def test_axes_without_names_are_named_by_their_units(
+    tmp_path: Path, units: tuple[str, ...], dims: tuple[str, ...], nav: int, way: str
+) -> None:
+    shape = (2, 3, 4, 5)[: len(units)]
+    path = tmp_path / "set.h5"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("Experiments/one")
+        group["data"] = np.zeros(shape, "u2")
+        if way == "emd":
+            group.attrs["emd_group_type"] = 1
+        for k, unit in enumerate(units):
+            if way == "emd":
+                group[f"dim{k + 1}"] = np.arange(shape[k]) * 0.5
+                group[f"dim{k + 1}"].attrs["units"] = unit
+            else:
+                attrs = {"name": "<undefined>", "scale": 0.5, "offset": 0.0, "units": unit}
+                group.create_group(f"axis-{k}").attrs.update(attrs)
+    found, nav_ndim, known = shown(path, "Experiments/one/data")
+    assert found == dims
+    assert (nav_ndim, [*known]) == (nav, [*dims])

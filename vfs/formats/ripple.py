@@ -36,7 +36,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_dims
-from vfs.model.units import ENERGIES, spelled
+from vfs.model.units import ENERGIES, LENGTHS, spelled
 from vfs.sources.names import splitext
 from vfs.wording import format_option
 
@@ -151,12 +151,24 @@ def _calibration(keys: Mapping[str, str], key: str) -> dict[str, Any]:
     return said
 
 
-def _dims(axes: Sequence[str], nav: int, units: Mapping[str, str]) -> tuple[str, ...]:
-    """Name the axes. The only signal axis is `energy` if its unit is one, and `channel` if it has none."""
-    spectral = "energy" if units[axes[-1]] in ENERGIES else "channel" if axes[-1] == "depth" else "x"
-    sig = ("y", "x") if len(axes) - nav == 2 else (spectral,)
-    maps = nav == 1 and len(sig) == 2 and units[axes[0]] in ENERGIES
-    return (("energy",) if maps else scan_dims([units[axis] for axis in axes[:nav]])) + sig
+def _dims(axes: Sequence[str], nav: int, units: Mapping[str, str], light: bool) -> tuple[str, ...]:
+    """Name the axes.
+
+    Spectra have an axis `energy` if its unit is one, `wavelength` if they are of light and it is a length, else
+    `channel`. So has a stack of maps.
+
+    Args:
+        light: True if the numbers are of cathodoluminescence.
+    """
+
+    def spectral(axis: str) -> str:
+        unit = units[axis]
+        return "energy" if unit in ENERGIES else "wavelength" if light and axis == "depth" and unit in LENGTHS else ""
+
+    scan = scan_dims([units[axis] for axis in axes[:nav]])
+    if len(axes) - nav == 2:
+        return ((spectral(axes[0]) or scan[0],) if nav == 1 else scan) + ("y", "x")
+    return (*scan, spectral(axes[-1]) or ("channel" if axes[-1] == "depth" else "x"))
 
 
 def _raw_of(sources: Sources, path: str) -> str:
@@ -205,7 +217,8 @@ def open(
     word = header.dtype.itemsize
     layout = FrameLayout.of(shape[nav:], [held], word_bytes=word, file_header=header.offset).arranged(shape[:nav])
     said = {axis: _calibration(keys, axis) for axis in axes}
-    dims = _dims(axes, nav, {axis: spelled(one["unit"]) for axis, one in said.items()})
+    light = keys.get("signal", "").strip().upper() == "CL"
+    dims = _dims(axes, nav, {axis: spelled(one["unit"]) for axis, one in said.items()}, light)
     attrs = {"rpl": keys, "calibration": dict(zip(dims, said.values(), strict=True))}
     if title := keys.get("title"):
         attrs["title"] = title

@@ -32,6 +32,7 @@ from vfs.formats.hdf5 import dm5, topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
+from vfs.model.stored import scan_dims
 from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
@@ -91,8 +92,26 @@ def _by_convention(name: str, shape: tuple[int, ...], survey: Survey, found: Map
     for convention in (_hyperspy, _emd, _velox, _topspin, _dm5, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
-            return _curves(axes)
+            return _named_by_unit(_curves(axes))
     return None
+
+
+def _named_by_unit(axes: Axes) -> Axes:
+    """Name axes of which none has a name by their units, if these show spectra or diffraction patterns of a scan."""
+    if axes.picture or any(axis.name for axis in axes.axes):
+        return axes
+    units = [spelled((axis.calibration or {}).get("unit")) for axis in axes.axes]
+    scan, patterns = units[:-2], len(units) > 2 and {*units[-2:]} <= DIFFRACTION
+    names: tuple[str, ...] = ()
+    if len(units) > 1 and units[-1] in ENERGIES and LENGTHS.issuperset(units[:-1]):
+        names = (*scan_dims(units[:-1]), "energy")
+    elif len(units) == 3 and units[0] in ENERGIES and LENGTHS.issuperset(units[1:]):
+        names = ("energy", "y", "x")
+    elif patterns and LENGTHS.issuperset(scan):
+        names = (*scan_dims(scan), "y", "x")
+    if not names:
+        return axes
+    return replace(axes, axes=tuple([replace(axis, name=name) for axis, name in zip(axes.axes, names, strict=True)]))
 
 
 def _curves(axes: Axes) -> Axes:
