@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_blo
 
 VARIANTS = [(dtype, big) for dtype in ("u1", "u2") for big in (False, True)]
@@ -157,3 +157,45 @@ def test_skipped_patterns_are_not_in_the_preview(tmp_path: Path) -> None:
     same(group["data"][...], twin[:, :3])
     same(group["frame_number"][...], np.arange(12, dtype="u4").reshape(3, 4)[:, :3])
     same(group["virtual_bright_field"][...], np.arange(9, dtype="u1").reshape(3, 3))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("big_endian", [False, True])
+@pytest.mark.parametrize(
+    "order",
+    [
+        [0, 1, 2, 3, 4, 4, 6, 7, 8, 9, 10, 11],  # one twice, and one never
+        [0, 1, 2, 3, 5, 4, 6, 7, 8, 9, 10, 11],
+        [*range(11, -1, -1)],
+        [0, 1, 2, 3, 7, 6, 5, 4, 8, 9, 10, 11],  # a line backwards
+        [0, 1, 1, 2, 3, 5, 6, 7, 8],  # and stopped
+    ],
+    ids=str,
+)
+def test_patterns_are_where_their_numbers_say(tmp_path: Path, order: list[int], big_endian: bool, start: int) -> None:
+    twin = frames_of((3, 4, 5, 5), "u2") | 1
+    path = write_blo(tmp_path, twin, big_endian=big_endian)
+    raw, record = path.read_bytes(), 6 + 50
+    first = len(raw) - 12 * record
+    numbers = [struct.pack(">I" if big_endian else "<I", start + n) for n in order]
+    stored = [raw[first + k * record : first + (k + 1) * record] for k in range(len(order))]
+    path.write_bytes(raw[:first] + b"".join(p[:2] + n + p[6:] for p, n in zip(stored, numbers, strict=True)))
+    shown = np.zeros((12, 5, 5), "u2")
+    shown[order] = twin.reshape(12, 5, 5)[: len(order)]
+    again = len(order) - len({*order})
+    said = ["1 has the number of a later one, which is shown", "1 was never recorded: blank"] * again
+    array = warned(path, *said) if again else vfs.open(path)
+    same(array[...], shown.reshape(3, 4, 5, 5))
+    assert np.flatnonzero(~array.valid.ravel()).tolist() == sorted({*range(12)} - {*order})
+    assert array.group["frame_number"][...].ravel()[order[0]] == start + order[0]
+
+
+def test_numbers_that_go_beyond_the_scan_are_told(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5, 5), "u1")
+    path = write_blo(tmp_path, twin)
+    raw = bytearray(path.read_bytes())
+    for k in range(12):
+        at = len(raw) - (12 - k) * 31
+        raw[at + 2 : at + 6] = struct.pack("<I", k + (k > 4))
+    path.write_bytes(raw)
+    same(warned(path, "1 was lost, but they go beyond the scan")[...], twin)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same, warned
 from vfs.testing.backscatter_writers import write_ebsp
 
 
@@ -127,3 +127,13 @@ def test_refused(tmp_path: Path) -> None:
     refuses([path, path], "one at a time", kind=vfs.OptionError)
     path.write_bytes(bytes(1 << 20))
     refuses(path, "map.ebsp", "found none")
+
+
+def test_positions_that_share_a_pattern_are_told(tmp_path: Path) -> None:
+    twin = frames_of((2, 3, 5, 6), "u1")
+    path = write_ebsp(tmp_path, twin, beams=False)
+    raw = bytearray(path.read_bytes())
+    raw[8 + 8 * 4 : 8 + 8 * 5] = raw[8 + 8 * 3 : 8 + 8 * 4]
+    path.write_bytes(raw)
+    array = warned(path, "1 of 6 positions of the map show the same pattern as another one")
+    same(array[3:5], twin.reshape(6, 5, 6)[[3, 3]])

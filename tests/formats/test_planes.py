@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same, warned
 from vfs.testing.plane_writers import write_edf, write_ndtiff
 
 TWIN = frames_of((2, 2, 3, 5, 6), "u2")
@@ -56,6 +56,19 @@ def test_ndtiff_shows_what_was_recorded(tmp_path: Path) -> None:
     twin.reshape(12, 5, 6)[[1, 7]] = 0
     found = opens_incomplete(path, "10 planes for 12 positions", counts={"frames_missing": 2}).main
     same(found[...], twin)
+
+
+def test_ndtiff_of_a_plane_that_was_recorded_again(tmp_path: Path) -> None:
+    """The later one is shown; an entry that only stands twice is nothing."""
+    planes = TWIN[0, 0]
+    path = write_ndtiff(tmp_path, planes, {"z": (0, 1, 2)})
+    raw = path.read_bytes()
+    size = len(raw) // 3
+    path.write_bytes(raw + raw[:size])
+    same(vfs.open(path)[...], planes)
+    path.write_bytes(raw + raw[: size - 32] + raw[2 * size - 32 : 2 * size])
+    array = warned(path, "1 plane has the position of a later one in data, which is shown")
+    same(array[...], planes[[1, 1, 2]])
 
 
 def test_ndtiff_of_an_index_that_was_cut(tmp_path: Path) -> None:

@@ -316,3 +316,20 @@ def test_refused(tmp_path: Path) -> None:
     refuses([path, other], "has no number", kind=vfs.OptionError)
     (tmp_path / "foreign.tvips").write_bytes(bytes(1000))
     refuses(tmp_path / "foreign.tvips", "foreign.tvips", kind=vfs.UnknownFormatError)
+
+
+@pytest.mark.parametrize(("version", "header_bytes"), [(1, 12), (2, 60)])
+@pytest.mark.parametrize("lost", [(5,), (3, 4, 5)])
+@pytest.mark.parametrize("per_file", [None, 9])
+def test_lost_frames_without_positions_are_told(
+    tmp_path: Path, version: int, header_bytes: int, lost: tuple[int, ...], per_file: int | None
+) -> None:
+    twin = frames_of((12, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, version=version, header_bytes=header_bytes, frames_per_file=per_file)
+    record = header_bytes + twin[0].nbytes
+    raw = path.read_bytes()
+    kept = [raw[256 + k * record : 256 + (k + 1) * record] for k in range(per_file or 12) if k not in lost]
+    path.write_bytes(raw[:256] + b"".join(kept))
+    said = f"{len(lost)} frame{'s were' if len(lost) > 1 else ' was'} lost between others"
+    same(warned(path, said)[...], np.delete(twin, lost, axis=0))
+    same(warned(path, said, nav_shape=(3, 3))[0, 0], twin[0])

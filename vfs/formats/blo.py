@@ -15,10 +15,11 @@ number shows the byte order.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
-from vfs.model.layout.scan_order import numbered_runs, surplus
+from vfs.model.layout.scan_order import ScanOrder, numbered_runs, surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 
@@ -137,7 +138,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
             f" {max(room, 0):,} bytes of preview before them"
         )
-    ahead, begin, counts = _runs(sources, path, order, first, record, stored, nx * ny).T
+    numbers = _Numbers(sources, path, order, first + 2, record)
+    ahead, begin, counts = _runs(numbers, stored, nx * ny).T
     layout = FrameLayout.of(
         (side, side),
         counts,
@@ -147,6 +149,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         first=begin,
         files=np.zeros_like(begin),
     ).arranged((ny, nx))
+    visited, strange = _order(numbers, stored, (ny, nx)) if len(counts) == 1 else (None, ())
+    layout = layout if visited is None else layout.ordered(visited)
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
     main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proved=proved)
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
@@ -164,7 +168,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                 companion=True,
             )
         )
-    absent = unwritten + _absent(path, stored, (ny, nx), (size - first) % record)
+    absent = unwritten + _absent(path, stored, (ny, nx), (size - first) % record) + strange
     return [altered(one, absent=absent) for one in found] if absent else found
 
 
@@ -207,22 +211,71 @@ def _said(header: np.void) -> dict[str, Any]:
     }
 
 
-def _runs(sources: Sources, path: str, order: str, first: int, record: int, stored: int, positions: int) -> np.ndarray:
+class _Numbers(NamedTuple):
+    """The numbers in front of patterns.
+
+    Attributes:
+        order: byte order, "<" or ">".
+        at: byte of the first number.
+        record: bytes from one to the next.
+    """
+
+    sources: Sources
+    path: str
+    order: str
+    at: int
+    record: int
+
+    def read(self, patterns: np.ndarray) -> np.ndarray:
+        """Read those of some patterns, int64[n]."""
+        read = (read_at(self.sources, self.path, 4, self.at + k * self.record) for k in patterns.tolist())
+        return np.frombuffer(b"".join(read), f"{self.order}u4").astype(np.int64)
+
+
+def _runs(numbers: _Numbers, stored: int, positions: int) -> np.ndarray:
     """Find patterns that were lost, by the frame numbers: int64[r, 3], see `vfs.model.layout.scan_order`.
 
-    Numbers that do not grow, or go beyond the scan, tell nothing.
+    Numbers that do not grow, or go beyond the scan, tell nothing here.
     """
     whole = np.array([[0, 0, stored]])
-
-    def numbers(frames: np.ndarray) -> np.ndarray:
-        read = (read_at(sources, path, 4, first + 2 + frame * record) for frame in frames.tolist())
-        return np.frombuffer(b"".join(read), f"{order}u4").astype(np.int64)
-
-    start, last = numbers(np.array([0, stored - 1])).tolist()
+    start, last = numbers.read(np.array([0, stored - 1])).tolist()
     if not stored <= last - start < positions:
         return whole
-    found = numbered_runs(lambda frames: numbers(frames) - start, stored, _LOOK)
+    found = numbered_runs(lambda frames: numbers.read(frames) - start, stored, _LOOK)
     return whole if found is None else found
+
+
+def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanOrder | None, tuple[Absence, ...]]:
+    """Find the position of each pattern by its number, where patterns do not follow one another in the file.
+
+    Numbers that hardly differ tell nothing, nor do those of more patterns than the scan has positions.
+
+    Returns: (None if patterns are shown in the order of the file, what to say).
+    """
+    known = np.unique(np.linspace(0, stored - 1, min(stored, _LOOK)).astype(np.int64))
+    if stored > math.prod(scan) or np.ptp(numbers.read(known) - known) == 0:
+        return None, ()
+    found = numbers.read(np.arange(stored))
+    places, positions = found - found.min(), math.prod(scan)
+    visited = len(np.unique(places))
+    if 2 * visited < stored or visited < 2:
+        return None, ()
+    said = f"{numbers.path}: by the numbers in front of its patterns"
+    if int(places.max()) >= positions:
+        skipped = int(places.max()) + 1 - visited
+        were = "was" if skipped == 1 else "were"
+        text = (
+            f"{said}, {skipped:,} {were} lost, but they go beyond the scan: patterns are shown in the order of the file"
+        )
+        return None, (Absence(text),)
+    absent = []
+    if again := stored - visited:
+        text = f"{said}, {again:,} {'has' if again == 1 else 'have'} the number of a later one, which is shown"
+        absent.append(Absence(text, counts={"frames_left_out": again}))
+        lost = positions - visited - max(0, positions - stored)
+        text = f"{said}, {lost:,} {'was' if lost == 1 else 'were'} never recorded: blank"
+        absent.append(Absence(text, counts={"frames_missing": lost}))
+    return ScanOrder.visiting(places, scan), tuple(absent)
 
 
 def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:

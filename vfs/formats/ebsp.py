@@ -284,6 +284,10 @@ def _absent(path: str, table: np.ndarray, cut: int) -> tuple[Absence, ...]:
         said = f"{path}: {cut:,} of {len(table) - holes:,} patterns end behind the end of the file; it looks truncated"
         lost = {"frames_missing": cut}
         found.append(Absence(said, TruncatedSourceError, "shows them as blank", lost, to_come=True))
+    stored = table[table > 0]
+    if again := len(stored) - len(np.unique(stored)):
+        said = f"{path}: {again:,} of {len(table):,} positions of the map show the same pattern as another one"
+        found.append(Absence(said))
     if holes:
         said = f"{path}: {holes:,} of {len(table):,} positions of the map have no pattern in the file; they are blank"
         found.append(Absence(said, counts={"frames_missing": holes}))

@@ -146,7 +146,16 @@ def _map(
         attrs["grid"] = "hexagonal: rows of two lengths, so the patterns are one axis, in their order in the file"
     if hexagonal or not 0 < scan[0] * scan[1] < 1 << 40:
         said = f"{path}: {rest:,} bytes of a pattern that was cut are left out"
-        return (stored,), ((Absence(said, TruncatedSourceError, "leaves them out", lost),) if rest else ())
+        absent = [Absence(said, TruncatedSourceError, "leaves them out", lost)] if rest else []
+        wanted = scan[0] * scan[1] - scan[0] // 2  # each second row has a pattern less; some programs fill it up
+        if hexagonal and wanted > 0 and stored not in (wanted, scan[0] * scan[1]):
+            said = (
+                f"{path}: the header says a hexagonal map of {scan[0]:,} rows of {scan[1]:,} and {scan[1] - 1:,}, which"
+                f" has {wanted:,} patterns (or {scan[0] * scan[1]:,}); {stored:,} are stored"
+            )
+            fewer = {"frames_missing": wanted - stored} if stored < wanted else {}
+            absent.append(Absence(said, counts=fewer, to_come=stored < wanted))
+        return (stored,), tuple(absent)
     step = zip(nav_dims(2), (float(header["step_y"]), float(header["step_x"])), strict=True)
     attrs["calibration"] = {dim: {"scale": scale, "offset": 0.0, "unit": "um"} for dim, scale in step}
     wanted = scan[0] * scan[1]

@@ -87,6 +87,7 @@ class PlaneTable:
             *self._gone(files, row[gone]),
             *self._cut(files, row[cut], nbytes),
             *self._unnamed(path, positions, len(row)),
+            *self._again(path, named),
         )
         if (gone | cut).all():
             raise (absent[0].refused or FormatError)(absent[0].said)
@@ -152,6 +153,23 @@ class PlaneTable:
             return ()
         said = f"{self.source}: {planes:,} planes for {positions:,} positions of {path}; the others are blank"
         return (Absence(said, counts={"frames_missing": positions - planes}, to_come=True, scattered=True),)
+
+    def _again(self, path: str, named: np.ndarray) -> tuple[Absence, ...]:
+        """Report planes that are not shown, since a later one has the same position; one named twice is none.
+
+        Args:
+            named: int64[positions], the row of the plane that is shown at each.
+        """
+        shown = named[self.position]
+        other = (self.file != self.file[shown]) | (self.offset != self.offset[shown])
+        if not other.any():
+            return ()
+        count = int(other.sum())
+        said = (
+            f"{self.source}: {count:,} {'plane has' if count == 1 else 'planes have'} the position of a later one in"
+            f" {path}, which is shown"
+        )
+        return (Absence(said, counts={"frames_left_out": count}),)
 
 
 def _origins(positions: np.ndarray, nav: tuple[int, ...], sig_ndim: int) -> np.ndarray:

@@ -166,6 +166,28 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> tuple[np.nda
     return gaps, series.of_another_run(strange)
 
 
+def _lost_within(files: Files, headers: FrameHeaders, stored: np.ndarray) -> tuple[Absence, ...]:
+    """Say that frames were lost within files, where no position tells where the others belong.
+
+    The counter tells, if it counts the first frames and the last ones.
+
+    Args:
+        stored: int64[n], the numbers of the frames that are stored.
+    """
+    if len(stored) < 4:
+        return ()
+    ends = stored[[0, 1, -2, -1]]
+    numbers = np.frombuffer(headers.read(ends, AT["counter"], 4), "<u4").astype(np.int64)
+    lost = int(numbers[3] - numbers[0] - (ends[3] - ends[0]))
+    if lost < 1 or lost > _MOST_BLANK or (np.diff(numbers)[[0, 2]] != 1).any():
+        return ()
+    said = (
+        f"{files.paths[0]}: by the counter in its frame headers, {lost:,} {'frame was' if lost == 1 else 'frames were'}"
+        " lost between others, which follow on each other here"
+    )
+    return (Absence(said),)
+
+
 def _absences(
     files: Files, lost: series.Lost, counts: np.ndarray, rests: np.ndarray, gaps: np.ndarray, record: int
 ) -> tuple[Absence, ...]:
@@ -274,6 +296,8 @@ def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> l
         layout = layout.arranged(found.nav, found.start)
         layout = layout.ordered(found.order) if found.order else layout
         absent += scan_absences(headers, files.paths[-1], found, frames) if "scan_position_y" in names else ()
+    else:
+        absent += _lost_within(files, headers, stored)
     attrs = {
         "header": fields(header),
         "stored_frames": frames,
