@@ -69,6 +69,11 @@ SKIP = "; that is 1 frame a line: line_skip=1 leaves out the end of each line"
         ({"nav_shape": (2, 5), "roi": [1, 2]}, f"nav_shape 2,5 holds 10 frames, 12 are stored: 2 are left out{SKIP}"),
         ({"nav_shape": (3, 3)}, f"nav_shape 3,3 holds 9 frames, 12 are stored: 3 are left out{SKIP}"),
         ({"nav_shape": (2, 2, 2)}, f"nav_shape 2,2,2 holds 8 frames, 12 are stored: 4 are left out{SKIP}"),
+        (
+            {"nav_shape": (2, 3)},
+            "nav_shape 2,3 holds 6 frames, 12 are stored: 6 are left out; that is the scan 2 times:"
+            " nav_shape=(2, 2, 3) shows all",
+        ),
         ({"nav_shape": (2, 4), "sync_offset": 1}, "nav_shape 2,4 holds 8 frames, 12 are stored: 3 are left out"),
         ({"nav_shape": (3, 3), "line_skip": 1}, ""),
         ({"nav_shape": (1, 11), "line_skip": 4}, ""),  # the end of the last line may be absent

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import BACKENDS, arranged, incomplete, one_line, same, warned
+from tests.formats.frame_checks import BACKENDS, arranged, frames_of, incomplete, one_line, same, warned
 from vfs.errors import (
     DecodeError,
     FormatError,
@@ -839,3 +839,25 @@ def test_numbers_that_do_not_count_frames(tmp_path: Path, numbers: Any) -> None:
         raw[k * record + 4 : k * record + 10] = b"%06d" % number
     file.write_bytes(raw)
     same(vfs.open(path)[...], twin)
+
+
+@pytest.mark.parametrize(
+    ("stored", "hint", "skip"),
+    [
+        (39, "that is 1 frame a line but the last: line_skip=1 leaves", 1),
+        (43, "that are 2 frames a line but the last: line_skip=2 leaves", 2),
+        (45, "that are 2 frames a line: line_skip=2 leaves", 2),
+        (105, "that is the scan 3 times: nav_shape=(3, 5, 7) shows all", 0),
+        (36, "1 is left out", None),
+    ],
+)
+def test_what_surplus_frames_may_be(tmp_path: Path, stored: int, hint: str, skip: int | None) -> None:
+    twin = frames_of((stored, 2, 4), "u2")
+    path = write_mib(tmp_path, twin, scan=(5, 7))
+    said = warned(path, hint)
+    same(said[...], twin[:35].reshape(5, 7, 2, 4))
+    if skip:
+        lines = [twin[(7 + skip) * k :][:7] for k in range(5)]
+        same(vfs.open(path, line_skip=skip)[...], np.stack(lines))
+    elif skip == 0:
+        same(vfs.open(path, nav_shape=(3, 5, 7))[...], twin.reshape(3, 5, 7, 2, 4))

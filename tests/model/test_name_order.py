@@ -33,6 +33,13 @@ def names(pattern: str, *numbers: object) -> list[str]:
         names("tilt_{}.tif", "minus20", "minus3", "plus3", "plus20"),
         names("tilt_{}.tif", "neg20", "neg3", "3", "20"),
         names("tilt_{}.tif", "\u221220", "\u22123", "3", "20"),
+        names("tilt_{}.tif", "\u201320", "\u20133", "3", "20"),
+        # Decimals behind a letter or a comma, and powers of ten
+        names("tilt_{}.tif", "n1p5", "n0p5", "n0p25", "p0p25", "p0p5", "p10p5"),
+        names("tilt_{}deg.tif", "m10P50", "m9P25", "0P00", "10P50"),
+        names("defocus_{}um.tif", "-1,5", "-1,25", "-0,5", "0,25", "0,5"),
+        names("dose_{}.npy", "1e-3", "5e-3", "1e-2", "2e+1"),
+        names("f_{:.1e}.mrc", -1e-6, -5e-7, 0, 2.5e-7, 5e-7, 1),
         names("tilt_{}.tif", "-1.5", "-1.25", "-1", "-0.5", "0", "0.5", "1.25", "1.5"),
         names("tilt_{}_a.tif", "-1.5", "-1.10", "-1.05"),
         names("dose_{}.npy", "0.25", "0.5", "0.75"),
@@ -49,6 +56,9 @@ def names(pattern: str, *numbers: object) -> list[str]:
         names("plate_{}.tif", "M1", "M2", "N1", "N2", "O1", "P1"),
         names("plate_{}.tif", "A1", "N1", "P1"),
         names("a.dm3-{}", 1, 2, 10),
+        names("run{}.tif", "1p1", "1p2", "2p1", "2p10"),
+        names("set{}.tif", "1e1", "1e2", "1e10"),
+        names("x{}.tif", "1,1", "1,2", "1,10"),
     ],
 )
 def test_order(ordered: list[str]) -> None:

@@ -163,7 +163,7 @@ class _NumberedNames:
         if found is None or not all(place.signed or len({*place.signs}) == 1 for place in found[0]):
             return None
         places, behind = found
-        if any(any(place.fractions) for place in places):
+        if any(any(place.fractions) or place.powers for place in places):
             return None
         texts = [place.before + ("" if place.signed else place.signs[0]) for place in places]
         signs = [place.written if place.signed else ("", "") for place in places]

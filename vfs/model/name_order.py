@@ -10,26 +10,31 @@ nothing but numbers and signs are looked at together, place by place:
 
 Digits behind a point are decimals of a number with a sign, or if only some of the names have them
 (`1, 1.5, 2`), or if they do not count (`0.25, 0.5`). Else they are a number of their own: 1.10
-comes behind 1.9.
+comes behind 1.9. Behind a comma or a `p` they are decimals of a number with a sign (`n1p5, p0p5`), and behind
+an `e` with a sign is the power of ten (`1e-3`, `2.5e+01`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
 Key = tuple[list[str | int | Decimal], str]
 
 _NUMBER = re.compile(
-    r"(minus|plus|neg|pos|[-+\u2212nmp])?((?<![0-9]\.)[0-9]+\.[0-9]+(?!\.?[0-9])|[0-9]+)", re.IGNORECASE
+    r"(minus|plus|neg|pos|[-+\u2212\u2013nmp])?((?<![0-9]\.)[0-9]+\.[0-9]+(?!\.?[0-9])|[0-9]+)", re.IGNORECASE
 )
-_MARK = re.compile(r"[-+\u2212NMPSGnmpsg](?=[0-9])|(?<=[0-9])\.(?=[0-9])")  # where a sign ends, or decimals begin
+_MARK = re.compile(r"[-+\u2212\u2013NMPSGnmpsg](?=[0-9])|(?<=[0-9])\.(?=[0-9])")  # where a sign ends, or decimals begin
 _LETTERS = frozenset("nmpNMP")
-_DASHES = frozenset("-\u2212")
+_DASHES = frozenset("-\u2212\u2013")
+_DECIMAL_MARKS = frozenset(
+    {(",", ""), ("", "p"), ("", "P")}
+)  # the text before decimals, and what looks like their sign
 _POSITIVE = {"n": "p", "m": "p", "neg": "pos", "minus": "plus"}
+_MOST_POWER = 4  # digits of a power of ten
 _SEPARATES = frozenset("_ =(,[/@")
 
 
@@ -49,6 +54,7 @@ class NumbersInNames:
         wholes, fractions: the digits before and behind the point in each name.
         begins: True if the names begin with them.
         alone: True if no other names stand beside these.
+        powers: the power of ten in each name, with its sign; () where names have none.
     """
 
     before: str
@@ -57,6 +63,7 @@ class NumbersInNames:
     fractions: tuple[str, ...]
     begins: bool
     alone: bool
+    powers: tuple[int, ...] = ()
 
     @cached_property
     def signed(self) -> bool:
@@ -77,6 +84,8 @@ class NumbersInNames:
     def decimal(self) -> bool:
         """True if digits behind a point are decimals."""
         digits = set(self.fractions)
+        if self.powers:
+            return True
         if digits == {""}:
             return False
         if "" in digits or self.signed:
@@ -108,6 +117,8 @@ class NumbersInNames:
         before = self.before if self.signed else self.before + self.signs[k]
         sign = -1 if self.signed and self.negative(k) else 1
         whole, fraction = self.wholes[k], self.fractions[k]
+        if self.powers:
+            return [before, sign * Decimal(f"{whole}.{fraction or 0}e{self.powers[k]}")]
         if not fraction:
             return [before, sign * int(whole)]
         if self.decimal:
@@ -133,8 +144,24 @@ def numbers_in(names: Sequence[str], alone: bool = True) -> tuple[list[NumbersIn
         signs = tuple([parts[3 * k + 1] or "" for parts in split])
         digits = [parts[3 * k + 2].partition(".") for parts in split]
         wholes, fractions = tuple([whole for whole, _, _ in digits]), tuple([decimals for _, _, decimals in digits])
-        places.append(NumbersInNames(before, signs, wholes, fractions, not before and k == 0, alone))
+        made = NumbersInNames(before, signs, wholes, fractions, not before and k == 0, alone)
+        joined = _joined(places[-1], made) if places else None
+        places[-1:] = [joined] if joined else [*places[-1:], made]
     return places, texts[-1]
+
+
+def _joined(number: NumbersInNames, behind: NumbersInNames) -> NumbersInNames | None:
+    """Return one number of two that stand beside each other, if the second one is its decimals or its power of ten."""
+    signs = {*behind.signs}
+    if number.powers or any(behind.fractions):
+        return None
+    if behind.before in ("e", "E") and signs <= {*_DASHES, "+"} and max(map(len, behind.wholes)) < _MOST_POWER:
+        powers = tuple([int(f"{'-' if behind.negative(k) else ''}{n}") for k, n in enumerate(behind.wholes)])
+        return replace(number, powers=powers)
+    marked = len(signs) == 1 and (behind.before, *signs) in _DECIMAL_MARKS
+    if marked and number.signed and not any(number.fractions):
+        return replace(number, fractions=behind.wholes)
+    return None
 
 
 def _groups(names: Sequence[str]) -> list[list[int]]:

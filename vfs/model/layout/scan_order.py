@@ -142,18 +142,26 @@ def surplus(shape: Sequence[int], stored: int, *, shown: bool = True) -> str:
     """Return words for a message on frames for which a scan has no place; "" where there is no more to say.
 
     As many surplus frames as lines, or a multiple of that, are mostly recorded behind each line
-    while the beam returned. Then all lines but the first one are shifted, and `line_skip` puts them
-    right.
+    while the beam returned; the last line may have none. Then all lines but the first one are shifted, and
+    `line_skip` puts them right. As many as the scan has positions are the scan once more.
 
     Args:
         shape: shape of the scan, slowest axis first.
         stored: number of stored frames.
         shown: True if the frames are shown as this scan; else the words name it, too.
     """
-    lines, more = math.prod(shape[:-1]), stored - math.prod(shape)
-    if lines < 2 or more < lines or more % lines:
+    positions, lines = math.prod(shape), math.prod(shape[:-1])
+    more = stored - positions
+    if lines < 2 or more < 1:
         return ""
-    skip = int(more // lines)
+    if not stored % positions:
+        times = stored // positions
+        return f"; that is the scan {times:,} times: {option(nav_shape=(times, *shape))} shows all"
+    behind = next((n for n in (lines, lines - 1) if n > 1 and not more % n and more // n < shape[-1]), 0)
+    if not behind:
+        return ""
+    skip = more // behind
     frames = "is 1 frame" if skip == 1 else f"are {skip:,} frames"
+    last = "" if behind == lines else " but the last"
     scan = {} if shown else {"nav_shape": tuple(shape)}
-    return f"; that {frames} a line: {option(**scan, line_skip=skip)} leaves out the end of each line"
+    return f"; that {frames} a line{last}: {option(**scan, line_skip=skip)} leaves out the end of each line"
