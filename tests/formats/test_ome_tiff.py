@@ -183,10 +183,12 @@ def test_runs(tmp_path: Path, runs: str, planes: Any) -> None:
     for plane, page in planes.items() if isinstance(planes, dict) else enumerate(planes):
         twin[plane] = pages[page]
     blank, ignored = 24 - len(planes), int('FirstZ="4"' in runs)
-    counts = {name: n for name, n in (("frames_missing", blank), ("frames_left_out", ignored)) if n}
+    left = 24 - len(planes)  # pages without a plane
+    counts = {name: n for name, n in (("frames_missing", blank), ("frames_left_out", ignored + left)) if n}
     stopped = not blank or max(planes) + 1 == len(planes)
     if counts:
         words = f"{len(planes)} have a page: {'the last ' * stopped}{blank} are blank", *["begin outside"] * ignored
+        words += (f"has no plane for {left} of 24 pages",) * stopped
         group = opens_incomplete(path, *words, counts=counts, kind=None if stopped else vfs.FormatError)
         assert group.main.valid.sum() == len(planes)
     with warnings.catch_warnings():
@@ -194,6 +196,19 @@ def test_runs(tmp_path: Path, runs: str, planes: Any) -> None:
         check_boxes(path, twin.reshape(2, 3, 4, 9, 7), count=3, allow_incomplete=True)
         attrs = vfs.open(path, allow_incomplete=True).attrs
     assert (attrs.get("planes_blank", 0), attrs.get("runs_ignored", 0)) == (blank, ignored)
+
+
+def test_planes_with_several_pages_and_pages_without_a_plane(tmp_path: Path) -> None:
+    pages = frames_of((26, 9, 7), "u2")
+    path = _single(tmp_path, pages, '<TiffData PlaneCount="24"/>')
+    array = opens_incomplete(path, "has no plane for 2 of 26 pages", counts={"frames_left_out": 2}).main
+    same(array[...], pages[:24].reshape(2, 3, 4, 9, 7))
+    path = _single(tmp_path, pages[:25], '<TiffData PlaneCount="24"/><TiffData IFD="24" FirstZ="3"/>')
+    said = "several pages for one plane, 1 time: the last of them is shown", "has no plane for 1 of 25 pages"
+    array = opens_incomplete(path, *said, counts={"frames_left_out": 1}).main
+    same(array[0, 0, :4], pages[[0, 1, 2, 24]])
+    twice = '<TiffData PlaneCount="24"/><TiffData IFD="3" FirstZ="3"/>'
+    same(vfs.open(_single(tmp_path, pages[:24], twice))[...], pages[:24].reshape(2, 3, 4, 9, 7))
 
 
 def test_no_runs(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     out: list[StoredArray] = []
     absent: list[Absence] = []
     lost = damaged = 0
+    named: list[np.ndarray] = []
     for k, image in enumerate(document.images):
         if image.runs:
             above = f"image_{k}/" if len(document.images) > 1 else ""
@@ -140,15 +141,34 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             out += [altered(one, main=False) for one in arrays] if beside else arrays
             says = f"{holder}: its OME-XML says" + f" of image {k}" * bool(above)
             absent += [*placed.absent(says, found.cut), *placed.unlike]
+            named += [placed.row, placed.odd]
             lost += int(np.count_nonzero(found.files.sizes[placed.file] < 0))
             damaged += int(np.count_nonzero(np.isin(placed.file, list(found.errors))))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
     gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
+    gone += _in_no_image(found, holder, named)
     shown = next((one for one in out if one.main is not False), None)  # the first image, as its programs show it
     out = [altered(one, main=True if one is shown else one.main if shown else None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
+
+
+def _in_no_image(found: _OmeSet, holder: str, named: Sequence[np.ndarray]) -> tuple[Absence, ...]:
+    """Report pages to which the document gives no plane.
+
+    Args:
+        named: rows of the pages of images.
+    """
+    rows = np.concatenate([np.asarray(one.rows) for one in found.structures.values()] or [np.zeros(0, np.int64)])
+    left = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *named]))
+    if not len(left):
+        return ()
+    said = (
+        f"{holder}: its OME-XML has no plane for {len(left):,} of {len(rows):,} pages; open with"
+        f" {option(format='tiff')} to see them"
+    )
+    return (Absence(said, counts={"frames_left_out": len(left)}),)
 
 
 def _damaged(found: _OmeSet, planes: int) -> tuple[Absence, ...]:
@@ -260,7 +280,9 @@ class _PlacedPlanes:
         lost: bool[p], True if the file is missing, or nothing of it can be read.
         ignored: number of runs that begin outside of the image.
         total: number of planes that the image should have.
-        unlike: planes whose pages are of another kind.
+        again: number of pages that are not shown, since a later run names another page for their plane.
+        odd: int64[n], rows of pages of another kind.
+        unlike: what to say of them.
     """
 
     index: np.ndarray
@@ -270,6 +292,8 @@ class _PlacedPlanes:
     lost: np.ndarray
     ignored: int
     total: int
+    again: int = 0
+    odd: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     unlike: tuple[Absence, ...] = ()
 
     def without(self, found: _OmeSet, kind: Kind) -> _PlacedPlanes:
@@ -292,7 +316,7 @@ class _PlacedPlanes:
         )
         gone = Absence(said, FormatError, "shows such planes as blank", {"frames_missing": len(odd)})
         columns = {name: getattr(self, name)[keep] for name in ("index", "plane", "file", "row", "lost")}
-        return replace(self, **columns, total=self.total - len(odd), unlike=(gone,))
+        return replace(self, **columns, total=self.total - len(odd), odd=self.row[odd], unlike=(gone,))
 
     def absent(self, says: str, cut: FormatError | TruncatedSourceError | None) -> Iterator[Absence]:
         """Yield the absences besides missing files.
@@ -315,6 +339,11 @@ class _PlacedPlanes:
             if cut is not None:
                 said, refused = f"{said} ({cut})", type(cut)
             yield Absence(said, refused, "shows them so", {"frames_missing": blank})
+        if self.again:
+            yield Absence(
+                f"{says} several pages for one plane, {self.again:,} {'time' if self.again == 1 else 'times'}: the last"
+                " of them is shown"
+            )
         if self.ignored:
             yield Absence(
                 f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are left out",
@@ -381,9 +410,11 @@ def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], sampl
     for k, structure in found.structures.items():
         begin[k], length[k] = structure.rows.start, len(structure.rows)
     row = np.where(page < length[file_of], begin[file_of] + page, -1)
-    _, last = np.unique(index[::-1], return_index=True)  # if several runs have a plane, the last one counts
+    _, last, of = np.unique(index[::-1], return_index=True, return_inverse=True)  # of several runs the last one counts
     keep = claimed - 1 - last
-    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], found.gone[file_of[keep]], ignored, total)
+    again = int(np.count_nonzero((row[::-1] != row[keep][of.reshape(-1)]) & (row[::-1] >= 0)))
+    lost = found.gone[file_of[keep]]
+    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], lost, ignored, total, again)
 
 
 def _array(
