@@ -311,7 +311,7 @@ def _of_another_run(sources: Sources, arrays: Sequence[StoredArray], emi: dict[s
         if times and one.path.endswith("timestamp") and isinstance(one.layout, FrameLayout):
             path, at = one.files.paths[0], int(one.layout.locate(np.zeros(1, np.int64))[0, 1])
             stamp = int.from_bytes(read_at(sources, path, 4, at), "little")
-            if min(abs(stamp - time) for time in times) > LONGEST_PAUSE:
+            if stamp and min(abs(stamp - time) for time in times) > LONGEST_PAUSE:  # 0: no clock was set
                 near = min(times, key=lambda time: abs(stamp - time))
                 strange.append(
                     f"{path}: was recorded at {np.datetime64(stamp, 's')}, its .emi says {np.datetime64(near, 's')}"
