@@ -148,6 +148,8 @@ def test_absent_names_are_absent_and_files_are_no_folders(shown: Shown) -> None:
         "nothing",
         "part0.zarr/.zarray",
         "part0.v2.zarr/zarr.json",
+        "part0.ome.zarr/labels",  # readers of OME-Zarr look for it
+        "part0.ome.v2.zarr/OME/.zattrs",
         "x" * 300,
     ]:
         for _ in range(2):  # the second time from the kernel's memory
@@ -167,6 +169,9 @@ def test_absent_names_are_absent_and_files_are_no_folders(shown: Shown) -> None:
         "part0.zarr/data/0/0/0/0": errno.EROFS,
         "part0.zarr/data/0.0": errno.EROFS,
         "part0.zarr/old/c/0/0": errno.EROFS,
+        "part0.zarr/labels/c/0/0": errno.EROFS,  # a file may have an array of such a name
+        "part0.v2.zarr/volumes/labels/ids/0": errno.EROFS,
+        "part0.v2.zarr/OME/0": errno.EROFS,
         "gone.zarr/data/c/0/0": errno.EROFS,
     }.items():
         for _ in range(2):

@@ -23,6 +23,7 @@ _CHUNK = re.compile(r"(c|\d+)(\.\d+)*")
 # NGFF's clients (.json), file managers (desktop.ini, autorun.inf, Thumbs.db)
 _TRIED_ENDINGS = (".json", ".gmac", ".xml", ".ini", ".inf", ".db")
 _TRIED_GROUPS = frozenset({"labels", "OME"})  # groups that readers of NGFF look for
+_OME = re.compile(r"\.ome(\.v2)?\.zarr/")  # the faces in which they look; arrays there have numbers for names
 
 
 def may_be_absent(name: str) -> bool:
@@ -31,7 +32,7 @@ def may_be_absent(name: str) -> bool:
     These are zarr's documents, hidden files, and files that programs look for in any folder. None of
     them is the key of a chunk.
     """
-    return name in DOCUMENTS or name.startswith(".") or name.endswith(_TRIED_ENDINGS) or name in _TRIED_GROUPS
+    return name in DOCUMENTS or name.startswith(".") or name.endswith(_TRIED_ENDINGS)
 
 
 def looks_like_chunk(key: str) -> bool:
@@ -45,7 +46,7 @@ def may_lead_to_chunks(path: str) -> bool:
     A kernel looks up one name after the other. If one of them is absent, so is a chunk below it.
     """
     above, _, name = path.rpartition("/")
-    if may_be_absent(name):
+    if may_be_absent(name) or (name in _TRIED_GROUPS and _OME.search(path)):
         return False
     return name.endswith(FOLDER_ENDING) or f"{FOLDER_ENDING}/" in f"{above}/"
 
