@@ -83,6 +83,19 @@ def test_a_guessed_scan_shape_is_said_with_its_options(tmp_path: Path, capsys: p
     assert "number of frames" in " ".join(shown(capsys, plain, "-v"))
 
 
+def test_attributes_that_are_arrays_of_one_number_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The library of netCDF writes each number so; a scale of packed values was a ValueError."""
+    path = tmp_path / "packed.nc"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("t2m", data=np.zeros((3, 40, 50), "i2"))
+        data.attrs.update({"scale_factor": np.array([0.5]), "scales": np.array([1, 2]), "resolution": np.array([], "f4")})
+    lines = shown(capsys, path)
+    assert "    scale_factor: 0.5; scales: [1, 2]" in lines
+    assert not any("resolution" in line for line in lines)
+    said = json.loads("\n".join(shown(capsys, path, "--json")))[0]["arrays"]["t2m"]["scale"]
+    assert said == {"scale_factor": 0.5, "scales": [1, 2]}
+
+
 # tables
 
 

@@ -49,10 +49,8 @@ def sources(group: OpenedSet) -> dict[str, int]:
 
 def scale(array: ArrayReader) -> dict[str, Any]:
     """Return the metadata about sizes and units, recognised by the names of the entries (`_SCALE`)."""
-    said = {**array.attrs, **array.dataset.conventions}
-    return {
-        key: plain_json(value) for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})
-    }
+    said = {key: plain_json(value) for key, value in {**array.attrs, **array.dataset.conventions}.items()}
+    return {key: value for key, value in said.items() if _SCALE.search(key) and value not in (None, "", [], {})}
 
 
 def left_out(group: OpenedSet) -> dict[str, str]:

@@ -222,11 +222,11 @@ def check_store_name(target: str | os.PathLike[str]) -> None:
 
 
 _OTHER_ENDINGS = (
-    *(".nc", ".n5", ".npz", ".mat", ".csv", ".parquet", ".txt", ".json"),
+    *(".nc", ".n5", ".zspy", ".npz", ".mat", ".csv", ".parquet", ".txt", ".json"),
     *(".png", ".jpg", ".jpeg", ".svg", ".pdf"),
     *(".zip", ".tar", ".gz", ".bz2", ".zst", ".xz"),
 )
-"""Endings of files that vfs does not read as data sets, and that people may want."""
+"""Endings of files (and of folders, of others' layout) that vfs does not read as data sets, and that people may want."""
 
 
 def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[str, bytes], sources: bytes) -> Subject:
