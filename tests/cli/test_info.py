@@ -88,7 +88,9 @@ def test_attributes_that_are_arrays_of_one_number_are_shown(tmp_path: Path, caps
     path = tmp_path / "packed.nc"
     with h5py.File(path, "w") as file:
         data = file.create_dataset("t2m", data=np.zeros((3, 40, 50), "i2"))
-        data.attrs.update({"scale_factor": np.array([0.5]), "scales": np.array([1, 2]), "resolution": np.array([], "f4")})
+        data.attrs.update(
+            {"scale_factor": np.array([0.5]), "scales": np.array([1, 2]), "resolution": np.array([], "f4")}
+        )
     lines = shown(capsys, path)
     assert "    scale_factor: 0.5; scales: [1, 2]" in lines
     assert not any("resolution" in line for line in lines)

@@ -327,9 +327,11 @@ def test_truncated(tmp_path: Path) -> None:
     path, twin, options = k2is_set(tmp_path)
     sector = tmp_path / "set_5.bin"
     whole = sector.read_bytes()
-    for size in (0, 30, BLOCK - 1, BLOCK, FRAME - 1):
+    for size in (30, BLOCK - 1, BLOCK, FRAME - 1):
         sector.write_bytes(whole[:size])
         refuses(path, "set_", kind=vfs.FormatError, **options)
+    sector.write_bytes(b"")
+    refuses(path, "set_5.bin is missing or empty", kind=vfs.MissingSourceError, **options)
     for size, frames in ((FRAME, 1), (FRAME + 1, 1), (2 * FRAME + 5 * BLOCK, 2), (3 * FRAME - 1, 2)):
         sector.write_bytes(whole[:size])
         for backend in BACKENDS:

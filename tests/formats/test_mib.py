@@ -686,7 +686,7 @@ def test_missing_and_unreadable_files(tmp_path: Path) -> None:
         vfs.open(path)
     (tmp_path / "scan003.mib").unlink()
     (tmp_path / "scan003.mib").touch()
-    with pytest.raises(FormatError, match=r"scan003\.mib: expected frames, found an empty file"):
+    with pytest.raises(TruncatedSourceError, match=r"scan003\.mib: expected frames, found an empty file"):
         vfs.open(path)
     (tmp_path / "scan003.mib").write_bytes(b"\x89PNG" * 500)
     with pytest.raises(FormatError, match=r"scan003\.mib: expected a frame header"):

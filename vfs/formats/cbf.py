@@ -109,8 +109,10 @@ def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
 
     Raises:
         FormatError: it is garbled, or pixels are compressed in another way.
-        TruncatedSourceError: the file ends within it.
+        TruncatedSourceError: the file ends within it, or is empty.
     """
+    if not size:
+        raise TruncatedSourceError(f"{path}: expected a CBF, found an empty file")
     head = sources.read(path, 0, min(size, _READ))
     if head.startswith(_MARK) and _PIXELS not in head and size > _READ:
         head = sources.read(path, 0, min(size, _MOST_HEADER))

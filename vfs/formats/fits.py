@@ -224,14 +224,15 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         [*_images(sources, path, k, size, lost)]
         for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True))
     ]
-    for path, images in zip(files.paths, found, strict=True):
-        if not images:
-            refused = [one for one in lost if one.said.startswith(f"{path}:")]
-            raise (
-                (refused[0].refused or FormatError)(refused[0].said)
-                if refused
-                else FormatError(f"{path}: expected an image, found none")
-            )
+    for path, size, images in zip(files.paths, files.sizes.tolist(), found, strict=True):
+        if images:
+            continue
+        if not size:
+            said = f"{path}: expected an image, found an empty file"
+            lost.append(Absence(said, TruncatedSourceError, "shows its frame as blank", {"frames_missing": 1}))
+        why = next((one for one in lost if one.said.startswith(f"{path}:")), None)
+        if why is None or why.refused is not TruncatedSourceError or not any(found):
+            raise ((why and why.refused) or FormatError)(why.said if why else f"{path}: expected an image, found none")
     if len(paths) > 1:
         for path, images in zip(files.paths, found, strict=True):
             if len(images) > 1:
@@ -239,14 +240,18 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                     f"{path}: its first image is a frame; {len(images) - 1} more are left out, open it alone for them"
                 )
                 lost.append(Absence(said, counts={"frames_left_out": len(images) - 1}))
-        return [altered(one, absent=tuple(lost) + one.absent) for one in [_array("data", files, [i[0] for i in found])]]
+        made = [_array("data", files, [images[0] for images in found if images], len(paths))]
+        return [altered(one, absent=tuple(lost) + one.absent) for one in made]
     several = len(found[0]) > 1
     made = [_array(f"image_{k}/data" if several else "data", files, [one]) for k, one in enumerate(found[0])]
     return [altered(one, absent=tuple(lost) + one.absent) for one in made]
 
 
-def _array(path: str, files: Files, images: Sequence[_Image]) -> StoredArray:
+def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -> StoredArray:
     """Make the array of an image, or of the images of several files.
+
+    Args:
+        frames: number of files, of which some may have no image, if each is to be a frame.
 
     Raises:
         FormatError: they differ.
@@ -265,13 +270,14 @@ def _array(path: str, files: Files, images: Sequence[_Image]) -> StoredArray:
                 " file alone"
             )
     sig, before = one.shape[-2:], one.shape[:-2]
-    nav = (len(images),) * (len(images) > 1) + before
+    nav = (frames,) * (frames > 1) + before
     planes = math.prod(before)
     dims = nav_dims(len(nav)) + ("y", "x")[-len(sig) :]
     offsets = np.array([image.offset for image in images], np.int64)[:, None]
     offsets = offsets + np.arange(planes) * math.prod(sig) * one.stored.itemsize
     which = np.repeat(np.array([image.file for image in images], np.int64), planes)
-    table = PlaneTable(which, offsets.reshape(-1), np.arange(len(which)), files.paths[one.file])
+    position = (which if frames > 1 else np.zeros_like(which)) * planes + np.tile(np.arange(planes), len(images))
+    table = PlaneTable(which, offsets.reshape(-1), position, files.paths[one.file])
     attrs: dict[str, Any] = {"header": one.cards, "calibration": _calibration(one.cards, dims)}
     if isinstance(one.cards.get("EXTNAME"), str):
         attrs["name"] = one.cards["EXTNAME"]
@@ -282,8 +288,11 @@ def _array(path: str, files: Files, images: Sequence[_Image]) -> StoredArray:
         conventions |= dict(zip(("scale_factor", "add_offset"), one.scaling, strict=True))
     if one.blank is not None and all(image.blank == one.blank for image in images):
         conventions["_FillValue"] = one.blank
-    declared = planes if before and len(images) == 1 else None
-    return altered(made, conventions=conventions, declared=declared)
+    declared = planes if before and frames == 1 else None
+    absent = made.absent
+    if len(images) < frames:  # files without an image are told of already
+        absent = tuple(one for one in absent if one.refused is not None)
+    return altered(made, conventions=conventions, declared=declared, absent=absent)
 
 
 FORMAT = Format(

@@ -72,7 +72,7 @@ def _headers(sources: Sources, files: Files) -> tuple[tuple[int, ...], bool, np.
     size = math.prod(shape) * dtype.itemsize
     offsets, short = [], []
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
-        here = first if path == files.paths[0] else _header(sources, path)
+        here = first if path == files.paths[0] or not found else _header(sources, path)
         if here[:3] != first[:3]:
             raise FormatError(
                 f"{path}: is {_said(*here[:3])}, expected {_said(*first[:3])} as in {files.paths[0]}; files that are"

@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -82,17 +83,17 @@ def _pieces(width: int, height: int, repeat: int) -> np.ndarray:
 
 
 def _frames(
-    files: Files,
+    paths: Sequence[str],
     headers: Sequence[np.void],
     repeat: int,
     counts: Sequence[FrameCounts],
     first: Sequence[int] | None = None,
 ) -> FrameLayout:
     width, height = int(headers[0]["width"]), int(headers[0]["height"])
-    for path, header in zip(files.paths, headers, strict=True):
+    for path, header in zip(paths, headers, strict=True):
         if (header["width"], header["height"]) != (width, height):
             raise FormatError(
-                f"{path}: stores {header['height']} rows of {header['width']} pixels, {files.paths[0]} {height} of"
+                f"{path}: stores {header['height']} rows of {header['width']} pixels, {paths[0]} {height} of"
                 f" {width}; the files of a set are alike"
             )
     return FrameLayout.of(
@@ -136,11 +137,16 @@ def open(
     binning = max(1, int(mode[1])) if mode else 1
     repeat = binning if repeat_rows else 1
     files = Files.stat(sources, chosen.signal)
-    headers = [read_header(sources, path) for path in files.paths]
-    counts = [FrameCounts.of(header, size) for header, size in zip(headers, files.sizes.tolist(), strict=True)]
+    sizes = files.sizes.tolist()
+    begun = [size >= HEADER.itemsize for size in sizes] if max(sizes) >= HEADER.itemsize else [True] * len(sizes)
+    headers = [read_header(sources, path) for path, there in zip(files.paths, begun, strict=True) if there]
+    of_whole = [size for size, there in zip(sizes, begun, strict=True) if there]
+    counts = [FrameCounts.of(header, size) for header, size in zip(headers, of_whole, strict=True)]
+    for k in np.flatnonzero(np.logical_not(begun)).tolist():  # files that end within their own header
+        counts.insert(k, counts[0].of_none(sizes[k], counts))
     counts, unwritten, proved = _written(files, counts)
     first = _positions_of(chosen, files, counts)
-    layout = _frames(files, headers, repeat, counts, first)
+    layout = _frames([*compress(files.paths, begun)], headers, repeat, counts, first)
     stored = layout.stored
     if stored < 1 or not any(one.stored for one in counts):
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
@@ -201,7 +207,7 @@ def _dark(
     files = Files.stat(sources, [path])
     header = read_header(sources, files.paths[0])
     counts = FrameCounts.of(header, int(files.sizes[0]))
-    layout = _frames(files, [header], repeat, [counts])
+    layout = _frames(files.paths, [header], repeat, [counts])
     absent: tuple[Absence, ...] = ()
     if counts.rest or counts.cut:
         text = (

@@ -51,6 +51,14 @@ class FrameCounts:
         stored = min(said, whole) if said else whole
         return cls(said, stored, size - HEADER.itemsize - stored * record, record)
 
+    def of_none(self, size: int, others: Sequence[FrameCounts]) -> FrameCounts:
+        """Count the frames in a file that ends within its header; it should hold as many as the other files of a set.
+
+        Args:
+            size: size of the file in bytes.
+        """
+        return FrameCounts(max(1, *(one.said or one.stored for one in others)), 0, size, self.record)
+
     @property
     def cut(self) -> bool:
         return self.said > self.stored or (not self.said and self.rest > 0)

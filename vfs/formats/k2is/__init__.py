@@ -196,7 +196,7 @@ def _absences(
     found = []
     if missing:
         lost = series.Lost(len(missing), tuple([files.paths[k] for k in missing]))
-        said = f"{named}: expected eight sectors, {lost}"
+        said = f"{named}: expected eight sectors, {lost}{' or empty' * bool((files.sizes == 0).any())}"
         found.append(
             Absence(
                 said,
@@ -307,6 +307,8 @@ def open(
     tags = read_tags(sources, tag_file) if tag_file else None
     scan = _scan(tag_file, tags) if tag_file and tags else ()
     files = Files.stat(sources, members, missing_ok=bool(missing))
+    empty = [k for k in np.flatnonzero(files.sizes == 0).tolist() if files.sizes.any()]
+    missing = sorted({*missing, *empty})
     sized = enumerate(zip(files.paths, files.sizes.tolist(), strict=True))
     sectors = [SectorFile(sources, path, size) for k, (path, size) in sized if k not in missing]
     blocks, frames, first_id, behind = aligned(sectors)

@@ -49,7 +49,7 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError
 from vfs.formats import Format
 from vfs.formats.headers import left_out
-from vfs.formats.mib.absent import StoredFrames, absences, in_front
+from vfs.formats.mib.absent import StoredFrames, absences, in_front, without_frames
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
 from vfs.formats.mib.lost import BEGIN, in_runs
@@ -87,7 +87,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     """
     hdr_path, mib_paths, whole_series = _members(sources, paths, series)
     hdr, whole_hdr, garbled = _read_hdr(sources, hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
-    geometry, found = read_heads(sources, mib_paths, hdr)
+    geometry, found, empty = read_heads(sources, mib_paths, hdr)
     decoder, sig, payload, pieces = pixels(found.files.paths[0], geometry)
     if flip_y:
         pieces = mirrored(pieces, 0)
@@ -113,6 +113,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         garbled
         + (hdr_of_another_run(hdr_path, hdr, geometry, found) if hdr_path else ())
         + strangers(found)
+        + without_frames(empty, found.files.paths)
         + unwritten
         + absences(hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
     )

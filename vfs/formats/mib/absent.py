@@ -16,6 +16,7 @@ from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
 from vfs.model.layout.scan_order import surplus
+from vfs.model.name_order import natural
 from vfs.model.stored import Absence
 from vfs.sources.names import basename
 
@@ -188,6 +189,15 @@ def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
         f" {'byte is' if left == 1 else 'bytes are'} left out"
     )
     return Absence(said, counts={"bytes_left_over": left}, to_come=bool(files[-1] == len(rests) - 1))
+
+
+def without_frames(empty: Sequence[str], others: Sequence[str]) -> tuple[Absence, ...]:
+    """Report files that hold nothing. One behind all others of the series may just have been begun."""
+    if not empty:
+        return ()
+    said = f"{empty[0]}: expected frames, found an empty file{_others(len(empty))}"
+    last = len(empty) == 1 and natural(empty[0]) > max(map(natural, others))
+    return (Absence(said, TruncatedSourceError, "shows the frames of the other files", {}, to_come=last),)
 
 
 def _count(ranges: Sequence[tuple[int, int]]) -> int:

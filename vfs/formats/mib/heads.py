@@ -72,22 +72,27 @@ class _Words(NamedTuple):
     """bytes from that comma to the end, if the last field matters (R64)"""
 
 
-def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles]:
+def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles, list[str]]:
     """Read the first header of every file (one open, stat and read each).
 
-    Returns: (the geometry that they share, the files in their order).
+    Returns: (the geometry that they share, the files in their order, those that are empty and left out).
+
+    Raises:
+        FormatError: a header is garbled, files do not belong together, or all are empty.
     """
     if not paths:
         raise OptionError("expected .mib files beside the .hdr file, found none; name them too, or the .hdr file alone")
     sequences, states, stamps = np.empty(len(paths), np.int64), [UNKNOWN] * len(paths), [b""] * len(paths)
     known: dict[tuple[bytes, bytes], Geometry] = {}
+    empty: list[int] = []
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
     expect(sources, paths)
     for k, path in enumerate(paths):
         head = sources.read(path, 0, _HEAD)
         if not head:
-            raise FormatError(f"{path}: expected frames, found an empty file")
+            empty.append(k)
+            continue
         digits = head[4:at]
         if (
             head[at:stop] != words
@@ -109,12 +114,16 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
         sequences[k], states[k], stamps[k] = sequence, sources.state(path), head[stop : stop + _STAMP]
         if sequence <= least[0] and (sequence, path) < least:
             least, lowest = (sequence, path), head
-    order = np.argsort(sequences, kind="stable")
+    if not known:
+        raise FormatError(f"{paths[0]}: expected frames, found an empty file")
+    sequences[empty] = 1 << 62  # behind all others
+    order = np.argsort(sequences, kind="stable")[: len(paths) - len(empty)]
     if (np.diff(sequences[order]) == 0).any():
-        order = np.array(sorted(range(len(paths)), key=lambda k: (sequences.item(k), paths[k])))
+        order = np.array(sorted(order.tolist(), key=lambda k: (sequences.item(k), paths[k])))
     chosen = order.tolist()
     files = Files.of(list(map(paths.__getitem__, chosen)), list(map(states.__getitem__, chosen)), sources)
-    return first, MibFiles(files, sequences[order], lowest, tuple(map(stamps.__getitem__, chosen)))
+    made = MibFiles(files, sequences[order], lowest, tuple(map(stamps.__getitem__, chosen)))
+    return next(iter(known.values())), made, [paths[k] for k in empty]
 
 
 def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:

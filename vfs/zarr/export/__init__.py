@@ -226,7 +226,7 @@ _OTHER_ENDINGS = (
     *(".png", ".jpg", ".jpeg", ".svg", ".pdf"),
     *(".zip", ".tar", ".gz", ".bz2", ".zst", ".xz"),
 )
-"""Endings of files (and of folders, of others' layout) that vfs does not read as data sets, and that people may want."""
+"""Endings of files, and of folders of another layout, that vfs does not read as data sets and that people may want."""
 
 
 def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[str, bytes], sources: bytes) -> Subject:
