@@ -129,8 +129,11 @@ def _pixels(path: str, keys: dict[str, str], at: int) -> tuple[tuple[int, ...], 
     return shape, np.dtype(_ORDERS[order] + _TYPES[code])
 
 
-def _frames(sources: Sources, path: str, file: int, size: int, lost: list[Absence]) -> Iterator[_Frame]:
+def _frames(sources: Sources, path: str, file: int, size: int, lost: list[Absence], last: bool) -> Iterator[_Frame]:
     """Yield the frames of a file; add what it lacks to `lost`.
+
+    Args:
+        last: it is the last one of its series, of which a frame may be written still.
 
     Raises:
         FormatError: a header is garbled.
@@ -141,8 +144,9 @@ def _frames(sources: Sources, path: str, file: int, size: int, lost: list[Absenc
         if found is None:
             if at == 0 or sources.read(path, at, min(size - at, _READ)).strip(b" \t\r\n\0"):
                 said = f"{path}: the header at byte {at:,} does not end; the file looks truncated"
+                left = {"bytes_left_over": size - at}
                 lost.append(
-                    Absence(said, TruncatedSourceError, "shows the frames before it", {"bytes_left_over": size - at})
+                    Absence(said, TruncatedSourceError, "shows the frames before it", left, to_come=last and at > 0)
                 )
             return
         keys, behind = found
@@ -185,7 +189,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     lost: list[Absence] = []
     frames: list[_Frame] = []
     for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True)):
-        some = list(_frames(sources, path, k, size, lost))
+        some = list(_frames(sources, path, k, size, lost, k == len(files) - 1))
         if not some and not any(one.said.startswith(path) for one in lost):
             said = f"{path}: expected a frame, found none in {size:,} bytes; the file looks truncated"
             lost.append(Absence(said, TruncatedSourceError, "shows the frames of the others", {"files_missing": 1}))

@@ -359,7 +359,7 @@ def _absent(files: Files, size: int, count: int, modules: int, held: np.ndarray)
             f"{files.paths[-1]}: {short:,} of {count:,} frames lack modules ({none:,} all of {modules:,}); these pixels"
             " are blank"
         )
-        absent.append(Absence(said, counts={"frames_missing": short}, to_come=True))
+        absent.append(Absence(said, counts={"frames_missing": short}, to_come=True, scattered=True))
     return tuple(absent)
 
 

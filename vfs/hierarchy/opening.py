@@ -38,6 +38,7 @@ from vfs.errors import (
 )
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.arranging import Arranged, arranged
+from vfs.hierarchy.begun import as_before
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
@@ -129,7 +130,7 @@ class Opening:
         with self.sources.opening() as sources:
             try:
                 names = names_now(self.paths, sources) if self.options.follow else list(self.paths)
-                found = _open_named(
+                found = _open_begun(
                     names, self.options, self.format_options, cache, sources, name=self.name, watch=watch
                 )
             except (FormatError, TruncatedSourceError) as error:
@@ -162,6 +163,7 @@ class OpenedSet:
         absent: things that it should hold and does not, or that it holds and vfs does not show.
         progress: how far it is written, if it is still being written; None: it is whole, or was not followed.
         watch: what was seen of its files, if it was opened with `follow`.
+        begun: its newest file, if that one has only begun and is left out; else None.
         warnings: a line for each of these, and for each thing that the files of its correction
             images lack.
     """
@@ -172,6 +174,7 @@ class OpenedSet:
     warnings: tuple[str, ...] = ()
     progress: Progress | None = None
     watch: FileWatch | None = None
+    begun: str | None = None
 
     def now(self) -> OpenedSet:
         """Return the set itself: see `Current`."""
@@ -236,7 +239,7 @@ def open_set(
     options = options if options.derive is None else _derivable(options)
     names, opening = named_files(paths, sources, options, format_options)
     with opening as opened:
-        found = _open_named(names, options, format_options, cache, opened, convert=convert)
+        found = _open_begun(names, options, format_options, cache, opened, convert=convert)
     if options.follow:  # more files may come that a glob finds
         found = replace(found, opening=replace(found.opening, paths=lasting_names(paths, found.opening.paths)))
     return found
@@ -245,6 +248,20 @@ def open_set(
 def _derivable(options: OpenOptions) -> OpenOptions:
     """Return the options with `derive` as reductions, not as their texts."""
     return replace(options, derive=_reductions(options.derive))
+
+
+def _open_begun(
+    names: Sequence[str], options: OpenOptions, given: Mapping[str, Any], cache: Any, sources: Sources, **how: Any
+) -> OpenedSet:
+    """Open the set of some files as `_open_named` does, with `follow` without its newest file if that only begins."""
+
+    def opened(chosen: Sequence[str]) -> OpenedSet:
+        return _open_named(chosen, options, given, cache, sources, **how)
+
+    if not options.follow:
+        return opened(names)
+    found, begun = as_before(opened, names, sources, options.give_up)
+    return replace(found, begun=begun, opening=replace(found.opening, paths=tuple(names))) if begun else found
 
 
 def _open_named(

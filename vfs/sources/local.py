@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
@@ -45,6 +45,7 @@ class LocalSources:
         """Name of a folder of the set -> its descriptor, -1 if it cannot be used; None while no set is opened."""
         self._heads: dict[str, tuple[bytes, os.stat_result]] = {}
         self._files: dict[str, tuple[int, os.stat_result]] = {}
+        self._hidden = ""
 
     def __reduce__(self) -> tuple[type, tuple[Boundary]]:
         return type(self), (self.boundary,)
@@ -90,6 +91,7 @@ class LocalSources:
     # the verbs
 
     def state(self, name: str) -> FileState:
+        self._check_not_hidden(name)
         if name in self._heads:
             found = self._heads[name][1]
         elif name in self._files:
@@ -105,6 +107,7 @@ class LocalSources:
         return FileState.of(found)
 
     def read(self, name: str, start: int, size: int) -> bytes:
+        self._check_not_hidden(name)
         head = self._heads.get(name)
         if head is not None and start >= 0 and (start + size <= len(head[0]) or head[1].st_size == len(head[0])):
             return head[0][start : start + size]
@@ -129,11 +132,12 @@ class LocalSources:
     def names(self, folder: str) -> Sequence[str]:
         self.boundary.check(f"{folder}/x")
         try:
-            return os.listdir(folder)
+            found = os.listdir(folder)
         except FileNotFoundError:
             raise MissingSourceError(f"{folder}: no such folder") from None
         except OSError as error:
             raise SourceError(f"{folder}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
+        return [name for name in found if f"{folder}/{name}" != self._hidden] if self._hidden else found
 
     def join(self, folder: str, name: str) -> str:
         if is_url(name):
@@ -144,8 +148,18 @@ class LocalSources:
 
     # what only files of this machine have
 
+    @contextmanager
+    def hiding(self, name: str) -> Iterator[None]:
+        """Have no file of this name for a while."""
+        self._hidden = name
+        try:
+            yield
+        finally:
+            self._hidden = ""
+
     def open(self, name: str, flags: int = 0) -> tuple[int, os.stat_result]:
         """Open a file for reading. Returns (its descriptor, its stat): see `open_found`."""
+        self._check_not_hidden(name)
         folder, last = self._place(name)
         if folder >= 0:
             try:
@@ -162,6 +176,10 @@ class LocalSources:
                     raise
                 os.close(fd)
         return open_found(name, self.boundary, flags)
+
+    def _check_not_hidden(self, name: str) -> None:
+        if name == self._hidden:
+            raise MissingSourceError(f"{name}: no such file")
 
     def _opened(self, name: str) -> tuple[int, os.stat_result]:
         """Open a file, or return one that is open. While a set is opened, it stays open."""

@@ -1,0 +1,103 @@
+"""Series of files of which the newest one has only begun: it is not written yet; an older one like that is an error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.testing.detector_writers import write_cbf
+from vfs.testing.frame_writers import write_frms6
+from vfs.testing.gatan_writers import write_dm
+from vfs.testing.plane_writers import write_edf, write_fits
+from vfs.testing.tiff_writers import write_tiff
+from vfs.testing.writers import write_mib
+
+pytestmark = pytest.mark.usefixtures("looks_each_time")
+FRAMES = np.random.default_rng(9).integers(1, 99, (3, 16, 32), dtype="u2")
+HOW: dict[str, Any] = {"follow": True, "settle": 0.0, "give_up": 1e9}
+
+
+def _npy(path: Path, frame: np.ndarray) -> Path:
+    np.save(path, frame)
+    return path
+
+
+SERIES: dict[str, Callable[[Path, int], Path]] = {
+    "npy": lambda folder, n: _npy(folder / f"a_{n}.npy", FRAMES[n]),
+    "tif": lambda folder, n: write_tiff(folder / f"a_{n}.tif", [FRAMES[n]]),
+    "cbf": lambda folder, n: write_cbf(folder / f"a_{n}.cbf", FRAMES[n].astype("i4")),
+    "edf": lambda folder, n: write_edf(folder / f"a_{n}.edf", FRAMES[n : n + 1]),
+    "fits": lambda folder, n: write_fits(folder / f"a_{n}.fits", FRAMES[n]),
+    "dm4": lambda folder, n: write_dm(folder, FRAMES[n], version=4, name=f"a_{n}"),
+}
+"""Ending -> what writes a file of a frame."""
+
+
+def _mib(folder: Path) -> tuple[list[Path], str]:
+    write_mib(folder, FRAMES, frames_per_file=1)
+    return sorted(folder.glob("*.mib")), sorted(folder.glob("*.mib"))[0].name
+
+
+def _frms6(folder: Path) -> tuple[list[Path], str]:
+    named = write_frms6(folder, FRAMES, frames_per_file=1, scan=(1, 3))
+    return [named, *sorted(folder.glob("*.frms6"))], named.name
+
+
+def parts(content: bytes) -> list[bytes]:
+    """What there is of a file that has begun: nothing, some of it, or zeros up to its end."""
+    size = len(content)
+    return [content[:n] for n in (0, 1, size // 40, size // 4, size // 2)] + [bytes(size)]
+
+
+@pytest.mark.parametrize("ending", SERIES)
+def test_the_newest_file_of_a_glob_is_not_written_yet(tmp_path: Path, ending: str) -> None:
+    paths = [SERIES[ending](tmp_path, n) for n in range(3)]
+    whole, pattern = paths[-1].read_bytes(), str(tmp_path / f"a_*.{ending}")
+    for begun in parts(whole):
+        paths[-1].write_bytes(begun)
+        series = vfs.open(pattern, **HOW)
+        assert series.head == 2
+        np.testing.assert_array_equal(series[:2], FRAMES[:2])
+        with pytest.raises((vfs.NotYetError, vfs.RegionError)):
+            series[2]
+        paths[-1].write_bytes(whole)
+        np.testing.assert_array_equal(series.refresh()[...], FRAMES)
+        np.testing.assert_array_equal(vfs.open(pattern, **HOW)[...], FRAMES)
+
+
+@pytest.mark.parametrize("ending", SERIES)
+def test_an_older_file_that_is_not_whole_is_an_error(tmp_path: Path, ending: str) -> None:
+    paths = [SERIES[ending](tmp_path, n) for n in range(3)]
+    content = paths[1].read_bytes()
+    for begun in (content[:0], content[: len(content) // 40]):
+        paths[1].write_bytes(begun)
+        paths[2].touch()
+        with pytest.raises(vfs.VfsError):
+            vfs.open(str(tmp_path / f"a_*.{ending}"), **HOW)[...]
+    paths[1].write_bytes(content)
+    paths[2].write_bytes(b"")
+    os.utime(paths[2], (1e9, 1e9))  # nobody writes it any more
+    with pytest.raises(vfs.VfsError):
+        vfs.open(str(tmp_path / f"a_*.{ending}"), **HOW | {"give_up": 600.0})
+
+
+@pytest.mark.parametrize("write", [_mib, _frms6])
+def test_the_newest_file_beside_the_one_that_is_named(
+    tmp_path: Path, write: Callable[[Path], tuple[list[Path], str]]
+) -> None:
+    files, name = write(tmp_path)
+    whole = files[-1].read_bytes()
+    for begun in parts(whole):
+        files[-1].write_bytes(begun)
+        series = vfs.open(tmp_path / name, **HOW)
+        assert series.head == 2
+        assert not series.complete
+        np.testing.assert_array_equal(series[(0, 1)[-series.ndim + 2 :]], FRAMES[1])
+        files[-1].write_bytes(whole)
+        np.testing.assert_array_equal(np.asarray(series.refresh()[...]).reshape(FRAMES.shape), FRAMES)

@@ -1,0 +1,75 @@
+"""Finds the newest file of a set that is still being written, for sets that cannot be opened because it has only begun.
+
+A file of a series says nothing while its header is not whole: it is empty, ends within its header, or was given its
+full size and holds zeros. Such a set is opened as it was before that file came. Only the newest file may have begun:
+of several that are named, the last one; of those beside a file that stands for its set, the one with the highest
+numbers of all that are called alike. Any other file that cannot be read is an error, and so is the newest one when it
+has not been written for long.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from typing import TypeVar
+
+from vfs.errors import FormatError, SourceError, VfsError
+from vfs.model.sources import Sources
+from vfs.sources.local import LocalSources
+from vfs.sources.names import split
+
+T = TypeVar("T")
+_NUMBER = re.compile(r"[0-9]+")
+
+
+def as_before(
+    opened: Callable[[Sequence[str]], T], names: Sequence[str], sources: Sources, give_up: float
+) -> tuple[T, str | None]:
+    """Open a set, without its newest file if that one has only begun.
+
+    Args:
+        opened: opens the set that some files name.
+        names: the files that name it.
+        give_up: seconds without a write after which a file counts as it is.
+
+    Returns: (the set, the file that was left out or None).
+
+    Raises: what `opened` raises.
+    """
+    try:
+        return opened(names), None
+    except (FormatError, SourceError) as error:
+        begun = _newest(names, sources, give_up)
+        others = [name for name in names if name != begun]
+        local = sources if isinstance(sources, LocalSources) else None
+        if begun is None or (local is None and len(others) == len(names)):
+            raise
+        with suppress(VfsError), local.hiding(begun) if local else nullcontext():
+            return opened(others), begun
+        raise error
+
+
+def _newest(names: Sequence[str], sources: Sources, give_up: float) -> str | None:
+    """Return the file of a set that may have only begun; None if there is none: see `as_before`."""
+    several, written = list(names[-2:]), {}
+    if len(names) == 1:
+        folder, name = split(names[0])
+        with suppress(SourceError):
+            several = [sources.join(folder, one) for one in sources.names(folder) if one != name]
+    for path in several:
+        with suppress(SourceError):
+            written[path] = sources.state(path).written
+    if not written:
+        return None
+    last = max(written, key=lambda path: (written[path], _numbers(path)))
+    others = (path for path in written if _NUMBER.sub("0", path) == _NUMBER.sub("0", last))
+    if _numbers(last) < max(map(_numbers, others)) or (len(names) > 1 and last != names[-1]):
+        return None
+    return last if time.time() - written[last] / 1e9 < give_up else None
+
+
+def _numbers(path: str) -> list[int]:
+    """Return the numbers in a name."""
+    return [int(digits) for digits in _NUMBER.findall(path)]
