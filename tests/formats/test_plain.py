@@ -231,3 +231,18 @@ def test_raw_files_of_terabytes_are_looked_at_in_no_time(tmp_path: Path) -> None
     with path.open("wb") as file:
         file.truncate(10**12 + 1)  # a hole
     refuses(path, "leaves 1 bytes over", format="raw", dtype="u2", sig_shape="2,2")
+
+
+def test_an_empty_file_between_frames_that_run_on(tmp_path: Path) -> None:
+    """Whole frames would be made of the end of one file and the middle of another."""
+    frames = np.arange(1, 97, dtype="u1").reshape(6, 4, 4)
+    paths = [tmp_path / f"{k}.raw" for k in range(3)]
+    for path, part in zip(paths, (slice(8), slice(8, 80), slice(80, None)), strict=True):
+        path.write_bytes(frames.tobytes()[part])
+    how: dict[str, Any] = {"stored_dtype": "u1", "sig_shape": (4, 4), "running_on": True, "format": "raw"}
+    for follow in (False, True):
+        np.testing.assert_array_equal(vfs.open(paths, follow=follow, settle=0.0, **how)[...], frames)
+    paths[1].write_bytes(b"")
+    for follow in (False, True):
+        with pytest.raises(vfs.TruncatedSourceError, match=r"\d\.raw: "):
+            vfs.open(paths, follow=follow, **how)

@@ -245,6 +245,19 @@ def test_a_file_in_the_middle_that_is_cut(tmp_path: Path, cut: int, words: str) 
     assert array.group.attrs["vfs"]["incomplete"]["frames_missing"] == 1
 
 
+@pytest.mark.parametrize("left", [256, 256 + 131])
+def test_a_first_file_without_a_frame(tmp_path: Path, left: int) -> None:
+    """Nothing tells how many frames are in front of those of the next file: they would get wrong numbers."""
+    twin = frames_of((6, 3, 4), "u2")
+    path = write_tvips(tmp_path, twin, frames_per_file=3)
+    content = path.read_bytes()
+    for begun in (content[:left], content[:left] + bytes(len(content) - left)):
+        path.write_bytes(begun)
+        with pytest.raises(vfs.TruncatedSourceError, match=r"scan_000\.tvips: expected whole records"):
+            vfs.open(path, follow=True)
+        same(incomplete(path, "scan_000.tvips", kind=vfs.TruncatedSourceError)[...], twin[3:])
+
+
 def test_missing_files(tmp_path: Path) -> None:
     """The counter in the frame headers tells how many frames they held."""
     twin = frames_of((6, 3, 4), "u2")

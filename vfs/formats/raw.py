@@ -91,7 +91,7 @@ def open(
             f"{files.paths[0]}: expected at least one record of {record:,} bytes (frame {sig} of {dtype}), the largest"
             f" file has {int(files.sizes.max(initial=0)):,} bytes"
         )
-    empty = () if running_on else _empty(files, file_header)
+    empty = _empty(files, file_header, running_on)
     absent = _left_over(files, heads, size, dtype.itemsize, running_on) + empty + absent
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
@@ -239,9 +239,9 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
     return fits
 
 
-def _empty(files: Files, file_header: int) -> tuple[Absence, ...]:
+def _empty(files: Files, file_header: int, running_on: bool) -> tuple[Absence, ...]:
     """Report the files, among others, that do not hold a single byte of a frame."""
-    empty = np.flatnonzero(files.sizes <= file_header)
+    empty = np.flatnonzero(files.sizes[: len(files) - running_on] <= file_header)  # frames may end before the last one
     if not len(empty):
         return ()
     said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (

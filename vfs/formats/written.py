@@ -63,7 +63,7 @@ def written_records(
 
     Records are written one after the other. Where the last one of a file is not there, the others are looked for with
     as few reads as halving takes. The last one that was begun does not count, unless it has a proof that is behind its
-    pixels. A file whose first record has no proof either tells nothing.
+    pixels. A file whose first record has no proof either holds none, unless that is so of all: then nothing tells.
 
     Args:
         first: byte of each file at which its first record begins.
@@ -73,7 +73,7 @@ def written_records(
 
     """
     starts = np.broadcast_to(np.asarray(first, np.int64), counts.shape)
-    made, proved = counts.copy(), True
+    made, silent = counts.copy(), list[int]()
     lasts: dict[int, bytes] = {}
     held = np.flatnonzero(counts > proof.known)
     if len(held) > 1:
@@ -98,7 +98,10 @@ def written_records(
             whole = proof.behind and any(files.sources.read(files.paths[k], at, proof.size))
             made[k] = low if whole else low - 1
         else:
-            proved = False
+            silent.append(k)
+    proved = len(silent) < len(held) or not silent
+    if proved:
+        made[silent] = 0
     lost = counts - made
     return WrittenRecords(made, (_unwritten(files, made, lost, shown),) if lost.any() else (), proved, lasts)
 

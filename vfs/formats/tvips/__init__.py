@@ -207,9 +207,11 @@ def _absences(
             f"{files.paths[k]}: expected whole records of {record:,} bytes, found {counts[k]:,} and {rests[k]:,} bytes"
             " more"
         )
-        cut = k < len(files) - 1 and bool(rests[k])
+        unknown = k == 0 and not counts[0]  # nothing tells how many frames are in front of the next file
+        cut = k < len(files) - 1 and (unknown or bool(rests[k]))
+        allowed = "begins with the first frame that is there" if unknown else _BLANK
         left, last = {"bytes_left_over": int(rests[k])}, bool(k == len(files) - 1)
-        found.append(Absence(said, TruncatedSourceError if cut else None, _BLANK, left, to_come=last))
+        found.append(Absence(said, TruncatedSourceError if cut else None, allowed, left, to_come=last))
     if missing and not lost.count:
         k = int(np.flatnonzero(gaps)[0])
         what = "is" if missing == 1 else "are"
