@@ -26,10 +26,12 @@ from vfs.testing.inside import set_of
 from vfs.testing.recording import Recording
 from vfs.testing.stack_writers import write_mrc
 from vfs.testing.swmr_writer import SwmrRecording
+from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib
 
 COUNT, SIDE = 10, 64
 FRAME = 2 * SIDE * SIDE
+MASTER = 8824  # bytes, at least as many as the file has
 HOW: dict[str, Any] = {"follow": True, "settle": 2.0, "give_up": 1e9, "chunks": "frames", "backend": "buffered"}
 
 
@@ -66,7 +68,29 @@ def _frms6(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str,
     return [named, *sorted(folder.glob("*.frms6"))], named.name, {}
 
 
-WRITERS = (_mib, _raw, _npy, _mrc, _tvips, _seq, _frms6)
+def _tif(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    return [write_tiff(folder / f"a_{k}.tif", [frame]) for k, frame in enumerate(frames)], "a_*.tif", {}
+
+
+def _pages(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    return [write_tiff(folder / "stack.tif", list(frames))], "stack.tif", {}
+
+
+def _dectris(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
+    h5py = pytest.importorskip("h5py")
+    named, others = folder / "scan_master.h5", []
+    with h5py.File(named, "w") as master:
+        master["entry/instrument/detector/detectorSpecific/nimages"] = np.uint32(COUNT)
+        master["entry/instrument/detector/detectorSpecific/ntrigger"] = np.uint32(1)
+        for k in range(0, COUNT, 4):
+            others.append(folder / f"scan_data_{k // 4 + 1:06}.h5")
+            with h5py.File(others[-1], "w") as file:
+                file.create_dataset("entry/data/data", data=frames[k : k + 4], chunks=(1, SIDE, SIDE))
+            master[f"entry/data/data_{k // 4 + 1:06}"] = h5py.ExternalLink(others[-1].name, "/entry/data/data")
+    return [named, *others], named.name, {}
+
+
+WRITERS = (_mib, _raw, _npy, _mrc, _tvips, _seq, _frms6, _tif, _pages, _dectris)
 
 
 class Acquisition:
@@ -93,10 +117,12 @@ class Acquisition:
         for path in [one for one in (self.folder / "copy").glob("*") if self._number > 1]:
             path.unlink()
         self.recording = Recording(files, self.folder / "copy", self._preallocate, at_once=0)
+        self._total = self.recording.left
 
     def rest(self) -> None:
-        """Have the files not written for a while, but not in the last frame: nothing tells of a part of it."""
-        if self.recording.left > 2 * FRAME:
+        """Have the files not written for a while, but not in the last frame or a master: nothing tells of a part."""
+        master = self._write is _dectris and self.recording.left > self._total - MASTER
+        if self.recording.left > 2 * FRAME and not master:
             for path in (one for one in self.recording.paths if one.exists()):
                 os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns - 10**10))
 
@@ -108,11 +134,12 @@ class Acquisition:
             return
         contents = plan_sets([set_of(vfs.open_group(self.path, **HOW, **self.options))], ChunkCache()).here()
         application, face = application_of(contents), next(name for name in contents.faces if name.endswith(".zarr"))
-        stored, lazy = zarr.open_array(self.array.store(), path="data", mode="r"), self.array.dask(block="frames")
+        where = self.array._again[1]
+        stored, lazy = zarr.open_array(self.array.store(), path=where, mode="r"), self.array.dask(block="frames")
         nav = self.array.shape[:-2]
 
         def over_http(at: tuple[int, ...]) -> np.ndarray:
-            key = f"/{face}/data/c/{'/'.join(map(str, (*at, 0, 0)))}"
+            key = f"/{face}/{where}/c/{'/'.join(map(str, (*at, 0, 0)))}"
             start, *rest = answered(application, key).sent
             if start["status"] != 200:
                 raise vfs.SourceError(str(start["status"]))

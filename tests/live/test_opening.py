@@ -48,6 +48,22 @@ def test_chunks_placed_before_they_are_written_cannot_be_followed(tmp_path: Path
     assert not vfs.open(made.path)[2].any()
 
 
+def test_a_file_without_frames_opens_when_nobody_writes_it(tmp_path: Path) -> None:
+    """The arrays of a half-written master would be shown instead of the frames that it will lead to."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "scan_master.h5"
+    with h5py.File(path, "w") as file:
+        file["entry/instrument/detector/detectorSpecific/nimages"] = np.uint32(7)
+    with pytest.raises(vfs.NotYetError, match="no array in it has frames yet"):
+        vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
+    for how in ({"settle": 0.0}, {"settle": NEVER, "give_up": 0.0}):
+        assert vfs.open(path, follow=True, **how)[()] == 7
+    with path.open("r+b") as file:
+        file.truncate(1 << 20)
+    with pytest.raises(vfs.NotYetError, match="no array in it has frames yet"):
+        vfs.open(path, follow=True, settle=0.0)
+
+
 def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "movie.npy"
     np.save(path, np.ones((4, 8, 8), "u2"))

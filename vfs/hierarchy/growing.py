@@ -27,6 +27,7 @@ import numpy as np
 from vfs.errors import NotYetError
 from vfs.hierarchy.written_part import Writing, WrittenPart
 from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, STOP
+from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, altered
 from vfs.model.open_options import OpenOptions
 from vfs.model.region import Region
@@ -210,6 +211,23 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     if stored.declared is not None:
         return Progress(min(stored.head, stored.declared), stored.declared, False, unsettled)
     return Progress(stored.head, None, True, unsettled)
+
+
+def check_rested(files: Files, options: OpenOptions, writing: Writing) -> None:
+    """Check that nobody writes the file of a set that has no frames: its frames may come still.
+
+    A program or a copy that gives an HDF5 file its full size may have written some of its arrays only.
+
+    Raises:
+        NotYetError: it was written within `settle` seconds, or a part of it that nobody has written is known.
+    """
+    part, size = WrittenPart(files, options.settle, options.give_up, writing), files.sizes.item(0)
+    quiet = writing.quiet(files, 0).seconds
+    if quiet < options.settle or part.end(0, 0, size) < size:
+        raise NotYetError(
+            f"{files.paths[0]}: no array in it has frames yet; if none will have, it opens when nobody has written it"
+            f" for {options.settle:g} s"
+        )
 
 
 def _has_more(layout: FrameLayout) -> bool:

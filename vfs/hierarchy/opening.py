@@ -42,7 +42,7 @@ from vfs.hierarchy.begun import as_before
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
-from vfs.hierarchy.growing import Progress, grown, progress_of
+from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
 from vfs.hierarchy.incomplete import all_absent, counted, refuse, standing_in
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
@@ -294,6 +294,8 @@ def _open_named(
         watch = FileWatch() if watch is None else watch
         found = [grown(one, options, watch) for one in found]
     stored = _stored(found, options.array, names[0])
+    if watch is not None and not stored.main.nav_ndim:
+        check_rested(Files.stat(sources, names[:1]), options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
     images = read_images(options, stored.datasets, stored.main, other)
     mask_files = (
