@@ -385,6 +385,7 @@ def test_spawned_processes_read(server: RangeServer) -> None:
 def test_without_obstore_one_line_says_what_to_install() -> None:
     with (
         mock.patch.dict(sys.modules, {"obstore": None, "obstore.store": None}),
+        mock.patch("vfs.sources.library._loaded", None),
         pytest.raises(DependencyError, match=r"http://h: .* pip install 'vfs\[remote\]'"),
     ):
         vfs.open("http://h/x.npy")

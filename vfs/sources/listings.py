@@ -10,6 +10,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from vfs.errors import MissingSourceError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
+from vfs.sources.library import obstore
 from vfs.sources.transfers import Transfers, login, reason, state_of
 from vfs.sources.urls import WEB, place, quoted
 
@@ -35,9 +36,7 @@ def listed(transfers: Transfers, folder: str) -> Listed:
     store = transfers.store(where)
     transfers.counts.add(1, 0)
     try:
-        import obstore
-
-        found = obstore.list_with_delimiter(store, f"{where.path}/" if where.path else None)
+        found = obstore().list_with_delimiter(store, f"{where.path}/" if where.path else None)
     except FileNotFoundError:
         raise MissingSourceError(f"{folder}: no such folder") from None
     except Exception as error:

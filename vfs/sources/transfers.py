@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from netrc import NetrcParseError, netrc
 from typing import Any, NamedTuple, cast
+from weakref import WeakSet
 
 from vfs.errors import (
     DependencyError,
@@ -28,6 +29,7 @@ from vfs.errors import (
     printable,
 )
 from vfs.model.file_state import FileState
+from vfs.sources.library import leave, obstore
 from vfs.sources.threads import in_parallel
 from vfs.sources.urls import SCHEMES, WEB, InStore, place
 
@@ -115,6 +117,13 @@ class Transfers:
         self.config = dict(config or {})
         self.counts = Counts()
         self._stores: dict[str, Any] = {}
+        _living.add(self)
+
+    def forget(self) -> None:
+        """Leave the clients of the process that was forked alone, and make new ones when they are needed."""
+        leave(self._stores)
+        self._stores = {}
+        self.counts = Counts(self.counts.requests, self.counts.nbytes)
 
     def store(self, where: InStore) -> Any:
         """Return obstore's client for a server or bucket.
@@ -123,7 +132,6 @@ class Transfers:
             DependencyError: obstore is not installed.
             SourceError: there is no such store, as far as obstore can tell.
         """
-        _check_process()
         made = self._stores.get(where.root)
         if made is None:
             made = self._stores[where.root] = _store(where, self.limits, self.config)
@@ -137,15 +145,15 @@ class Transfers:
             SourceError: it cannot be looked at.
         """
 
-        def ask(obstore: Any, store: Any, path: str) -> FileState:
+        def ask(library: Any, store: Any, path: str) -> FileState:
             self.counts.add(1, 0)
             try:
-                return state_of(obstore.head(store, path))
+                return state_of(library.head(store, path))
             except Exception as error:
                 if "status code: 405" not in str(error):
                     raise
             self.counts.add(1, 1)  # it answers no HEAD
-            return state_of(obstore.get(store, path, options={"range": (0, 1)}).meta)
+            return state_of(library.get(store, path, options={"range": (0, 1)}).meta)
 
         found: FileState = self._again(name, f"{name}: cannot be looked at", ask)
         return found
@@ -165,12 +173,12 @@ class Transfers:
         at, first = start, cast(FileState | None, None)
         until = until or Until()
 
-        def ask(obstore: Any, store: Any, path: str) -> Got:
+        def ask(library: Any, store: Any, path: str) -> Got:
             nonlocal at, first
             self.counts.add(1, 0)
             began = at
             try:
-                reply = obstore.get(store, path, options={"range": (at, stop)})
+                reply = library.get(store, path, options={"range": (at, stop)})
                 now = state_of(reply.meta)
                 if first is not None and not first.same(now):
                     raise SourceChangedError(f"{name}: was replaced while it was read ({first.difference(now)})")
@@ -234,11 +242,9 @@ class Transfers:
             raise SourceError(f"{name}: expected the URL of a file, found that of a folder")
         where, failed = place(name), [] if failed is None else failed
         store = self.store(where)
-        import obstore  # it is there, or there was no store
-
         while True:
             try:
-                return ask(obstore, store, where.path)
+                return ask(obstore(), store, where.path)
             except SourceError:
                 raise
             except FileNotFoundError:
@@ -275,27 +281,16 @@ class _BrokenError(Exception):
     """A reply is not what it says it is."""
 
 
-_used = False
-"""True once obstore works in this process: its threads do not live in a fork of it, which would wait for ever."""
-_spoilt = False
+_living: WeakSet[Transfers] = WeakSet()
 
 
 def _forked() -> None:
-    global _spoilt
-    _spoilt = _spoilt or _used
+    """Have all that asks stores make new clients: those of the process that was forked work there only."""
+    for one in list(_living):
+        one.forget()
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def _check_process() -> None:
-    global _used
-    if _spoilt:
-        raise SourceError(
-            "this process was forked from one that had read from a server, and cannot read from one itself: start"
-            " processes with multiprocessing's spawn or forkserver"
-        )
-    _used = True
 
 
 def state_of(meta: Mapping[str, Any]) -> FileState:
@@ -306,7 +301,7 @@ def state_of(meta: Mapping[str, Any]) -> FileState:
 
 def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
     try:
-        from obstore.store import from_url
+        from_url = obstore().store.from_url
     except ImportError:
         raise DependencyError(f"{where.root}: reading it needs obstore: pip install 'vfs[remote]'") from None
     if where.scheme not in SCHEMES:
