@@ -19,11 +19,14 @@ import pytest
 
 import vfs
 from vfs.errors import DependencyError, MissingSourceError, OptionError, OutsideError, SourceChangedError, SourceError
+from vfs.http.computing import Asked, Computation, following
+from vfs.http.records import head_of
 from vfs.model.file_state import FileState
+from vfs.reduce.bright_field import central_disk
 from vfs.sources.remote import FIRST_BLOCK, HEAD, LAST_BLOCK, RemoteSources
 from vfs.sources.transfers import Limits
 from vfs.sources.urls import given, place, plain, quoted
-from vfs.testing.inside import set_of
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
 from vfs.testing.writers import write_mib, write_npy
 
@@ -181,6 +184,28 @@ def test_what_is_decoded_comes_in_batches_one_ahead(tmp_path: Path) -> None:
             array[...]
         server.hook = None
         np.testing.assert_array_equal(array[...], frames)
+
+
+def test_a_first_picture_asks_for_many_frames_at_once(tmp_path: Path) -> None:
+    """The page's: the disk in five frames, then every 16th row and column of a scan; then rows that follow."""
+    np.lib.format.open_memmap(tmp_path / "a.npy", "w+", "<u2", (128, 128, 64, 64))
+    with RangeServer(tmp_path, latency=0.05) as server:
+        array = reader_of(vfs.open(f"{server.url}/a.npy"))
+        server.asked.clear()
+        central_disk(array, ())
+        assert (len(server.asked), server.most_at_once) == (5, 5)
+        server.asked.clear()
+        server.most_at_once = 0
+        with mock.patch("vfs.http.computing.FIRST", 64 * 8192):
+            steps = Computation(array, Asked({"x": "disk(8, 32, 4)"}, None, ()), array.cache).steps()
+            made = following(steps, None).make()
+        assert head_of(made)["step"] == 16
+        assert (len(server.asked), server.sent) == (64, 64 * 7 * 128)  # of each frame the rows that the disk has
+        assert server.most_at_once > 16
+        server.most_at_once = 0
+        steps = Computation(array, Asked({"x": "disk(8, 32, 4)"}, None, (), coarse=False), array.cache).steps()
+        assert head_of(following(steps, None).make())["exact"]
+        assert server.most_at_once > 1
 
 
 def test_an_empty_file_and_one_that_is_not_there(tmp_path: Path) -> None:

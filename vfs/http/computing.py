@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from vfs.engine.abandon import check
-from vfs.engine.array import ArrayReader, threads_asked
+from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.stored_reader import Token
 from vfs.errors import NotYetError, OptionError, size
@@ -32,7 +32,7 @@ from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
 from vfs.reduce.magnitudes import MagnitudeSum
 from vfs.reduce.masks import between
-from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial
+from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial, usual_threads
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.wording import ANY, option
@@ -169,7 +169,7 @@ class Computation:
         self._bound(pixels * TABLES * len(self.reductions))
         needed = needs(array, self.reductions)
         self._bound_entry(sum(one.frame for one in needed.values()))
-        self.workers = threads_asked(None)
+        self.workers = usual_threads(array, sum(one.thread for one in needed.values()))
         self._bound(self._needed(needed, pixels))
         tried = Pass(array, self.reductions, [0], 0).results()
         if any(one.dtype.kind == "c" for one in tried.values()):
@@ -182,7 +182,7 @@ class Computation:
         self.reach = self.count
         if array.dataset.head is not None:
             self._bound_by_head(array.dataset)
-        self.step, self.quick = STEP, True
+        self.step, self.quick = STEP, array.backend.parallel == 1
         token, self.moves = state_of(array)
         # What is made of rows of a set that is still being written holds for ever, other results for the present frames
         now = array.dataset.head if self.kind == "sig" else None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vfs.engine.array import ArrayReader
+from vfs.engine.array import ArrayReader, ahead
 from vfs.engine.small_frames import small_frame
 from vfs.errors import OptionError, VfsError
 
@@ -104,12 +104,19 @@ def central_disk(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
         places.add((0,) * len(shape))  # the others may not be written yet
     height, width = array.shape[n:]
     mean, side, wrong = None, max(height, width), None
-    for at in sorted(places):
+
+    def look(at: tuple[int, ...]) -> tuple[np.ndarray, int] | VfsError:
         try:
-            numbers, side = small_frame(array, (*within, *at), LOOKED)
+            return small_frame(array, (*within, *at), LOOKED)
         except VfsError as error:  # what is wrong is said where this frame is looked at
-            wrong = error
+            return error
+
+    together = len(places) if array.backend.parallel > 1 else 0  # where each waits for a server
+    for _, looked in ahead(iter(sorted(places)), look, together):
+        if isinstance(looked, VfsError):
+            wrong = looked
             continue
+        numbers, side = looked
         seen = np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MOST, MOST)
         mean = seen if mean is None else mean + seen
     if mean is None:

@@ -128,6 +128,15 @@ def needs(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Needs]
     return {name: _needs(_bound(name, reduction, frames), frames) for name, reduction in found.items()}
 
 
+def usual_threads(array: ArrayReader, nbytes: int) -> int:
+    """Return how many threads a pass has if nobody says it: more where each of them mostly waits for a server.
+
+    Args:
+        nbytes: of the buffers that each has for itself.
+    """
+    return max(1, threads_asked(None), min(array.backend.parallel, WAITING // max(1, nbytes)))
+
+
 def _needs(reduction: Reduction, frames: FrameType) -> Needs:
     nbytes = dict.fromkeys(KINDS, 0)
     for kind, dtype, extra in reduction.buffers(frames).values():
@@ -190,7 +199,7 @@ class Pass:
         self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in self.given.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
         if workers is None:
-            self.workers = max(self.workers, self._that_wait())
+            self.workers = usual_threads(array, sum(_needs(one, self.frames).thread for one in self.bound.values()))
         self.supply = self._supply(chosen)
         self.chosen = chosen
         self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
@@ -198,11 +207,6 @@ class Pass:
         self.done = np.zeros(len(self.stored), bool)
         self.counted = [0]
         self.stopped = threading.Event()
-
-    def _that_wait(self) -> int:
-        """Return how many threads are worth their memory where each of them mostly waits for a server."""
-        nbytes = sum(_needs(reduction, self.frames).thread for reduction in self.bound.values())
-        return int(max(1, min(self.array.backend.parallel, WAITING // max(1, nbytes))))
 
     def _supply(self, chosen: np.ndarray | None) -> FrameSupply:
         """Negotiate how frames are taken: where they lie if only kernels look at them; in tiles of a size
