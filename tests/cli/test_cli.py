@@ -867,6 +867,14 @@ def test_demo_keeps_files_in_a_new_folder_only(tmp_path: Path, capsys: pytest.Ca
     assert "is not empty" in refused(capsys, "demo", "--keep", tmp_path / "new")
 
 
+def test_examples_go_into_a_new_folder_and_nothing_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What they are, sessions of the tutorials type."""
+    (tmp_path / "mine").touch()
+    assert f"--examples {tmp_path}: is not empty" in refused(capsys, "demo", "--examples", tmp_path)
+    assert "leave out --keep" in refused(capsys, "demo", "--examples", tmp_path / "new", "--open")
+    assert os.listdir(tmp_path) == ["mine"]
+
+
 # the desktop
 
 

@@ -43,7 +43,7 @@ from vfs.cli.common import (
 from vfs.cli.help import GroupedHelp
 from vfs.cli.tables import width
 from vfs.cli.writing import terminated
-from vfs.errors import IncompleteWarning, VfsError
+from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.streams import give_up
 
 app = typer.Typer(
@@ -193,11 +193,24 @@ def look(
 
 
 @_command(
-    "Show what vfs does, on a small scan.", "vfs demo", "vfs demo --open", "vfs demo --keep example && vfs info example"
+    "Show what vfs does, on a small scan.",
+    "vfs demo",
+    "vfs demo --open",
+    "vfs demo --keep demo && vfs info demo",
+    "vfs demo --examples examples",
 )
 def demo(
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Write the files of the scan into this new folder.")
+    ] = None,
+    examples: Annotated[
+        str | None,
+        typer.Option(
+            "--examples",
+            metavar="DIR",
+            help="Only write the files of the tutorials (51 MB) into this new folder: a scan of patterns, and a map of"
+            " spectra.",
+        ),
     ] = None,
     open_: Annotated[
         bool, typer.Option("--open", help="Then open the page of the scan in a browser, until Ctrl-C.")
@@ -208,7 +221,13 @@ def demo(
     The scan consists of several files. Nothing is left behind, unless --keep is given.
     """
     from vfs.cli.demo import demo as run
+    from vfs.cli.demo import write_examples
 
+    if examples is not None:
+        if keep is not None or open_:
+            raise OptionError("--examples: writes files and shows nothing; leave out --keep and --open")
+        put("\n".join(write_examples(examples)))
+        return
     with signals(terminated, signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: what was made is removed
         run(keep, then=_page if open_ else None)
 

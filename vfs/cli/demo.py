@@ -76,7 +76,7 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
     """
     out = Console(highlight=False) if console is None else console
     with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
-        folder = _new_folder(keep) if keep else temporary
+        folder = _new_folder("--keep", keep) if keep else temporary
         written = diffraction()
         naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
         found = open_set(naming, OpenOptions(chunks=CHUNKS), {})
@@ -117,13 +117,26 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         out.print("[bold]removed[/]  everything; now yours: vfs info FILE, vfs mount FILE FOLDER")
 
 
-def _new_folder(path: str) -> str:
+def write_examples(path: str) -> list[str]:
+    """Write the files of the tutorials into a folder.
+
+    Returns: what names each set.
+
+    Raises:
+        OptionError: `path` is no folder, or not empty.
+    """
+    from vfs.testing import examples
+
+    return [str(name) for name in examples.write(_new_folder("--examples", path))]
+
+
+def _new_folder(option: str, path: str) -> str:
     try:
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):
-            raise OptionError(f"--keep {path}: is not empty; give a new folder")
+            raise OptionError(f"{option} {path}: is not empty; give a new folder")
     except OSError as error:
-        raise OptionError(f"--keep {path}: cannot be used: {error.strerror}") from None
+        raise OptionError(f"{option} {path}: cannot be used: {error.strerror}") from None
     return path
 
 

@@ -1,6 +1,6 @@
 """Writes example data for the tutorials: a scan of particles and a map of spectra, as instruments write them.
 
-    python -m vfs.testing.examples examples
+    vfs demo --examples examples
 
 - `examples/particles/scan001.mib` to `scan004.mib`: 64 x 96 diffraction patterns of 64 x 64 pixels of a Merlin, 50 MB.
   There is no .hdr, so nothing says that the frames are a scan. Their time stamps do: behind each row of 96 frames
@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -119,15 +117,3 @@ def write(folder: str | os.PathLike[str]) -> list[Path]:
         width_units="nm",
     )
     return [first, maps]
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Write example data for the tutorials of vfs into a new folder."""
-    parser = argparse.ArgumentParser(prog="python -m vfs.testing.examples", description=main.__doc__)
-    parser.add_argument("folder", help="new, or empty")
-    for path in write(parser.parse_args(given).folder):
-        print(path)
-
-
-if __name__ == "__main__":
-    main()
