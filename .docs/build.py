@@ -6,18 +6,21 @@ of itself (`--help`), and the docstring of every public name. Sphinx is strict: 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
 
 import vfs
 
 ROOT = Path(__file__).parents[1]
+BLOCKS = ("p", "li", "tr", "td", "th", "pre", "dt", "dd", "div")  # between them are words apart
 
 
 def build(out: Path) -> int:
@@ -25,7 +28,8 @@ def build(out: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="vfs-docs-") as temporary:
         source = Path(temporary) / "source"
         shutil.copytree(ROOT / "vfs/docs", source)
-        shutil.copytree(ROOT / ".docs/_static", source / "_static")
+        for name in ("_static", "_templates"):
+            shutil.copytree(ROOT / ".docs" / name, source / name)
         for name in ("conf.py", "index.md"):
             shutil.copy(ROOT / ".docs" / name, source / name)
         (source / "reference-commands.md").write_text(commands())
@@ -35,12 +39,66 @@ def build(out: Path) -> int:
             [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-b", "html", source, out],
             check=False,
         )
-    for left in ("objects.inv", ".buildinfo", ".doctrees"):
+    if not done.returncode:
+        (out / "_static/sections.js").write_text(f"window.SECTIONS = {json.dumps(sections(out))};\n")
+    for left in ("objects.inv", "searchindex.js", ".buildinfo", ".doctrees"):
         if (out / left).is_dir():
             shutil.rmtree(out / left)
         else:
             (out / left).unlink(missing_ok=True)
     return done.returncode
+
+
+class Sections(HTMLParser):
+    """Takes the sections out of a page: `found` has heading, anchor and text of each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.page, self.found, self.ids = page, [], [""]
+        self.depth = self.hidden = self.title = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = dict(attrs)
+        if tag == "article":
+            self.depth = 1
+        if tag == "section":
+            self.ids.append(said.get("id") or "")
+        if self.depth and re.fullmatch("h[1-3]", tag):
+            self.title = 1
+            self.found.append({"page": self.page, "anchor": self.ids[-1], "heading": "", "text": ""})
+        if tag in ("script", "style") or said.get("class") == "headerlink":
+            self.hidden = 1
+        elif tag in BLOCKS and self.found:
+            self.found[-1]["text"] += " "
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "article":
+            self.depth = 0
+        if tag == "section":
+            self.ids.pop()
+        if tag in ("script", "style", "a"):
+            self.hidden = 0
+        if re.fullmatch("h[1-3]", tag):
+            self.title = 0
+
+    def handle_data(self, data: str) -> None:
+        if self.depth and self.found and not self.hidden:
+            self.found[-1]["heading" if self.title else "text"] += data
+
+
+def sections(out: Path) -> list[dict[str, str]]:
+    """Every section of the site, for its search: `page`, `anchor`, `heading` (behind that of its page) and `text`."""
+    made = []
+    for path in sorted(out.glob("*.html")):
+        if path.stem in ("genindex", "py-modindex", "search"):
+            continue
+        page = Sections(path.stem)
+        page.feed(path.read_text())
+        for n, one in enumerate(page.found):
+            text = " ".join(one["text"].split())
+            heading = one["heading"] if not n else f"{page.found[0]['heading']} › {one['heading']}"
+            made.append({**one, "heading": heading, "text": text, "anchor": one["anchor"] if n else ""})
+    return made
 
 
 def commands() -> str:

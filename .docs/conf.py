@@ -17,6 +17,7 @@ myst_heading_anchors = 3  # links of pages name headings, as on GitHub
 html_theme = "furo"
 html_title = "vfs"
 html_static_path = ["_static"]
+templates_path = ["_templates"]  # the search, which knows sections and works from file://
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
