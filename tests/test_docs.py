@@ -211,6 +211,8 @@ def test_messages_that_are_explained_are_said(tmp_path: Path, capsys: pytest.Cap
     frames = np.zeros((6, 8, 8), np.uint16)
     (tmp_path / "plain.bin").write_bytes(b"\x93" * 4096)
     (tmp_path / "empty.mib").touch()
+    np.save(tmp_path / "cut.npy", frames)
+    os.truncate(tmp_path / "cut.npy", 300)
     (tmp_path / "full").mkdir()
     scan = write_mib(tmp_path, frames, frames_per_file=2, scan=(2, 3), missing=[1])
     away = tmp_path / "away"
@@ -221,6 +223,7 @@ def test_messages_that_are_explained_are_said(tmp_path: Path, capsys: pytest.Cap
         ["info", f"{tmp_path}/plain.bin"],
         ["info", str(scan)],
         ["info", f"{tmp_path}/empty.mib"],
+        ["info", f"{tmp_path}/cut.npy"],
         ["info", f"{away}/scan001.mib"],
         ["mount", f"{tmp_path}/full/scan.hdr", str(tmp_path / "full")],
     ):
