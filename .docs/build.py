@@ -123,29 +123,43 @@ def said(*arguments: str) -> str:
 
 
 def python() -> str:
-    """Every public name, by its docstring."""
-    groups: dict[str, list[str]] = {"Opening and showing": [], "Reductions and results": [], "Errors": []}
+    """Every public name, by its docstring. `vfs.virtualizarr` is in no `__all__`, since it needs VirtualiZarr."""
+    groups: dict[str, list[str]] = {
+        "Opening and showing": [],
+        "Reductions and results": [],
+        "For other tools": ["virtualizarr"],
+        "Errors": [],
+    }
     for name in vfs.__all__:
         thing = getattr(vfs, name)
         if isinstance(thing, type) and issubclass(thing, Warning | Exception):
             groups["Errors"].append(name)
+        elif isinstance(thing, ModuleType):  # vfs.rsciio: what HyperSpy takes for a reader
+            groups["For other tools"].append(name)
         elif getattr(thing, "__module__", "").startswith("vfs.reduce"):
             groups["Reductions and results"].append(name)
         else:
             groups["Opening and showing"].append(name)
     text = "# Python in full\n\nThe docstring of every public name. `uint16[scan_y, scan_x]` is a type and a shape.\n\n"
     for title, names in groups.items():
-        names.sort(key=lambda name: isinstance(getattr(vfs, name), type))  # functions first
-        text += f"## {title}\n\n"
-        for name in names:
-            thing = getattr(vfs, name)
-            kind = "exception" if title == "Errors" else "class" if isinstance(thing, type) else "function"
-            if isinstance(thing, ModuleType):  # vfs.rsciio: what HyperSpy takes for a reader
-                kind = "module"
-            members = "   :members:\n   :inherited-members: object, Mapping\n" if kind in ("class", "module") else ""
-            members += "   :no-index-entry:\n" if kind != "module" else ""
-            text += f"### vfs.{name}\n\n```{{eval-rst}}\n.. auto{kind}:: vfs.{name}\n{members}```\n\n"
+        names.sort(key=lambda name: (name[0].isupper(), not name.startswith("open")))  # functions first
+        text += f"## {title}\n\n" + "".join(map(entry, names))
     return text
+
+
+def entry(name: str) -> str:
+    """One public name, with its members."""
+    thing = None if name == "virtualizarr" else getattr(vfs, name)
+    members = "   :members:\n   :inherited-members: object, Mapping\n   :special-members: __call__\n"
+    if thing is None or isinstance(thing, ModuleType):
+        kind, options = "module", members
+    elif isinstance(thing, type) and issubclass(thing, Warning | Exception):
+        kind, options = "exception", "   :no-index-entry:\n"
+    elif isinstance(thing, type):
+        kind, options = "class", members + "   :no-index-entry:\n"
+    else:
+        kind, options = "function", "   :no-index-entry:\n"
+    return f"### vfs.{name}\n\n```{{eval-rst}}\n.. auto{kind}:: vfs.{name}\n{options}```\n\n"
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ html_theme_options: dict[str, Any] = {"navigation_with_keys": True}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 autodoc_typehints = "none"  # the signature says them
+python_maximum_signature_line_length = 88  # letters; a parameter a line in longer ones
 autodoc_member_order = "bysource"
 autodoc_mock_imports = ["virtualizarr"]
 napoleon_google_docstring = True

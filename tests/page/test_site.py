@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import vfs
 from tests.sessions import ROOT
 
 PAGE = """<nav>Skip this nav</nav><article><section id="raw"><h1>Raw files<a class="headerlink">¶</a></h1>
@@ -19,19 +21,29 @@ PAGE = """<nav>Skip this nav</nav><article><section id="raw"><h1>Raw files<a cla
 
 
 @pytest.fixture(scope="module")
-def sections(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
+def build() -> Any:
+    spec = importlib.util.spec_from_file_location("build", ROOT / ".docs/build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    return build
+
+
+@pytest.fixture(scope="module")
+def sections(build: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     folder = tmp_path_factory.mktemp("site")
     (folder / "raw.html").write_text(PAGE)
     (folder / "changes.html").write_text(
         "<article><section id='c'><h1>Changes</h1><p>The gap is gone. Gap.</p></article>"
     )
     (folder / "genindex.html").write_text(PAGE)
-    spec = importlib.util.spec_from_file_location("build", ROOT / ".docs/build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
     return build.sections(folder)
+
+
+def test_every_public_name_has_an_entry(build: Any) -> None:
+    made = re.findall(r"^### vfs\.(\w+)$", build.python(), re.M)
+    assert sorted(made) == sorted([*vfs.__all__, "virtualizarr"])
 
 
 def test_a_site_is_taken_apart_into_sections(sections: list[dict[str, str]]) -> None:
