@@ -6,7 +6,9 @@ Each picture is a state of the page, by the address that holds it, or what a com
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,13 +21,16 @@ from playwright.sync_api import Page, sync_playwright
 
 import vfs
 from tests.page.support import FLAGS
+from vfs.cli.demo import SCAN, diffraction
+from vfs.cli.demo import SIZE as SIZE_OF_DEMO
 from vfs.testing import examples
 from vfs.testing.recording import Recording
+from vfs.testing.writers import write_mib
 
 SIZE = (1120, 630)
 EXACT = "() => window.vfs && vfs.scan.status === 'exact' && vfs.frame.status === 'exact'"
-CARBON = "rectangle(0,64,1,112)-power(4,60)"
-OXYGEN = "rectangle(0,312,1,360)-power(256,304)"
+OXYGEN = "rectangle(0,312,1,361)-power(262,310)"  # what the page makes of "532 - 580", with its background
+CARBON = "rectangle(0,64,1,113)-power(14,62)"
 PATTERN = "frame=gray,gamma,0.4,always,0.1,99.9"
 
 
@@ -45,11 +50,13 @@ class Pictures:
         yield page
         context.close()
 
-    def take(self, name: str, url: str, view: str = "", then: Callable[[Page], None] | None = None) -> None:
-        """Take one picture of the page, once it shows exact images, or what `then` waits for."""
+    def take(
+        self, name: str, url: str, view: str = "", then: Callable[[Page], None] | None = None, height: int = SIZE[1]
+    ) -> None:
+        """Take one picture of the page, or of its upper part, once it shows exact images, or what `then` waits for."""
         with self.page(url, view) as page:
             page.wait_for_function(EXACT) if then is None else then(page)
-            self.keep(name, page.screenshot())
+            self.keep(name, page.screenshot(clip={"x": 0, "y": 0, "width": SIZE[0], "height": height}))
 
     def keep(self, name: str, shot: bytes) -> None:
         """Save a picture as PNG of 128 colours: these are drawings and gray images, and stay small."""
@@ -126,7 +133,7 @@ def spectra(pictures: Pictures, maps: Path) -> None:
         view = "array=data&at=11,31"
         pictures.take("map-first", server.url, view)
         pictures.take("map-oxygen", server.url, f"{view}&detectors={OXYGEN}&elements=C+O")
-        pictures.take("map-colours", server.url, f"{view}&detectors={CARBON};{OXYGEN}&arrange=colours&elements=C+O")
+        pictures.take("map-colours", server.url, f"{view}&detectors={OXYGEN};{CARBON}&arrange=colours&elements=C+O")
 
 
 def live(pictures: Pictures, first: Path, folder: Path) -> None:
@@ -143,15 +150,41 @@ def live(pictures: Pictures, first: Path, folder: Path) -> None:
         pictures.take("live", server.url, PATTERN, begun)
 
 
-def tree(pictures: Pictures, top: Path) -> None:
-    """A folder of sets, one of which does not open."""
-    (top / "eels" / "notes.mib").write_bytes(b"MQ1,000001 but nothing follows")
-    with vfs.serve(top, port=0, tree=True) as server:
+def tree(pictures: Pictures, folder: Path) -> None:
+    """The data engineer: the folder that `vfs demo --keep demo` leaves."""
+    folder.mkdir()
+    write_mib(folder, diffraction().reshape(-1, SIZE_OF_DEMO, SIZE_OF_DEMO), frames_per_file=50, scan=SCAN)
+    with vfs.serve(folder, port=0, tree=True) as server:
 
         def listed(page: Page) -> None:
-            page.wait_for_timeout(4000)
+            page.get_by_text("12 × 16 × 64 × 64").wait_for()
+            page.wait_for_timeout(2000)  # its small picture
 
-        pictures.take("folder", server.url, "folder=eels", listed)
+        pictures.take("folder", server.url, "", listed, height=260)
+
+
+def lantern(pictures: Pictures, folder: Path) -> None:
+    """The developer: a movie of the format that the page on adding a format makes, in the page of vfs."""
+    text = (Path(vfs.__file__).parent / "docs/adding-a-format.md").read_text()
+    about = folder / "vfs_lantern-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: vfs-lantern\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[vfs.formats]\nlantern = vfs_lantern:FORMAT\n")
+    code = next(block for block in text.split("```python\n") if block.startswith("# vfs_lantern.py"))
+    (folder / "vfs_lantern.py").write_text(code.partition("```")[0])
+    made = (
+        "import sys; from pathlib import Path; import vfs_lantern; from vfs.testing.examples import patterns;"
+        "print(vfs_lantern.write(Path(sys.argv[1]), patterns()[13, 40:60], per_file=8))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(Path(vfs.__file__).parents[1])))}
+    run: dict[str, Any] = {"env": environment, "capture_output": True, "text": True, "check": True}
+    first = subprocess.run([sys.executable, "-c", made, str(folder)], **run).stdout.strip()
+    vfs_ = [sys.executable, "-m", "vfs"]
+    url = subprocess.run([*vfs_, "serve", first, "--port", "0", "--background"], **run).stdout.strip()
+    try:
+        pictures.take("lantern", url)
+    finally:
+        subprocess.run([*vfs_, "unmount", url], **run)
 
 
 def figure(pictures: Pictures, first: Path) -> None:
@@ -160,7 +193,9 @@ def figure(pictures: Pictures, first: Path) -> None:
 
     mpl.use("agg")
     scan = vfs.open(first, nav_shape=(64, 96), calibration={"scan_y": "2 nm", "scan_x": "2 nm"})
-    made = scan.reduce(bright=vfs.Disk(32, 32, 5), dark=vfs.Ring(32, 32, 9, 20), centre=vfs.CenterOfMass())
+    made = scan.reduce(
+        bright=vfs.Disk(32, 32, 5), dark=vfs.Ring(32, 32, 9, 20), centre=vfs.CenterOfMass(), mean=vfs.Mean()
+    )
     drawn = io.BytesIO()
     made.plot().savefig(drawn, dpi=90, format="png")
     pictures.keep("results", drawn.getvalue())
@@ -178,7 +213,8 @@ def main(folder: Path) -> None:
         particles(pictures, first)
         spectra(pictures, maps)
         live(pictures, first, Path(temporary))
-        tree(pictures, top)
+        tree(pictures, Path(temporary) / "demo")
+        lantern(pictures, Path(temporary) / "lantern")
         figure(pictures, first)
 
 

@@ -348,7 +348,7 @@ class _Plot(NamedTuple):
             how["norm"] = _gentle(one.values)
         drawn = ax.imshow(one.values, **how)
         assert ax.figure is not None
-        ax.figure.colorbar(drawn, ax=ax, label=self.units)
+        ax.figure.colorbar(drawn, cax=ax.inset_axes((1.03, 0, 0.05, 1)), label=self.units)  # as high as the picture
 
     def _legend(self, ax: Axes, full: float) -> None:
         """Draw a small wheel beside a picture, which tells the direction of each colour."""
