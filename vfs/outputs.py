@@ -103,8 +103,10 @@ def check_target(target: str | os.PathLike[str], replace: bool = False) -> str:
         replace: it may exist.
 
     Raises:
-        OptionError: it exists already, or the folder above it does not.
+        OptionError: it exists already, the folder above it does not, or it is a URL.
     """
+    if "://" in os.fspath(target):
+        raise OptionError(f"{target}: only stores (OUT.zarr) are written to URLs; write it here, and copy it")
     target = os.path.abspath(target)
     if os.path.lexists(target) and not replace:
         raise OptionError(f"{target}: exists already; remove it, or give another name")

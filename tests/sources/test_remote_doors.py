@@ -21,8 +21,9 @@ import pytest
 import vfs
 from vfs.errors import MissingSourceError, SourceError
 from vfs.fuse.askers import EVERYBODY, Askers
+from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
-from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
+from vfs.testing.range_server import RangeServer
 from vfs.testing.writers import write_mib
 
 pytest.importorskip("obstore")
@@ -84,40 +85,17 @@ def test_other_users_do_not_read_with_the_rights_of_who_mounted() -> None:
 # stores of objects
 
 
-def _listing(server: RangeServer, prefix: str) -> bytes:
-    """Return what S3 answers to the question what begins with a prefix, up to the next slash."""
-    found = []
-    for path in sorted((server.folder / "bucket").rglob("*")):
-        key = str(path.relative_to(server.folder / "bucket"))
-        if path.is_file() and key.startswith(prefix) and "/" not in key[len(prefix) :]:
-            state = path.stat()
-            found.append(
-                f"<Contents><Key>{key}</Key><LastModified>2001-09-09T01:46:40.000Z</LastModified>"
-                f'<ETag>"{state.st_mtime_ns:x}-{state.st_size:x}"</ETag><Size>{state.st_size}</Size></Contents>'
-            )
-    return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(found)}</ListBucketResult>".encode()
-
-
 @pytest.fixture
-def s3(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> RangeServer:
-    """A server that speaks as much S3 as is needed: objects by path, and the first page of a listing."""
+def s3(server: RangeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketServer]:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    known = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "topsecret", "REGION": "us-east-1", "ALLOW_HTTP": "true"}
-    for name, value in {**known, "ENDPOINT_URL": server.url}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-
-    def hook(one: ServedRequest) -> OtherReply | None:
-        if one.path.rstrip("/") != "/bucket":
-            return None
-        page = _listing(server, one.query.get("prefix", ""))
-        return OtherReply(200, {"Content-Type": "application/xml", "Content-Length": str(len(page))}, [page])
-
-    server.hook = hook
-    return server
+    with BucketServer(tmp_path) as made:
+        for name, value in made.environment.items():
+            monkeypatch.setenv(name, value)
+        yield made
 
 
-def test_a_set_in_a_bucket(s3: RangeServer, tmp_path: Path) -> None:
+def test_a_set_in_a_bucket(s3: BucketServer, tmp_path: Path) -> None:
     array = vfs.open("s3://bucket/scan.hdr")
     np.testing.assert_array_equal(np.asarray(array[...]).reshape(FRAMES.shape), FRAMES)
     assert array.files == tuple(f"s3://bucket/scan00{k}.mib" for k in (1, 2, 3))

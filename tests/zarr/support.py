@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 
@@ -10,3 +12,9 @@ def plain(buffer: Buffer | None) -> bytes | None:
 
 
 P = default_buffer_prototype()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder, and the sums beside it."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return found | {"sums": Path(f"{folder}.sums").read_bytes()}

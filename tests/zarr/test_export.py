@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import vfs
+from tests.zarr.support import content
 from vfs.model.region import Region
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
@@ -48,12 +47,6 @@ def scan(tmp_path: Path) -> Path:
     frames[8:20] = 0  # whole chunks of it hold only the fill value
     (tmp_path / "in").mkdir()
     return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    """Return the files below a folder, and the sums beside it."""
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return found | {"sums": Path(f"{folder}.sums").read_bytes()}
 
 
 def by_tensorstore(store: Path, path: str, version: int) -> np.ndarray:
@@ -420,64 +413,7 @@ def test_a_full_disk_is_one_line_and_the_rest_can_follow(
     vfs.export(scan, tmp_path / "o.zarr", resume=True, verify=True, **HOW)
 
 
-def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:
-    """SIGKILL at one file operation after the other; each process goes on where the one before was killed."""
-    code = """
-        import os, pathlib, signal, sys, traceback
-        import vfs
-        from vfs.zarr.export import files, journal, plan
-        import vfs.outputs
-        plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
-        how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
-        vfs.export(sys.argv[1], sys.argv[2] + "/whole.zarr", **how)
-        left = 0
-        def content(folder):
-            files = [file for file in folder.rglob("*") if file.is_file() and file.name != "zarr.json"]
-            return {file.relative_to(folder): file.read_bytes() for file in files}
-        def killing(real):
-            def call(*given, **named):
-                global left
-                left -= 1
-                if not left:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*given, **named)
-            return call
-        for name in ("fsync", "replace", "rename", "makedirs", "unlink"):
-            setattr(os, name, killing(getattr(os, name)))
-        def run(after):
-            global left
-            child = os.fork()
-            if not child:
-                left = after
-                try:
-                    vfs.export(sys.argv[1], sys.argv[2] + "/o.zarr", resume=True, **how)
-                    os._exit(0)
-                except BaseException:
-                    traceback.print_exc()
-                    os._exit(1)
-            return os.waitpid(child, 0)[1]
-        killed = 0
-        for n in range(40):
-            status = run(1 + 3 * n)
-            there = os.path.exists(sys.argv[2] + "/o.zarr")
-            if there:
-                break
-            assert status == signal.SIGKILL, status
-            part = pathlib.Path(sys.argv[2] + "/o.zarr.part")
-            if list(part.rglob("zarr.json")):
-                assert content(part) == content(pathlib.Path(sys.argv[2] + "/whole.zarr")), "it looks complete"
-            killed += 1
-        print(killed)
-    """
-    out = tmp_path / "out"
-    out.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 5
-    assert content(out / "o.zarr") == content(out / "whole.zarr")
+def test_a_journal_without_its_store_is_of_no_use(scan: Path, tmp_path: Path, stopped: Path) -> None:
+    shutil.rmtree(f"{stopped}.part")
+    vfs.export(scan, stopped, codec="none", verify=True)
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.sums"]

@@ -42,7 +42,10 @@ def export(
     datasets: Annotated[
         list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
     ],
-    target: Annotated[str, typer.Argument(metavar="OUT.zarr", help="The folder to write. It must not exist yet.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="OUT.zarr", help="The folder to write, or s3://bucket/OUT.zarr. It must not exist yet."),
+    ],
     scheduler: Scheduler = None,
     *,
     settings: Settings,
@@ -58,7 +61,7 @@ def export(
     """
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.outputs import PAGE_ENDING, check_target
+    from vfs.outputs import PAGE_ENDING
 
     options = settings.options
     assert isinstance(options, ExportOptions)
@@ -72,11 +75,14 @@ def export(
         _page(datasets, target, settings)
         return
     from vfs.cli.reduce import cluster
-    from vfs.zarr.export import check_store_name, face_of, marks_name
+    from vfs.zarr.export import check_store_name, face_of
     from vfs.zarr.export import export as write
+    from vfs.zarr.export.places import place_of
 
     check_store_name(target)
-    check_target(target)
+    place = place_of(target)
+    with place.errors():
+        place.check(options.resume)
     group = open_set(datasets, careful(settings))
     warn_of_chunks([group])
     face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
@@ -95,8 +101,8 @@ def export(
                 opening=group.opening,
             )
     except BaseException as error:
-        if os.path.exists(marks_name(os.path.abspath(target))) and not isinstance(error, OptionError):
-            say(f"{target}: is not complete; the same command with --resume goes on from what {target}.part holds")
+        if not isinstance(error, OptionError) and place.noted():
+            say(f"{target}: is not complete; the same command with --resume goes on from what {place.holds} holds")
         raise
     put(
         f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"

@@ -317,7 +317,7 @@ def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
     client |= more.pop("client_options", {})
     once = {"max_retries": 0, "retry_timeout": timedelta(seconds=limits.wait)}
     try:
-        return from_url(where.root, client_options=client, retry_config=once, **more)
+        return from_url(where.root, client_options=client, **{"retry_config": once} | more)
     except Exception as error:
         raise SourceError(f"{where.root}: {reason(error)[0]}") from None
 

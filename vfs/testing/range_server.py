@@ -28,7 +28,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 _PACED = 1 << 16  # bytes after which a paced server waits
 _HEAD_MOST = 1 << 16
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)$")
 _WORDS = {200: "OK", 206: "Partial Content", 404: "Not Found", 416: "Range Not Satisfiable", 503: "Unavailable"}
 
 
@@ -40,9 +40,11 @@ class ServedRequest:
         method, path: GET or HEAD, and the path without quoting.
         query: what follows the question mark.
         headers: names in lower case.
-        first, last: bytes that were asked for, `last` not included; None without a range.
+        first, last: bytes that were asked for, `last` not included; None without a range. A negative `first` counts
+            from the end.
         number: how many requests came before.
         sent: bytes of the body that were sent.
+        body: what came with it.
     """
 
     method: str
@@ -53,6 +55,7 @@ class ServedRequest:
     number: int = 0
     sent: int = 0
     query: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
 
 
 @dataclass
@@ -180,6 +183,7 @@ class RangeServer:
     def _send_file(self, one: socket.socket, request: ServedRequest, file: BinaryIO) -> bool:
         found = os.fstat(file.fileno())
         first, last = request.first or 0, found.st_size if request.last is None else min(request.last, found.st_size)
+        first = max(0, first + found.st_size) if first < 0 else first
         headers = {"Accept-Ranges": "bytes", "Last-Modified": formatdate(found.st_mtime, usegmt=True)}
         if self.tags:
             headers["ETag"] = f'"{found.st_mtime_ns:x}-{found.st_size:x}"'
@@ -222,11 +226,14 @@ def _parsed(stream: BinaryIO) -> ServedRequest | None:
     method, target, *_ = lines[0].split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines[1:])}
     path, _, query = target.partition("?")
-    request = ServedRequest(method, unquote(path), headers, query=dict(parse_qsl(query)))
+    request = ServedRequest(method, unquote(path), headers, query=dict(parse_qsl(query, keep_blank_values=True)))
+    request.body = stream.read(int(headers.get("content-length", 0)))
     wanted = _RANGE.match(headers.get("range", ""))
-    if wanted:
+    if wanted and wanted[1]:
         request.first = int(wanted[1])
         request.last = int(wanted[2]) + 1 if wanted[2] else None
+    elif wanted and wanted[2]:
+        request.first = -int(wanted[2])
     return request
 
 

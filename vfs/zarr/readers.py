@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 
-from vfs.errors import VerifyError
+from vfs.errors import OptionError, VerifyError
 from vfs.model.region import Region
+from vfs.sources.urls import place
+from vfs.zarr.buckets import Bucket, bucket_name
+from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
+from vfs.zarr.export.places import sums_name
 
 
 @dataclass(frozen=True)
 class StoredZarr:
-    """An array of a store on disk.
+    """An array of a store.
 
     Attributes:
         by: name of the library that reads it.
@@ -41,89 +46,133 @@ class StoredZarr:
             raise VerifyError(f"cannot be read: {_first(error)}") from None
 
 
-def open_stored(store: str, path: str) -> StoredZarr:
-    """Open an array of a store, in either zarr format.
+class StoreToRead:
+    """A zarr store: a folder, a zip file, or objects.
 
     Args:
-        store: a folder, or a zip file.
+        name: of it, or its URL.
 
     Raises:
-        VerifyError: it is not there, or cannot be opened.
+        OptionError: there is none.
+        DependencyError: obstore is not installed, for a URL.
     """
-    names = [(3, "zarr.json"), (2, ".zarray")]
-    version = next((n for n, name in names if _document(store, f"{path}/{name}") is not None), None)
-    if version is None:
-        raise VerifyError(f"{os.path.join(store, path)}: no such array")
-    try:
-        return _tensorstore(store, path, version) or _zarr(store, path, version)
-    except Exception as error:
-        raise VerifyError(f"{os.path.join(store, path)}: cannot be opened: {_first(error)}") from None
 
+    def __init__(self, name: str) -> None:
+        url = bucket_name(name)
+        self.name = url or name
+        self._bucket = Bucket(url) if url else None
+        self._zipped = not url and os.path.isfile(name)
+        if not (self._bucket or os.path.isdir(name) or is_zipfile(name)):
+            what = "another file" if os.path.exists(name) else "nothing"
+            raise OptionError(f"{name}: expected a zarr store, a folder or a zip file, found {what}")
+        if self._bucket:
+            try:
+                there = self._bucket.any(url)
+            except OSError as error:
+                raise OptionError(f"{name}: cannot be read: {error.strerror}") from None
+            if not there:
+                raise OptionError(f"{name}: expected a zarr store, found nothing")
 
-def _tensorstore(store: str, path: str, version: int) -> StoredZarr | None:
-    """Open an array with tensorstore; None where that is not installed, or does not know the type of elements."""
-    try:
-        import tensorstore
-    except ImportError:
-        return None
-    where = {"driver": "file", "path": os.path.abspath(store)}
-    kept = {"driver": "zip", "base": where, "path": f"{path}/"}
-    spec = {
-        "driver": "zarr3" if version == 3 else "zarr",
-        "kvstore": kept if os.path.isfile(store) else where | {"path": f"{where['path']}/{path}/"},
-        "recheck_cached_data": False,
-    }
-    try:
-        array = tensorstore.open(spec, open=True, read=True).result()
-    except ValueError:
-        return None
-    return StoredZarr("tensorstore", tuple(array.shape), array.dtype.numpy_dtype, array)
+    def open(self, path: str) -> StoredZarr:
+        """Open an array, in either zarr format.
 
+        Raises:
+            VerifyError: it is not there, or cannot be opened.
+        """
+        names = [(3, "zarr.json"), (2, ".zarray")]
+        version = next((n for n, name in names if self._document(f"{path}/{name}") is not None), None)
+        if version is None:
+            raise VerifyError(f"{os.path.join(self.name, path)}: no such array")
+        try:
+            return self._tensorstore(path, version) or self._zarr(path, version)
+        except Exception as error:
+            raise VerifyError(f"{os.path.join(self.name, path)}: cannot be opened: {_first(error)}") from None
 
-def _zarr(store: str, path: str, version: int) -> StoredZarr:
-    import zarr
+    def arrays(self) -> list[str]:
+        """Return the paths of the arrays, from their documents; chunks are not looked at."""
+        if self._bucket or self._zipped:
+            found = {os.path.dirname(name) for name in self._names() if name.endswith(("/zarr.json", "/.zarray"))}
+            return sorted(path for path in found if self._is_array(path))
+        arrays: list[str] = []
+        folders = [""]
+        while folders:
+            path = folders.pop()
+            for entry in sorted(os.scandir(os.path.join(self.name, path)), key=lambda entry: entry.name):
+                name = f"{path}/{entry.name}".lstrip("/")
+                if entry.is_dir():
+                    (arrays if self._is_array(name) else folders).append(name)
+        return sorted(arrays)
 
-    where = zarr.storage.ZipStore(store, mode="r") if os.path.isfile(store) else store
-    array = zarr.open_array(where, path=path, mode="r", zarr_format=3 if version == 3 else 2)
-    return StoredZarr("zarr-python", array.shape, array.dtype, array)
+    def sums(self) -> tuple[Subject, Iterator[Mark]]:
+        """Read the checksums beside the store: see `vfs.zarr.export.journal.read_sums`."""
+        name = sums_name(self.name)
+        if self._bucket is None:
+            return read_sums(name)
+        found = self._bucket.read(name)
+        if found is None:
+            raise FileNotFoundError(name)
+        return sums_in(found.splitlines(keepends=True))
 
+    def _names(self) -> list[str]:
+        """Return the names of all files of a store that is no folder."""
+        if self._bucket:
+            return [url[len(self.name) + 1 :] for url in self._bucket.sizes(self.name)]
+        with ZipFile(self.name) as archive:
+            return archive.namelist()
 
-def _document(store: str, key: str) -> bytes | None:
-    """Return a document of a store; None if it is not there."""
-    try:
-        if os.path.isfile(store):
-            with ZipFile(store) as archive:
-                return archive.read(key)
-        with open(os.path.join(store, key), "rb") as file:
-            return file.read()
-    except (OSError, KeyError, BadZipFile):
-        return None
+    def _tensorstore(self, path: str, version: int) -> StoredZarr | None:
+        """Open an array with tensorstore; None where that is not installed, or does not know the type of elements.
 
+        It takes credentials of stores of objects from elsewhere than obstore: zarr-python reads these.
+        """
+        if self._bucket:
+            return None
+        try:
+            import tensorstore
+        except ImportError:
+            return None
+        where = {"driver": "file", "path": os.path.abspath(self.name)}
+        kept = {"driver": "zip", "base": where, "path": f"{path}/"}
+        spec = {
+            "driver": "zarr3" if version == 3 else "zarr",
+            "kvstore": kept if self._zipped else where | {"path": f"{where['path']}/{path}/"},
+            "recheck_cached_data": False,
+        }
+        try:
+            array = tensorstore.open(spec, open=True, read=True).result()
+        except ValueError:
+            return None
+        return StoredZarr("tensorstore", tuple(array.shape), array.dtype.numpy_dtype, array)
 
-def arrays_in(store: str) -> list[str]:
-    """Return the paths of the arrays of a store, from its documents; chunks are not looked at."""
-    if os.path.isfile(store):
-        with ZipFile(store) as archive:
-            found = {os.path.dirname(name) for name in archive.namelist() if name.endswith(("/zarr.json", "/.zarray"))}
-        return sorted(path for path in found if _is_array(store, path))
-    arrays: list[str] = []
-    folders = [""]
-    while folders:
-        path = folders.pop()
-        for entry in sorted(os.scandir(os.path.join(store, path)), key=lambda entry: entry.name):
-            name = f"{path}/{entry.name}".lstrip("/")
-            if entry.is_dir():
-                (arrays if _is_array(store, name) else folders).append(name)
-    return sorted(arrays)
+    def _zarr(self, path: str, version: int) -> StoredZarr:
+        import zarr
 
+        where: Any = zarr.storage.ZipStore(self.name, mode="r") if self._zipped else self.name
+        if self._bucket:
+            where, path = self._bucket.zarr_store(), f"{place(self.name).path}/{path}"
+        array = zarr.open_array(where, path=path, mode="r", zarr_format=3 if version == 3 else 2)
+        return StoredZarr("zarr-python", array.shape, array.dtype, array)
 
-def _is_array(store: str, path: str) -> bool:
-    if _document(store, f"{path}/.zarray") is not None:
-        return True
-    try:
-        return bool(json.loads(_document(store, f"{path}/zarr.json") or b"").get("node_type") == "array")
-    except (ValueError, AttributeError):
-        return False
+    def _document(self, key: str) -> bytes | None:
+        """Return a document; None if it is not there."""
+        try:
+            if self._bucket:
+                return self._bucket.read(f"{self.name}/{key}")
+            if self._zipped:
+                with ZipFile(self.name) as archive:
+                    return archive.read(key)
+            with open(os.path.join(self.name, key), "rb") as file:
+                return file.read()
+        except (OSError, KeyError, BadZipFile):
+            return None
+
+    def _is_array(self, path: str) -> bool:
+        if self._document(f"{path}/.zarray") is not None:
+            return True
+        try:
+            return bool(json.loads(self._document(f"{path}/zarr.json") or b"").get("node_type") == "array")
+        except (ValueError, AttributeError):
+            return False
 
 
 def _first(error: Exception) -> str:

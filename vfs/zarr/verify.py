@@ -10,18 +10,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-from zipfile import is_zipfile
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
 from vfs.errors import OptionError, VerifyError
 from vfs.model.region import Region
-from vfs.zarr.export import sums_name
 from vfs.zarr.export.arrays import checksum
-from vfs.zarr.export.journal import Mark, read_sums
+from vfs.zarr.export.journal import Mark
+from vfs.zarr.export.places import sums_name
 from vfs.zarr.export.plan import ExportPlan, plan
-from vfs.zarr.readers import StoredZarr, arrays_in, open_stored
+from vfs.zarr.readers import StoredZarr, StoreToRead
 
 SHOWN = 10
 """Findings that are kept; further ones are counted."""
@@ -89,16 +88,11 @@ def verify(
         OptionError: there is no store, or no checksums.
         SourceError: the arrays cannot be read.
     """
-    path = os.fspath(store).rstrip("/")
-    if not os.path.isdir(path) and not is_zipfile(path):
-        raise OptionError(
-            f"{path}: expected a zarr store, a folder or a zip file, found"
-            f" {'another file' if os.path.exists(path) else 'nothing'}"
-        )
+    read = StoreToRead(os.fspath(store).rstrip("/"))
     if arrays is None:
-        found, works, total = _from_sums(path)
+        found, works, total = _from_sums(read)
     else:
-        found, works, total = _from_arrays(path, arrays)
+        found, works, total = _from_arrays(read, arrays)
     done = 0
     for work, wrong in ahead(works, lambda work: work.wrong(), len(os.sched_getaffinity(0))):
         if wrong:
@@ -110,14 +104,14 @@ def verify(
     return found
 
 
-def _from_arrays(store: str, arrays: Mapping[str, ArrayReader]) -> tuple[Verified, Iterator[_ComparedBox], int]:
-    found = Verified(store, "its source")
+def _from_arrays(store: StoreToRead, arrays: Mapping[str, ArrayReader]) -> tuple[Verified, Iterator[_ComparedBox], int]:
+    found = Verified(store.name, "its source")
     pairs = []
     for path, array in sorted(arrays.items()):
         stored = _opened(found, store, path, array.shape, array.dtype)
         if stored:
             pairs.append((path, array, stored))
-    for path in sorted({*arrays_in(store)} - {*arrays}):
+    for path in sorted({*store.arrays()} - {*arrays}):
         found.find(f"{path}: the source has no such array")
     works = (work for pair in pairs for work in _array_works(*pair))
     return found, works, sum(array.nbytes for _, array, _ in pairs)
@@ -158,10 +152,10 @@ def _difference(path: str, region: Region, expected: np.ndarray, got: np.ndarray
     )
 
 
-def _from_sums(store: str) -> tuple[Verified, Iterator[_ComparedBox], int]:
-    name = sums_name(store)
+def _from_sums(store: StoreToRead) -> tuple[Verified, Iterator[_ComparedBox], int]:
+    name = sums_name(store.name)
     try:
-        subject, marks = read_sums(name)
+        subject, marks = store.sums()
         plans = {path: _plan(about) for path, about in subject.arrays.items()}
         dtypes = {path: np.dtype(about["dtype"]) for path, about in subject.arrays.items()}
     except FileNotFoundError:
@@ -172,7 +166,7 @@ def _from_sums(store: str) -> tuple[Verified, Iterator[_ComparedBox], int]:
         raise OptionError(
             f"{name}: holds no checksums of an export; give the data set that the store was made of"
         ) from None
-    found = Verified(store, name)
+    found = Verified(store.name, name)
     stored = {path: _opened(found, store, path, one.shape, dtypes[path]) for path, one in plans.items()}
     total = sum(int(np.prod(one.shape, dtype=np.int64)) * dtypes[path].itemsize for path, one in plans.items())
     works = (
@@ -222,10 +216,12 @@ def _more(count: int) -> str:
     return f", as have those of {count - 1} more chunks beside it" if count > 1 else ""
 
 
-def _opened(found: Verified, store: str, path: str, shape: tuple[int, ...], dtype: np.dtype) -> StoredZarr | None:
+def _opened(
+    found: Verified, store: StoreToRead, path: str, shape: tuple[int, ...], dtype: np.dtype
+) -> StoredZarr | None:
     """Open an array of the store, and note if that cannot be done or it is another one."""
     try:
-        stored = open_stored(store, path)
+        stored = store.open(path)
     except VerifyError as error:
         found.find(str(error))
         return None

@@ -2,9 +2,9 @@
 
 Reading and encoding are done in threads; the main thread appends what comes, in order, to the files of the present
 unit (`vfs.zarr.export.plan`). Levels of images are made of the blocks that pass by (`vfs.zarr.export.passing`).
-`OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk; its documents are written last, when all chunks are
-on the disk and the sources are what they were: no reader takes it for a store before. `OUT.zarr.part.marks` notes
-what is done (`vfs.zarr.export.journal`).
+`OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk (`vfs.zarr.export.places`); its documents are written
+last, when all chunks are on the disk and the sources are what they were: no reader takes it for a store before.
+`OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
 
 In zarr v3, chunks that hold only the fill value are not written; readers fill them in.
 """
@@ -12,32 +12,30 @@ In zarr v3, chunks that hold only the fill value are not written; readers fill t
 from __future__ import annotations
 
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from vfs.errors import OptionError, VfsError
+from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
 from vfs.model.region import Region
-from vfs.outputs import appear, check_target, flush, unwritten
 from vfs.reduce.executors import checked
 from vfs.wording import option
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
-from vfs.zarr.export.files import seal
-from vfs.zarr.export.journal import Journal, Mark, Subject, read_sums
+from vfs.zarr.export.journal import Journal, Mark, Subject
 from vfs.zarr.export.passing import LevelPieces, works
+from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, done_before
-from vfs.zarr.export.zipped import Archive, is_zipped
+from vfs.zarr.export.zipped import is_zipped
 from vfs.zarr.unchanged import check_sources
 
 if TYPE_CHECKING:
@@ -59,12 +57,14 @@ def export(
     executor: Any = None,
     opening: Opening | None = None,
 ) -> int:
-    """Write what a face shows as a zarr store in a folder, or in one zip file: see `vfs.zarr.export.zipped`.
+    """Write what a face shows as a zarr store: in a folder, one zip file, or a store of objects.
+
+    See `vfs.zarr.export.places`.
 
     This takes memory for `AHEAD` bytes of batches, or for one if that is larger, twice; whatever the shards are.
 
     Args:
-        target: the folder or file to make. It must not exist, but the folder above it must.
+        target: the folder or file to make, or the URL. It must not exist, but the folder above it must.
         codec: see `vfs.zarr.export.codecs.codec`.
         shards: see `vfs.zarr.export.arrays.shard_shape`.
         sources: digest of the sources and of how they were opened; empty if they may change, and the export cannot
@@ -88,57 +88,51 @@ def export(
     zip file nothing is.
     """
     check_store_name(target)
-    target = check_target(target)
-    _check_sums(sums_name(target))
-    exports = array_exports(face, codec, shards)
-    documents = stored_documents(
-        face.documents,
-        {one.path: one.codec for one in exports},
-        {one.path: one.plan.shards for one in exports if one.sharded},
-    )
-    subject = _subject(face, exports, documents, sources)
-    _check_begin(target, resume, sources)
-    if executor is not None and is_zipped(target):
-        raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
-    part, marks = f"{target}.part", marks_name(target)
-    try:
-        journal = Journal(marks, subject, resume, anew=is_zipped(target))
-        with closing(journal):
-            try:
-                tell = progress or (lambda done, total, stored: None)
+    place = place_of(target)
+    with place.errors():
+        finished = _begins(place, resume, sources)
+        exports = array_exports(face, codec, shards)
+        documents = stored_documents(
+            face.documents,
+            {one.path: one.codec for one in exports},
+            {one.path: one.plan.shards for one in exports if one.sharded},
+        )
+        subject = _subject(face, exports, documents, sources)
+        if executor is not None and not place.resumable:
+            raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
+        with closing(place.journal()) as marks:
+            journal = Journal(marks, subject, resume, anew=not (finished or (place.resumable and place.begun())))
+            if finished:
+                stored = journal.stored + sum(map(len, documents.values()))
+            else:
                 by = None
                 if executor is not None:
                     assert opening is not None
                     how = face_of(target), face.zarr_format, codec, shards
-                    by = checked(executor), ExportWork(for_workers(opening), *how, part, version("vfs"))
-                return _made(face, exports, documents, journal, target, tell, by)
-            except BaseException:
-                if not journal.marks or is_zipped(target):
-                    shutil.rmtree(part, ignore_errors=True)
-                    os.unlink(marks)
-                raise
-    except VfsError:
-        raise
-    except OSError as error:
-        raise unwritten(target, error) from None
+                    by = checked(executor), ExportWork(for_workers(opening), *how, place.target, version("vfs"))
+                try:
+                    stored = _made(face, exports, documents, journal, place, progress or _untold, by)
+                except BaseException:
+                    if not journal.marks or not place.resumable:
+                        place.clear()
+                        marks.remove()
+                    raise
+            marks.remove()
+            return stored
 
 
-def _check_begin(target: str, resume: bool, sources: bytes) -> None:
-    """Check that an export can begin, or go on.
+def _untold(done: int, total: int, stored: int) -> None:
+    """Tell nobody how far an export is."""
 
-    Raises:
-        OptionError: something is in its way, or one of this kind cannot be resumed.
-    """
-    if resume and is_zipped(target):
-        raise OptionError(f"{option(resume=True)}: a zip file is written in one go; export it again without")
-    if resume and not sources:
+
+def _begins(place: StorePlace, resume: bool, sources: bytes) -> bool:
+    """Check that an export can begin, or go on: see `StorePlace.check`."""
+    if resume and place.resumable and not sources:
         raise OptionError(
             f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
             " whether they did"
         )
-    part = f"{target}.part"
-    if os.path.lexists(part) and not os.path.lexists(marks_name(target)):
-        raise OptionError(f"{part}: is in the way, and no export that was interrupted left it; remove it")
+    return place.check(resume)
 
 
 def _made(
@@ -146,56 +140,21 @@ def _made(
     exports: Sequence[ArrayExport],
     documents: Mapping[str, bytes],
     journal: Journal,
-    target: str,
+    place: StorePlace,
     tell: Callable[[int, int, int], object],
     by: tuple[Any, ExportWork] | None,
 ) -> int:
     """Write a store, and give it its name when it is complete. Return the bytes of its files."""
-    part = f"{target}.part"
-    if is_zipped(target):
-        shutil.rmtree(part, ignore_errors=True)  # of one that was killed, of which nothing can be used
-    os.makedirs(part, exist_ok=True)
-    with _Folder(part) as folder, ExitStack() as ends:
-        archive = None
-        if is_zipped(target):
-            archive = Archive(f"{part}/{os.path.basename(target)}", part, documents)
-            ends.callback(archive.abandon)
+    place.make(documents)
+    with place:
         if by is None:
-            stored = _write(face, exports, part, journal, tell, seal if archive is None else archive.take)
+            stored = _write(face, exports, place, journal, tell)
         else:
-            stored = written_by(*by, exports, journal, tell)
+            stored = written_by(*by, exports, place, journal, tell)
         check_sources(face.arrays.values())  # before the documents: what has these looks complete, and so it is
-        stored += _complete(part, documents) if archive is None else archive.close()
-        folder.check()
-        journal.finish(sums_name(target))
-        appear(part if archive is None else archive.path, target)
-    if archive is not None:
-        shutil.rmtree(part, ignore_errors=True)
-    os.unlink(marks_name(target))
+        stored += place.complete(documents)
+        place.finish(journal.sums())
     return stored
-
-
-def marks_name(target: str) -> str:
-    """Return the name of the journal of an unfinished store."""
-    return f"{target}.part.marks"
-
-
-def sums_name(target: str) -> str:
-    """Return the name of the file with the sums of a store."""
-    return f"{os.fspath(target).rstrip('/')}.sums"
-
-
-def _check_sums(path: str) -> None:
-    """Refuse to replace a file that holds no sums.
-
-    Raises:
-        OptionError: there is such a file.
-    """
-    if os.path.lexists(path):
-        try:
-            read_sums(path)
-        except (OSError, ValueError, KeyError, TypeError):
-            raise OptionError(f"{path}: exists already, and the sums of the store belong there; move it") from None
 
 
 def face_of(target: str | os.PathLike[str]) -> str:
@@ -233,32 +192,6 @@ def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[
     arrays = {one.path: one.about() for one in exports}
     store = blake2b(repr((sorted(documents.items()), arrays)).encode(), digest_size=16)
     return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, version("vfs"))
-
-
-class _Folder:
-    """The folder of an unfinished store, which must stay where it is.
-
-    Raises on `check`:
-        OptionError: it was removed or moved, so that what was written is not all there.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> _Folder:
-        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        os.close(self._descriptor)
-
-    def check(self) -> None:
-        try:
-            same = os.path.samestat(os.fstat(self._descriptor), os.stat(self._path))
-        except OSError:
-            same = False
-        if not same:
-            raise OptionError(f"{self._path}: was removed or replaced while it was written; begin anew")
 
 
 class _Writing:
@@ -337,18 +270,17 @@ class _Writing:
 def _write(
     face: ZarrFace,
     exports: Sequence[ArrayExport],
-    folder: str,
+    place: StorePlace,
     journal: Journal,
     tell: Callable[[int, int, int], object],
-    keep: Callable[[Sequence[str]], int],
 ) -> int:
     """Write all units that are not done. Return the bytes of the files of all."""
-    done, stored = done_before(exports, folder, face.zarr_format, journal)
-    writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, keep)
+    done, stored = done_before(exports, place, face.zarr_format, journal)
+    writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, place.keep)
     threads = len(os.sched_getaffinity(0))
-    with LevelPieces(folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
+    with LevelPieces(place.folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
         try:
-            for work in works(exports, folder, face.zarr_format, journal, pieces):
+            for work in works(exports, place.folder, face.zarr_format, journal, pieces):
                 unit = work.unit
                 ahead = max(1, min(2 * threads, AHEAD // unit.export.batch_bytes))
                 below = writing.running(work.below) if work.below else []
@@ -356,17 +288,4 @@ def _write(
             writing.finish()
         finally:
             writing.end()
-    return sum(mark.size for mark in journal.marks.values())
-
-
-def _complete(folder: str, documents: Mapping[str, bytes]) -> int:
-    """Write the documents, the root's last, and flush them and all folders. Return their bytes."""
-    for key in reversed(list(documents)):
-        path = f"{folder}/{key}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(documents[key])
-        flush(path)
-    for below, _, _ in os.walk(folder):
-        flush(below)
-    return sum(map(len, documents.values()))
+    return journal.stored

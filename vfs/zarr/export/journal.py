@@ -1,25 +1,23 @@
 """Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
 
-The journal is a file of JSON lines. Its first line says what is exported and how (`Subject`). Each further line, a
-*mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32 (zlib's) of each of
-its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression. The export
-of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
+The journal is lines of JSON (`vfs.zarr.export.marks`). Its first line says what is exported and how (`Subject`). Each
+further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32 (zlib's)
+of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression.
+The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.outputs import flush
 from vfs.wording import option
+from vfs.zarr.export.marks import MarkLines
 
 
 @dataclass(frozen=True)
@@ -75,10 +73,10 @@ class Mark(NamedTuple):
 
 
 class Journal:
-    """The journal of an export that is under way. Only one process can have it.
+    """The journal of an export that is under way.
 
     Args:
-        path: its name.
+        marks: its lines.
         subject: what is exported.
         resume: True to go on with one that is there.
         anew: True to begin anew if one is there.
@@ -90,46 +88,36 @@ class Journal:
         OptionError: another process has it; it is there and `resume` is False; or it is about something else.
     """
 
-    def __init__(self, path: str, subject: Subject, resume: bool, anew: bool = False) -> None:
-        self.path = path
+    def __init__(self, marks: MarkLines, subject: Subject, resume: bool, anew: bool = False) -> None:
         self.marks: dict[tuple[str, tuple[int, ...]], Mark] = {}
-        self._file = open(path, "a+b")  # noqa: SIM115  (open as long as the export)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if anew:
-                self._file.truncate(0)
-            self._begin(subject, resume)
-        except BlockingIOError:
-            self._file.close()
-            raise OptionError(f"{path}: another export of this name is running; wait for it, or end it") from None
-        except BaseException:
-            self._file.close()
-            raise
+        self._marks = marks
+        self._first = _header(subject)
+        self._begin(subject, resume, anew)
 
-    def _begin(self, subject: Subject, resume: bool) -> None:
+    def _begin(self, subject: Subject, resume: bool, anew: bool) -> None:
         """Read what is there, and cut off a line that was not written to its end: nothing is written anew."""
-        self._file.seek(0)
-        lines = self._file.read().splitlines(keepends=True)
-        if not lines or not lines[0].endswith(b"\n"):
-            self._file.truncate(0)
-            self._file.write(_header(subject))
-            self._sync()
+        lines = self._marks.lines()
+        told = _told(self._marks, lines[0]) if lines and lines[0].endswith(b"\n") else None
+        if told is None or anew:
+            self._marks.cut([])
+            self._marks.add([self._first])
             return
+        name = self._marks.name
         if not resume:
             raise OptionError(
-                f"{self.path}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or"
-                " remove the two .part files of this name"
+                f"{name}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or remove"
+                f" {self._marks.rest}"
             )
-        _check_same(self.path, lines[0], subject)
-        whole = len(lines[0])
+        _check_same(self._marks, told, subject)
+        whole = 1
         for line in lines[1:]:
             mark = _mark(line)
             if mark is None:
                 break
-            whole += len(line)
+            whole += 1
             self._note(mark)
-        if whole < sum(map(len, lines)):
-            self._file.truncate(whole)
+        if whole < len(lines):
+            self._marks.cut(lines[:whole])
 
     def _note(self, mark: Mark) -> None:
         if mark.size < 0:
@@ -137,40 +125,31 @@ class Journal:
         else:
             self.marks[mark.array, mark.unit] = mark
 
+    @property
+    def stored(self) -> int:
+        """Bytes of the files of the units that are done."""
+        return sum(mark.size for mark in self.marks.values())
+
     def drop(self, keys: Collection[tuple[str, tuple[int, ...]]]) -> None:
         """Take back the marks of units whose files are not what these say, so that they are done again."""
-        for path, unit in keys:
-            taken = Mark(path, unit, -1, np.zeros(0, np.uint32))
-            self._note(taken)
-            self._file.write(taken.line())
-        self._sync()
+        taken = [Mark(path, unit, -1, np.zeros(0, np.uint32)) for path, unit in keys]
+        for mark in taken:
+            self._note(mark)
+        self._marks.add([mark.line() for mark in taken])
 
     def add(self, mark: Mark) -> None:
         """Note that a unit is done."""
         self._note(mark)
-        self._file.write(mark.line())
-        self._sync()
+        self._marks.add([mark.line()])
 
-    def _sync(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def finish(self, target: str) -> None:
-        """Write the marks of all units, in order, as the sums of a store."""
-        self._file.seek(0)
-        with open(f"{target}.part", "wb") as file:
-            file.write(self._file.readline())
-            file.writelines(mark.line() for _, mark in sorted(self.marks.items()))
-        flush(f"{target}.part")
-        os.replace(f"{target}.part", target)
-
-    def close(self) -> None:
-        """Let other processes have the journal."""
-        self._file.close()
+    def sums(self) -> Iterator[bytes]:
+        """Return the marks of all units, in order, as lines of the sums of a store."""
+        yield self._first
+        yield from (mark.line() for _, mark in sorted(self.marks.items()))
 
 
 def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
-    """Read the sums of a store.
+    """Read the sums of a store from a file.
 
     Returns: what was exported, and the marks, read one at a time.
 
@@ -179,8 +158,14 @@ def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
         ValueError, KeyError, TypeError: it is something else.
     """
     with open(path, "rb") as file:
-        subject = Subject(**json.loads(file.readline())["vfs_export"])
+        subject, _ = sums_in([file.readline()])
     return subject, _marks(path)
+
+
+def sums_in(lines: Sequence[bytes]) -> tuple[Subject, Iterator[Mark]]:
+    """Read the sums of a store from lines: see `read_sums`."""
+    subject = Subject(**json.loads(lines[0] if lines else b"")["vfs_export"])
+    return subject, map(Mark.of, lines[1:])
 
 
 def _marks(path: str) -> Iterator[Mark]:
@@ -193,12 +178,21 @@ def _header(subject: Subject) -> bytes:
     return json.dumps({"vfs_export": asdict(subject)}).encode() + b"\n"
 
 
-def _check_same(path: str, line: bytes, subject: Subject) -> None:
+def _told(marks: MarkLines, line: bytes) -> Subject:
+    """Return what a journal is about.
+
+    Raises:
+        OptionError: it is something else.
+    """
     try:
-        told = Subject(**json.loads(line)["vfs_export"])
+        return Subject(**json.loads(line)["vfs_export"])
     except (ValueError, KeyError, TypeError):
-        raise OptionError(f"{path}: is no journal of an export; remove it, or give another name") from None
-    again = "; give the same again, or remove the two .part files and begin anew"
+        raise OptionError(f"{marks.name}: is no journal of an export; remove it, or give another name") from None
+
+
+def _check_same(marks: MarkLines, told: Subject, subject: Subject) -> None:
+    path = marks.name
+    again = f"; give the same again, or remove {marks.rest}, and begin anew"
     if told.sources != subject.sources:
         raise OptionError(
             f"{path}: the interrupted export was of other files, or these were changed since, or opened with other"

@@ -1,8 +1,8 @@
 """Has the workers of an executor write the units of an export.
 
 A task says how the set was opened, how it is exported, and which unit is wanted: never data. A worker opens the set
-again, once for all units that it gets, and writes the files of a unit under temporary names into the folder of the
-unfinished store, which it must find by the same name. It flushes them, gives them their names, and returns the mark.
+again, once for all units that it gets, and writes the files of a unit to the place of the unfinished store, which it
+must find by the same name (`vfs.zarr.export.places`). It returns the mark.
 So the store is the same, byte for byte, as one that the threads of a process wrote, and is resumed in the same way.
 """
 
@@ -23,8 +23,8 @@ from vfs.model.region import Region
 from vfs.reduce.executors import in_order
 from vfs.reduce.stop_file import StopFile, Stopped
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports
-from vfs.zarr.export.files import seal
 from vfs.zarr.export.journal import Journal, Mark
+from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.units import done_before, size_of, unit_of
 
 
@@ -36,7 +36,7 @@ class ExportWork:
         opening: see `OpenSets.opened` of `vfs.engine.open_sets`.
         face, zarr_format: which face is written.
         codec, shards: see `vfs.zarr.export.export`.
-        folder: of the unfinished store.
+        target: name of the store.
         vfs: version that plans the export.
     """
 
@@ -45,7 +45,7 @@ class ExportWork:
     zarr_format: int
     codec: str
     shards: ShardSpec
-    folder: str
+    target: str
     vfs: str
 
 
@@ -88,32 +88,33 @@ def write_unit(task: UnitTask) -> Mark:
         raise type(error)(f"{error} {here}", error.errno or errno.EIO) from error
     except OSError as error:
         raise ExecutorError(
-            f"{work.folder}: cannot be written by a worker: {error.strerror or error} {here}"
+            f"{work.target}: cannot be written by a worker: {error.strerror or error} {here}"
         ) from error
 
 
 def _written(task: UnitTask) -> Mark:
     work = task.work
-    os.stat(work.folder)  # is made by nobody but the export
-    face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
-    one = next(one for one in array_exports(face, work.codec, work.shards) if one.path == task.path)
-    unit = unit_of(one, task.position, work.folder, work.zarr_format)
-    with Stopped(task.stop) as stopped:
-        try:
-            for region in one.plan.batches(unit.region):
-                if stopped.is_set():
-                    raise ExecutorError(f"{task}: is not wanted any more")
-                unit.take(one.encoded(region))
-            unit.files.close()
-        finally:
-            unit.files.abandon()
-    return Mark(task.path, task.position, seal(unit.files.written), unit.sums.reshape(-1))
+    with place_of(work.target) as place:  # nobody but the export makes it
+        face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
+        one = next(one for one in array_exports(face, work.codec, work.shards) if one.path == task.path)
+        unit = unit_of(one, task.position, place.folder, work.zarr_format)
+        with Stopped(task.stop) as stopped:
+            try:
+                for region in one.plan.batches(unit.region):
+                    if stopped.is_set():
+                        raise ExecutorError(f"{task}: is not wanted any more")
+                    unit.take(one.encoded(region))
+                unit.files.close()
+            finally:
+                unit.files.abandon()
+        return Mark(task.path, task.position, place.keep(unit.files.written), unit.sums.reshape(-1))
 
 
 def written_by(
     executor: Any,
     work: ExportWork,
     exports: Sequence[ArrayExport],
+    place: StorePlace,
     journal: Journal,
     tell: Callable[[int, int, int], object],
 ) -> int:
@@ -125,7 +126,7 @@ def written_by(
     Raises:
         ExecutorError: see `write_unit`, and `vfs.reduce.executors.in_order`; or a worker wrote to another disk.
     """
-    done, stored = done_before(exports, work.folder, work.zarr_format, journal)
+    done, stored = done_before(exports, place, work.zarr_format, journal)
     total = sum(one.array.nbytes for one in exports)
     with StopFile() as stop:
         wanted = [
@@ -138,13 +139,13 @@ def written_by(
         with closing(in_order(executor, write_unit, tasks, None, stop.stop)) as marks:
             for (one, position), mark in zip(wanted, marks, strict=True):
                 region = one.plan.units.region(position)
-                if size_of(one, f"{work.folder}/{one.path}", work.zarr_format, region) != mark.size:
+                if not place.everywhere and size_of(one, place, work.zarr_format, region) != mark.size:
                     raise ExecutorError(
-                        f"{work.folder}: does not hold what a worker wrote there; workers must find it on the same"
+                        f"{place.folder}: does not hold what a worker wrote there; workers must find it on the same"
                         " disk, by the same name"
                     )
                 journal.add(mark)
                 done += region.size * one.array.dtype.itemsize
                 stored += mark.size
                 tell(done, total, stored)
-    return sum(mark.size for mark in journal.marks.values())
+    return journal.stored

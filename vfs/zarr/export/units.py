@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.files import UnitFiles, chunk_name
 from vfs.zarr.export.journal import Journal
+from vfs.zarr.export.places import StorePlace
 
 
 @dataclass(eq=False)
@@ -49,7 +49,9 @@ class Unit:
         return size
 
 
-def done_before(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> tuple[int, int]:
+def done_before(
+    exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: Journal
+) -> tuple[int, int]:
     """Check that the files of the units that were done before are there; others are to be done again.
 
     Returns: bytes of the arrays, and of the files, of the units that are done.
@@ -59,13 +61,13 @@ def done_before(exports: Sequence[ArrayExport], folder: str, zarr_format: int, j
     for key, mark in journal.marks.items():
         one = plans[mark.array]
         region = one.plan.units.region(mark.unit)
-        if size_of(one, f"{folder}/{one.path}", zarr_format, region) == mark.size:
+        if size_of(one, place, zarr_format, region) == mark.size:
             done += region.size * one.array.dtype.itemsize
         else:
             spoilt.append(key)
     if spoilt:
         journal.drop(spoilt)
-    return done, sum(mark.size for mark in journal.marks.values())
+    return done, journal.stored
 
 
 def units(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> Iterator[Unit]:
@@ -88,12 +90,7 @@ def unit_of(one: ArrayExport, position: tuple[int, ...], folder: str, zarr_forma
     return Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)))
 
 
-def size_of(one: ArrayExport, folder: str, zarr_format: int, unit: Region) -> int:
+def size_of(one: ArrayExport, place: StorePlace, zarr_format: int, unit: Region) -> int:
     """Return the bytes of the files of a unit."""
-    size = 0
-    for position in one.plan.files.touched(unit):
-        try:
-            size += os.stat(chunk_name(folder, position, zarr_format)).st_size
-        except FileNotFoundError:
-            continue
-    return size
+    folder = f"{place.folder}/{one.path}"
+    return place.size([chunk_name(folder, position, zarr_format) for position in one.plan.files.touched(unit)])

@@ -1,0 +1,113 @@
+"""Exports by processes that are killed: what they leave, and what goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.zarr.support import content
+from vfs.testing.writers import write_mib
+
+pytestmark = pytest.mark.zarr
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    frames = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
+    frames[8:20] = 0  # whole chunks of it hold only the fill value
+    (tmp_path / "in").mkdir()
+    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+
+
+def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:
+    """SIGKILL at one file operation after the other; each process goes on where the one before was killed."""
+    code = """
+        import os, pathlib, signal, sys, traceback
+        import vfs
+        from vfs.zarr.export import files, journal, plan
+        import vfs.outputs
+        plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
+        how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
+        vfs.export(sys.argv[1], sys.argv[2] + "/whole.zarr", **how)
+        left = 0
+        def content(folder):
+            files = [file for file in folder.rglob("*") if file.is_file() and file.name != "zarr.json"]
+            return {file.relative_to(folder): file.read_bytes() for file in files}
+        def killing(real):
+            def call(*given, **named):
+                global left
+                left -= 1
+                if not left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*given, **named)
+            return call
+        for name in ("fsync", "replace", "rename", "makedirs", "unlink"):
+            setattr(os, name, killing(getattr(os, name)))
+        def run(after):
+            global left
+            child = os.fork()
+            if not child:
+                left = after
+                try:
+                    vfs.export(sys.argv[1], sys.argv[2] + "/o.zarr", resume=True, **how)
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+            return os.waitpid(child, 0)[1]
+        killed = 0
+        for n in range(40):
+            status = run(1 + 3 * n)
+            there = os.path.exists(sys.argv[2] + "/o.zarr")
+            if there:
+                break
+            assert status == signal.SIGKILL, status
+            part = pathlib.Path(sys.argv[2] + "/o.zarr.part")
+            if list(part.rglob("zarr.json")):
+                assert content(part) == content(pathlib.Path(sys.argv[2] + "/whole.zarr")), "it looks complete"
+            killed += 1
+        print(killed)
+    """
+    out = tmp_path / "out"
+    out.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5
+    assert content(out / "o.zarr") == content(out / "whole.zarr")
+
+
+def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Path) -> None:
+    """The store had its name, and its journal stayed: going on said that the store exists, and to remove it."""
+    target = tmp_path / "o.zarr"
+    code = """
+        import os, signal, sys
+        import vfs
+        from vfs.zarr.export.marks import MarksFile
+        MarksFile.remove = lambda marks: os.kill(os.getpid(), signal.SIGKILL)
+        vfs.export(sys.argv[1], sys.argv[2], chunks=(1, 2, -1, -1))
+    """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(target)]
+    assert subprocess.run(command, timeout=100, check=False).returncode == -9
+    before = content(target)
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.part.marks", "o.zarr.sums"]
+    with pytest.raises(vfs.OptionError, match="exists already"):
+        vfs.export(scan, target, chunks=(1, 2, -1, -1))
+    with pytest.raises(vfs.OptionError, match="had another codec"):
+        vfs.export(scan, target, chunks=(1, 2, -1, -1), codec="none", resume=True)
+    size = vfs.export(scan, target, chunks=(1, 2, -1, -1), resume=True, verify=True)
+    assert size == sum(len(data) for name, data in before.items() if name != "sums")
+    assert content(target) == before
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.sums"]

@@ -1,0 +1,390 @@
+"""Where a store is written: a folder, a zip file, or a store of objects; and what is done there so that it is whole.
+
+Files of units are written into a folder of this machine, under temporary names, and then *kept*: flushed and renamed,
+moved into the archive, or sent. What has been kept is noted (`vfs.zarr.export.journal`). In the end come the
+documents, the sums, and last what makes it a store: its name, or the document of its root.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from vfs.errors import OptionError, VfsError
+from vfs.outputs import appear, check_target, flush, unwritten
+from vfs.wording import option
+from vfs.zarr.buckets import Bucket, bucket_name
+from vfs.zarr.export.files import TEMPORARY, seal
+from vfs.zarr.export.journal import read_sums, sums_in
+from vfs.zarr.export.marks import MarkLines, MarksFile, MarksObjects
+from vfs.zarr.export.zipped import Archive, is_zipped
+
+
+def sums_name(target: str | os.PathLike[str]) -> str:
+    """Return the name of the file with the sums of a store."""
+    return f"{os.fspath(target).rstrip('/')}.sums"
+
+
+def place_of(target: str | os.PathLike[str]) -> StorePlace:
+    """Return where a store is written, by its name.
+
+    Raises:
+        OptionError: it is a URL that nothing is written to, or that of a zip file.
+        DependencyError: obstore is not installed.
+        SourceError: there is no such store of objects, as far as obstore can tell.
+    """
+    url = bucket_name(target)
+    if not url:
+        return (ZipPlace if is_zipped(target) else FolderPlace)(target)
+    if is_zipped(url):
+        raise OptionError(f"{url}: a zip file is written on this machine; export it here, and copy it")
+    return BucketPlace(url)
+
+
+class StorePlace(ABC):
+    """Where a store is written.
+
+    `make` begins it; `with` holds it while it is written, here or by a worker.
+
+    Args:
+        target: its name.
+
+    Attributes:
+        target: its name, absolute.
+        marks: the name of the journal.
+        holds: the name of what holds it while it is unfinished.
+        folder: a folder of this machine, below which files are written under temporary names.
+        resumable: True where an export that was interrupted can go on.
+        everywhere: True where all machines find the same by this name.
+    """
+
+    target: str
+    holds: str
+    folder: str
+    resumable = True
+    everywhere = False
+
+    @property
+    def marks(self) -> str:
+        return f"{self.target}.part.marks"
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return True if there is something of this name."""
+
+    @abstractmethod
+    def begun(self) -> bool:
+        """Return True if something of an unfinished store is there."""
+
+    @abstractmethod
+    def noted(self) -> bool:
+        """Return True if there is a journal."""
+
+    @abstractmethod
+    def journal(self) -> MarkLines:
+        """Open the journal: see `MarkLines`."""
+
+    def check(self, resume: bool) -> bool:
+        """Check that an export can begin, or go on. Returns True if one was killed behind its last step but one.
+
+        Raises:
+            OptionError: something is in its way, or one of this kind cannot be resumed.
+            OSError: that cannot be found out.
+        """
+        if resume and not self.resumable:
+            raise OptionError(f"{option(resume=True)}: a zip file is written in one go; export it again without")
+        if self.exists():
+            if resume and self.noted() and not self._unfinished():
+                return True
+            raise OptionError(f"{self.target}: exists already; remove it, or give another name")
+        self._check_sums()
+        if self.begun() and not self.noted():
+            raise OptionError(f"{self.holds}: is in the way, and no export that was interrupted left it; remove it")
+        return False
+
+    def _unfinished(self) -> bool:
+        """Return True if something of an unfinished store is there beside one of this name."""
+        return False
+
+    def _check_sums(self) -> None:
+        """Refuse to replace a file that holds no sums.
+
+        Raises:
+            OptionError: there is such a file.
+        """
+        name = sums_name(self.target)
+        try:
+            read_sums(name)
+        except FileNotFoundError:
+            if not os.path.lexists(name):
+                return
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        else:
+            return
+        raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it")
+
+    @abstractmethod
+    def make(self, documents: Mapping[str, bytes]) -> None:
+        """Begin a store, or go on."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(self, *raised: object) -> None: ...
+
+    @abstractmethod
+    def keep(self, paths: Sequence[str]) -> int:
+        """Have the place hold files that were written under temporary names. Return their bytes."""
+
+    @abstractmethod
+    def size(self, paths: Sequence[str]) -> int:
+        """Return the bytes of files that were kept, as far as they are there."""
+
+    @abstractmethod
+    def complete(self, documents: Mapping[str, bytes]) -> int:
+        """Write the documents, or what may be there of them before the end. Return the bytes of all."""
+
+    @abstractmethod
+    def finish(self, sums: Iterable[bytes]) -> None:
+        """Write the sums, and make it a store.
+
+        Args:
+            sums: lines.
+        """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove what there is of it."""
+
+    def unwritten(self, error: OSError) -> OptionError:
+        """Return what to say where it cannot be written."""
+        return unwritten(self.target, error)
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn errors of the disk, or of the store of objects, into those of vfs.
+
+        Raises:
+            OptionError: it cannot be written.
+        """
+        try:
+            yield
+        except VfsError:
+            raise
+        except OSError as error:
+            raise self.unwritten(error) from None
+
+
+class FolderPlace(StorePlace):
+    """A folder. It must not exist, but the folder above it must.
+
+    While it is unfinished it must stay where it is.
+    """
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self.target = os.path.abspath(target)
+        self.folder = self.holds = f"{self.target}.part"
+
+    def exists(self) -> bool:
+        return os.path.lexists(self.target)
+
+    def begun(self) -> bool:
+        return os.path.lexists(self.holds)
+
+    def noted(self) -> bool:
+        return os.path.lexists(self.marks)
+
+    def journal(self) -> MarksFile:
+        return MarksFile(self.marks)
+
+    def check(self, resume: bool) -> bool:
+        check_target(self.target, replace=True)
+        return super().check(resume)
+
+    def _unfinished(self) -> bool:
+        return self.begun()
+
+    def make(self, documents: Mapping[str, bytes]) -> None:
+        os.makedirs(self.folder, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        os.close(self._descriptor)
+
+    def keep(self, paths: Sequence[str]) -> int:
+        return seal(paths)
+
+    def size(self, paths: Sequence[str]) -> int:
+        size = 0
+        for path in paths:
+            with suppress(FileNotFoundError):
+                size += os.stat(path).st_size
+        return size
+
+    def complete(self, documents: Mapping[str, bytes]) -> int:
+        """Write the documents, the root's last, and flush them and all folders. Return their bytes."""
+        for key in reversed(list(documents)):
+            path = f"{self.folder}/{key}"
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(documents[key])
+            flush(path)
+        for below, _, _ in os.walk(self.folder):
+            flush(below)
+        return sum(map(len, documents.values()))
+
+    def finish(self, sums: Iterable[bytes]) -> None:
+        self._check_folder()
+        self._write_sums(sums)
+        appear(self.folder, self.target)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_sums(self, lines: Iterable[bytes]) -> None:
+        name = sums_name(self.target)
+        with open(f"{name}.part", "wb") as file:
+            file.writelines(lines)
+        flush(f"{name}.part")
+        os.replace(f"{name}.part", name)
+
+    def _check_folder(self) -> None:
+        """Check that the folder is the one that files were written to.
+
+        Raises:
+            OptionError: it was removed or moved, so that what was written is not all there.
+        """
+        try:
+            same = os.path.samestat(os.fstat(self._descriptor), os.stat(self.folder))
+        except OSError:
+            same = False
+        if not same:
+            raise OptionError(f"{self.folder}: was removed or replaced while it was written; begin anew")
+
+
+class ZipPlace(FolderPlace):
+    """One zip file, which is written in one go."""
+
+    resumable = False
+    _archive: Archive
+
+    def make(self, documents: Mapping[str, bytes]) -> None:
+        self.clear()  # of one that was killed, of which nothing can be used
+        super().make(documents)
+        self._archive = Archive(f"{self.folder}/{os.path.basename(self.target)}", self.folder, documents)
+
+    def __exit__(self, *raised: object) -> None:
+        self._archive.abandon()
+        super().__exit__(*raised)
+
+    def keep(self, paths: Sequence[str]) -> int:
+        return self._archive.take(paths)
+
+    def complete(self, documents: Mapping[str, bytes]) -> int:
+        return self._archive.close()
+
+    def finish(self, sums: Iterable[bytes]) -> None:
+        self._check_folder()
+        self._write_sums(sums)
+        appear(self._archive.path, self.target)
+        self.clear()
+
+
+ROOTS = ("zarr.json", ".zgroup")
+"""Documents of the root of which a store has one, without which nobody takes objects for a store."""
+
+
+class BucketPlace(StorePlace):
+    """Objects of a store, which cannot be renamed: they have their names at once, and the document of the root is last.
+
+    Without it nobody takes them for a store. Files of units wait on the disk of this machine until they are sent.
+    """
+
+    everywhere = True
+
+    def __init__(self, target: str) -> None:
+        self.target = self.holds = target
+        self._bucket = Bucket(target)
+        self._root: dict[str, bytes] = {}
+        self._there: dict[str, int] | None = None
+
+    def exists(self) -> bool:
+        return any(self._bucket.read_all([f"{self.target}/{key}" for key in ROOTS]))
+
+    def begun(self) -> bool:
+        return self._bucket.any(self.target)
+
+    def noted(self) -> bool:
+        return self._bucket.any(self.marks)
+
+    def journal(self) -> MarksObjects:
+        return MarksObjects(self._bucket, self.marks)
+
+    def _check_sums(self) -> None:
+        name = sums_name(self.target)
+        found = self._bucket.read(name)
+        try:
+            if found is not None:
+                sums_in(found.splitlines(keepends=True))
+        except (ValueError, KeyError, TypeError):
+            raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it") from None
+
+    def make(self, documents: Mapping[str, bytes]) -> None:
+        self._there = self._bucket.sizes(self.target)
+
+    def __enter__(self) -> Self:
+        self.folder = tempfile.mkdtemp(prefix="vfs-export-")
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep(self, paths: Sequence[str]) -> int:
+        size = sum(os.stat(path + TEMPORARY).st_size for path in paths)
+        self._bucket.upload([(path + TEMPORARY, self._url(path)) for path in paths])
+        for path in paths:
+            os.unlink(path + TEMPORARY)
+        return size
+
+    def size(self, paths: Sequence[str]) -> int:
+        assert self._there is not None
+        return sum(self._there.get(self._url(path), 0) for path in paths)
+
+    def complete(self, documents: Mapping[str, bytes]) -> int:
+        for key, text in documents.items():
+            if "/" in key:
+                self._bucket.write(f"{self.target}/{key}", text)
+            else:
+                self._root[key] = text
+        return sum(map(len, documents.values()))
+
+    def finish(self, sums: Iterable[bytes]) -> None:
+        self._bucket.write(sums_name(self.target), b"".join(sums))
+        for key in sorted(self._root, key=lambda key: key in ROOTS):
+            self._bucket.write(f"{self.target}/{key}", self._root[key])
+
+    def clear(self) -> None:
+        self._bucket.delete([*self._bucket.sizes(self.target)])
+
+    def unwritten(self, error: OSError) -> OptionError:
+        if str(error.filename or "").startswith(self._bucket.root):
+            return unwritten(self.target, error)
+        said = error.strerror or error
+        return OptionError(
+            f"{self.target}: files cannot be written to {tempfile.gettempdir()} before they are sent: {said}; TMPDIR"
+            " names another folder"
+        )
+
+    def _url(self, path: str) -> str:
+        """Return the URL of the object that a file below the folder becomes."""
+        return f"{self.target}/{os.path.relpath(path, self.folder)}"
