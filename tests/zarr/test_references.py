@@ -253,18 +253,20 @@ def test_a_file_that_is_written_again_is_an_error_of_icechunk(tmp_path: Path) ->
         by_icechunk(tmp_path / "refs.icechunk")["data"][...]  # type: ignore[index]
 
 
-def test_commits_are_bounded(scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("group", [7, 100])
+def test_commits_are_bounded(scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int) -> None:
+    """Also within a group of references that are made at once: one that was larger than the limit passed whole."""
     import icechunk
 
     monkeypatch.setattr(icechunk_writer, "MOST", 10)
     from vfs.hierarchy import references as places
 
-    monkeypatch.setattr(places, "AT_ONCE", 7)
-    monkeypatch.setattr(places.References.tables, "__defaults__", (7,))
+    monkeypatch.setattr(places, "AT_ONCE", group)
+    monkeypatch.setattr(places.References.tables, "__defaults__", (group,))
     assert "data" in check(vfs.open_group(scan), tmp_path, "refs.icechunk")
     storage = icechunk.local_filesystem_storage(str(tmp_path / "refs.icechunk"))
     commits = list(icechunk.Repository.open(storage).ancestry(branch="main"))
-    assert len(commits) == 4  # an empty one, then of 7, of 7, and of 7 and 3
+    assert len(commits) == 4  # an empty one, then of 10, of 10, and of 4
 
 
 # Parquet

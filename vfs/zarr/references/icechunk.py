@@ -57,14 +57,17 @@ def _commit(icechunk: Any, repository: Any, found: ReferencedSet, most: int) -> 
         _set(session.store, "/".join([path, "c", *["0"] * array.ndim]), copied_bytes(array))
     held = 0
     for path, one in found.referenced.items():
-        for specs in _specs(icechunk, one):
-            if held + len(specs) > most:
-                session.commit("references, to be continued")
-                session, held = repository.writable_session("main"), 0
-            refused = session.store.set_virtual_refs(f"/{path}", specs, validate_containers=True)
-            if refused:
-                raise NotReferenceableError(f"{path}: Icechunk refuses the places of {len(refused):,} chunks")
-            held += len(specs)
+        for group in _specs(icechunk, one):
+            specs = group
+            while specs:
+                if held == most:
+                    session.commit("references, to be continued")
+                    session, held = repository.writable_session("main"), 0
+                now, specs = specs[: most - held], specs[most - held :]
+                refused = session.store.set_virtual_refs(f"/{path}", now, validate_containers=True)
+                if refused:
+                    raise NotReferenceableError(f"{path}: Icechunk refuses the places of {len(refused):,} chunks")
+                held += len(now)
     session.commit("references")
 
 
