@@ -19,7 +19,7 @@ from tests.benchmarks.rows import Row, Size, share
 from vfs.model.region import Region
 from vfs.testing.writers import write_mib
 from vfs.zarr.export.codecs import DEFAULT, codec
-from vfs.zarr.readers import open_stored
+from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import verify
 
 CHUNK = 16
@@ -64,7 +64,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                     "" if spec == "none" else "≥ 0.8",
                 )
     exported(sources["raw"], DEFAULT, "auto")
-    stored = open_stored(os.fspath(target), "data")
+    stored = StoreToRead(os.fspath(target)).open("data")
     boxes = [Region.box((n, 0, 0), (min(n + 64, size.frames), 256, 256)) for n in range(0, size.frames, 64)]
 
     def read() -> None:

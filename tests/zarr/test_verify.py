@@ -106,6 +106,18 @@ def test_an_array_too_many_and_a_store_without_sums(
     assert status(capsys, store, "--nav-shape", "6,4")[0] == 2
 
 
+def test_sums_that_are_not_whole(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What has no checksum was not compared, and the store was said to be right."""
+    sums = Path(f"{store}.sums")
+    lines = sums.read_bytes().splitlines(keepends=True)
+    sums.write_bytes(b"".join(lines[:2]))
+    done, said = status(capsys, store)
+    assert (done, "o.zarr.sums has none for" in said) == (1, True)
+    sums.write_bytes(b"".join(lines[:2]) + lines[2][:30])
+    done, said = status(capsys, store)
+    assert (done, "a line of it holds no checksums" in said) == (2, True)
+
+
 def test_a_store_of_another_program_and_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bits are compared: NaN equals NaN, and -0.0 is not 0.0."""
     values = np.array([[np.nan, -0.0, 1.0], [2.0, 3.0, 4.0]])

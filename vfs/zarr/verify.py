@@ -6,6 +6,7 @@ bit, in threads.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
-from vfs.errors import OptionError, VerifyError
+from vfs.errors import OptionError, VerifyError, size
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import checksum
 from vfs.zarr.export.journal import Mark
@@ -101,6 +102,8 @@ def verify(
         found.nbytes = done
         if progress:
             progress(done, total)
+    if done < total:
+        found.find(f"{found.against} has none for {size(total - done)} of it")
     return found
 
 
@@ -168,14 +171,28 @@ def _from_sums(store: StoreToRead) -> tuple[Verified, Iterator[_ComparedBox], in
         ) from None
     found = Verified(store.name, name)
     stored = {path: _opened(found, store, path, one.shape, dtypes[path]) for path, one in plans.items()}
-    total = sum(int(np.prod(one.shape, dtype=np.int64)) * dtypes[path].itemsize for path, one in plans.items())
+    total = sum(math.prod(one.shape) * one.dtype.itemsize for one in stored.values() if one is not None)
     works = (
         work
-        for mark in marks
+        for mark in _noted(name, marks)
         if (array := stored.get(mark.array)) is not None
         for work in _mark_works(mark, plans[mark.array], array)
     )
     return found, works, total
+
+
+def _noted(name: str, marks: Iterator[Mark]) -> Iterator[Mark]:
+    """Yield the marks of sums.
+
+    Raises:
+        OptionError: a line is none.
+    """
+    try:
+        yield from marks
+    except (ValueError, KeyError, TypeError):
+        raise OptionError(
+            f"{name}: a line of it holds no checksums; give the data set that the store was made of"
+        ) from None
 
 
 def _plan(about: Mapping[str, list[int]]) -> ExportPlan:

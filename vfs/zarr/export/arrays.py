@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import google_crc32c
 import numpy as np
 
 from vfs.buffers import scratch
@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
     Attributes:
         position: in the grid of chunks.
         data: its bytes; None where it is not stored because it holds only the fill value.
-        crc: CRC-32 of its elements before compression, without those beyond the edge of the array.
+        crc: CRC-32C of its elements before compression, without those beyond the edge of the array.
     """
 
     position: tuple[int, ...]
@@ -132,8 +132,13 @@ class ArrayExport:
 
 
 def checksum(elements: np.ndarray) -> int:
-    """Return the CRC-32 (zlib's) of the bytes of elements, in C order."""
-    return zlib.crc32(_bytes(np.ascontiguousarray(elements)).data)
+    """Return the CRC-32C of the bytes of elements, in C order.
+
+    Processors have an instruction for it: of 8 MiB it takes a fifth to a half of the time of zlib's CRC-32.
+    """
+    plain = _bytes(np.ascontiguousarray(elements))
+    plain.flags.writeable = False  # of this view: the library refuses what could change
+    return int(google_crc32c.value(plain))
 
 
 def _bytes(chunk: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
 
 The journal is lines of JSON (`vfs.zarr.export.marks`). Its first line says what is exported and how (`Subject`). Each
-further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32 (zlib's)
-of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression.
+further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32C of each
+of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression.
 The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
 """
 
@@ -46,7 +46,7 @@ class Mark(NamedTuple):
         array: path of the array.
         unit: position of the unit in the grid of units.
         size: bytes of its files; -1 takes an earlier mark back.
-        sums: uint32[chunks], the CRC-32 of each chunk.
+        sums: uint32[chunks], the CRC-32C of each chunk.
     """
 
     array: str
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
     def line(self) -> bytes:
         """Return the mark as a line of the journal."""
         sums = self.sums.astype(">u4").tobytes().hex()
-        told = {"array": self.array, "unit": self.unit, "bytes": self.size, "crc32": sums}
+        told = {"array": self.array, "unit": self.unit, "bytes": self.size, "crc32c": sums}
         return json.dumps(told).encode() + b"\n"
 
     @classmethod
@@ -68,7 +68,7 @@ class Mark(NamedTuple):
             ValueError, KeyError, TypeError: it is none.
         """
         told = json.loads(line)
-        sums = np.frombuffer(bytes.fromhex(told["crc32"]), ">u4").astype(np.uint32)
+        sums = np.frombuffer(bytes.fromhex(told["crc32c"]), ">u4").astype(np.uint32)
         return cls(str(told["array"]), tuple(map(int, told["unit"])), int(told["bytes"]), sums)
 
 
