@@ -115,6 +115,13 @@ class FrameView:
         return tuple(self.array.shape[k] for k in self.shown)
 
     @property
+    def samples(self) -> int:
+        """Numbers of a pixel that is shown: 1, or more for colours."""
+        if self.palette is not None:
+            return 3
+        return 1 if self.colour is None else self.array.shape[self.colour]
+
+    @property
     def middle(self) -> tuple[int, ...]:
         """The position in the middle."""
         return tuple(n // 2 for n in self.counts)

@@ -40,7 +40,7 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
         OptionError: there is no such picture.
         SourceError: it cannot be read.
     """
-    view = _view(array, at)
+    view = checked_view(array, at)
     factor = _factor(view, most)
     frame = _frame_bytes(view)
     if frame > MOST:
@@ -51,7 +51,8 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
     step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
     sides = _sides(view, factor)
     bands = [
-        _binned(_read(view, at, range(first, min(first + step, lines)), part), sides) for first in range(0, lines, step)
+        _binned(shown_part(view, at, range(first, min(first + step, lines)), None, part), sides)
+        for first in range(0, lines, step)
     ]
     made = bands[0] if len(bands) == 1 else np.concatenate(bands)
     return made if view.palette is None else np.rint(made).astype(np.uint8), factor
@@ -65,17 +66,19 @@ def size_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     Raises:
         OptionError: there is no such picture.
     """
-    view = _view(array, at)
+    view = checked_view(array, at)
     factor = _factor(view, most)
     if _frame_bytes(view) > MOST:
         return math.prod(min(n, most) for n in view.sizes), np.dtype(np.float64)
-    pixel = np.zeros(1, array.dtype)
-    read = PARTS[part](pixel) if pixel.dtype.kind == "c" else pixel
+    read = part_of(np.zeros(1, array.dtype), part)
     return math.prod(_shape(view, factor)), read.dtype if factor == 1 else np.dtype(np.float32)
 
 
-def _view(array: ArrayReader, at: Sequence[int]) -> FrameView:
-    """Check that there is a picture.
+def checked_view(array: ArrayReader, at: Sequence[int]) -> FrameView:
+    """Return how a picture lies in an array.
+
+    Args:
+        at: an index along each axis that is not shown.
 
     Raises:
         OptionError: there is none.
@@ -101,39 +104,49 @@ def _sides(view: FrameView, factor: int) -> list[int]:
     return [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
 
 
-def _samples(view: FrameView) -> int:
-    if view.palette is not None:
-        return 3
-    return 1 if view.colour is None else view.array.shape[view.colour]
-
-
 def _shape(view: FrameView, factor: int) -> list[int]:
     """Return the shape of a picture."""
     sizes = [-(-n // side) for n, side in zip(view.sizes, _sides(view, factor), strict=True)]
-    return [*sizes, *([] if view.colour is None and view.palette is None else [_samples(view)])]
+    return [*sizes, *([] if view.colour is None and view.palette is None else [view.samples])]
 
 
 def _frame_bytes(view: FrameView) -> int:
-    return math.prod(view.sizes) * _samples(view) * view.array.dtype.itemsize
+    return math.prod(view.sizes) * view.samples * view.array.dtype.itemsize
 
 
-def _read(view: FrameView, at: Sequence[int], rows: range, part: str) -> np.ndarray:
-    """Read rows of a picture, with its axes in their order."""
+def part_of(values: np.ndarray, part: str) -> np.ndarray:
+    """Return what is shown of complex numbers; others as they are."""
+    return PARTS[part](values) if values.dtype.kind == "c" else values
+
+
+def shown_part(view: FrameView, at: Sequence[int], rows: range, columns: range | None, part: str) -> np.ndarray:
+    """Read rows of a picture, with its axes in their order, colours last.
+
+    Args:
+        at: an index along each axis that is not shown.
+        columns: of a picture with rows and columns; None: all.
+        part: of complex numbers, see `PARTS`.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
     array = view.array
-    read = array.read(Region.of(_box(view, at, rows), array.shape))
+    read = array.read(Region.of(_box(view, at, rows, columns), array.shape))
     kept = [*view.shown, *(() if view.colour is None else (view.colour,))]
     values = read.transpose([*view.where, *kept])[(0,) * len(view.where)]
     if view.palette is not None:
         return view.coloured(values)
-    return PARTS[part](values) if values.dtype.kind == "c" else values
+    return part_of(values, part)
 
 
-def _box(view: FrameView, at: Sequence[int], rows: range) -> list[slice]:
+def _box(view: FrameView, at: Sequence[int], rows: range, columns: range | None) -> list[slice]:
     box = [slice(0, n) for n in view.array.shape]
     for axis, k in zip(view.where, at, strict=True):
         box[axis] = slice(k, k + 1)
     if view.shown:
         box[view.shown[0]] = slice(rows.start, rows.stop)
+    if columns is not None:
+        box[view.shown[1]] = slice(columns.start, columns.stop)
     return box
 
 

@@ -23,7 +23,7 @@ from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node, ZarrFace
-from vfs.hierarchy.images import has_images
+from vfs.hierarchy.images import Images
 from vfs.hierarchy.ngff import OME_ENDING, ome_face
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.hierarchy.url_names import url_paths
@@ -173,17 +173,17 @@ class Hierarchy:
         """
         check_face(face, zarr_format)
         if face == "zarr":
-            return ZarrFace(self.arrays, {"": self.attrs}, zarr_format, self.main)
-        if not self.has_images:
+            return ZarrFace(self.arrays, {"": self.attrs}, zarr_format, self.main, images=self.images)
+        if not self.images:
             raise OptionError(
                 f"{self.name}: has no image, that is no array with axes y and x: there is no OME-Zarr of it"
             )
-        return ome_face(self.name, self.arrays, self.attrs, self.main, zarr_format)
+        return ome_face(self.images.values(), self.attrs, zarr_format)
 
     @cached_property
-    def has_images(self) -> bool:
-        """True if at least one of the arrays is an image."""
-        return has_images(self.arrays, self.main)
+    def images(self) -> Images:
+        """The images of the set, by the paths of their arrays."""
+        return Images(self.name, self.arrays, self.main)
 
     def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
         """Return the faces that the set has, the main one first.
@@ -195,7 +195,7 @@ class Hierarchy:
             FaceKind(zarr_ending(face, version), version, GROUP, partial(self.zarr, version, face))
             for face in FACES
             for version in (3, 2)
-            if zarr_format in (None, version) and (face == "zarr" or self.has_images)
+            if zarr_format in (None, version) and (face == "zarr" or self.images)
         ]
         return zarr + [
             FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
 from vfs.wording import option
+
+if TYPE_CHECKING:
+    from vfs.hierarchy.images import ShownImage
 
 
 class Node(NamedTuple):
@@ -73,11 +76,15 @@ class Face(Protocol):
 
     Attributes:
         arrays: key -> array, of the arrays that are keys; empty for a face that is a file.
+        images: key -> how such an array is shown as an image, with its levels, of those that are one.
         main: the key of the main array among them.
     """
 
     @property
     def arrays(self) -> Mapping[str, ArrayReader]: ...
+
+    @property
+    def images(self) -> Mapping[str, ShownImage]: ...
 
     @property
     def main(self) -> str: ...
@@ -119,6 +126,7 @@ class FileFace:
 
     main = ""
     arrays: Mapping[str, ArrayReader] = MappingProxyType({})
+    images: Mapping[str, ShownImage] = MappingProxyType({})
 
     def __init__(self, root: Node) -> None:
         self.root = root
@@ -160,6 +168,7 @@ class ZarrFace:
         zarr_format: 3 or 2.
         main: path of the main array.
         files: key -> bytes, of further files in groups.
+        images: path of an array -> how it is shown as an image.
 
     Attributes:
         chunks: array -> its `Chunks`.
@@ -177,10 +186,12 @@ class ZarrFace:
         zarr_format: int = 3,
         main: str = "",
         files: Mapping[str, bytes] = MappingProxyType({}),
+        images: Mapping[str, ShownImage] = MappingProxyType({}),
     ) -> None:
         if zarr_format not in (2, 3):
             raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
         self.arrays = dict(arrays)
+        self.images = images
         self.chunks = {array: Chunks(array) for array in self.arrays.values()}
         self.zarr_format = zarr_format
         self.main = main

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from vfs.engine.array import ArrayReader
@@ -18,7 +19,8 @@ from vfs.model.naming import DERIVED
 _CHANNELS = ("c", "s")  # what is counted along these is channels: of a microscope, of a pixel
 _COMPONENTS = 4
 """Most numbers that a result has at each position of a scan, where these are shown as channels."""
-_BY_NAME = ("palette", "mask")  # numbers that mean a colour of a table, or a region: no mean of them
+BY_NAME = ("palette", "mask")
+"""What `photometric` says of numbers that mean a colour of a table, or a region: there is no mean of them."""
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,38 @@ class ShownImage:
         return self.dims.index("c") if "c" in self.dims else None
 
 
-def images(name: str, arrays: Mapping[str, ArrayReader], main: str) -> list[ShownImage]:
-    """Return the images of a data set: first the main array, if it is one; last those that are computed.
+class Images(Mapping[str, ShownImage]):
+    """The images of a data set, by the paths of their arrays: first the main one; last those that are computed.
+
+    Each is made when somebody asks for it, once, so that all who look at its levels share what is computed of them.
 
     Args:
         name: name of the set, which its array `data` has for people.
+        arrays: path -> array of the set; main: path of its main array.
     """
-    return [_image(name, arrays, path, how) for path, how in _shown(arrays, main)]
 
+    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], main: str) -> None:
+        self._name, self._arrays, self._main = name, arrays, main
+        self._made: dict[str, ShownImage] = {}
 
-def has_images(arrays: Mapping[str, ArrayReader], main: str) -> bool:
-    """Return True if a data set has an image."""
-    return next(_shown(arrays, main), None) is not None
+    @cached_property
+    def _how(self) -> dict[str, Arrangement]:
+        return dict(_shown(self._arrays, self._main))
+
+    def __bool__(self) -> bool:
+        return next(_shown(self._arrays, self._main), None) is not None
+
+    def __getitem__(self, path: str) -> ShownImage:
+        found = self._made.get(path)
+        if found is None:  # two threads get the same one
+            found = self._made.setdefault(path, _image(self._name, self._arrays, path, self._how[path]))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._how)
+
+    def __len__(self) -> int:
+        return len(self._how)
 
 
 def _shown(arrays: Mapping[str, ArrayReader], main: str) -> Iterator[tuple[str, Arrangement]]:
@@ -130,7 +152,7 @@ def _image(name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrange
             found.append(level)
             y, x = map(_times, finest.shape[-2:], level.shape[-2:])
             times.append((y, x))
-    for level in levels(found[-1], array.attrs.get("photometric") in _BY_NAME):
+    for level in levels(found[-1], array.attrs.get("photometric") in BY_NAME):
         found.append(level)
         times.append((2 * times[-1][0], 2 * times[-1][1]))
     return ShownImage(_name(array) or name, array, how, found, times)

@@ -10,14 +10,14 @@ negative; one axis beside t, z, y and x at most.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement
 from vfs.hierarchy.channels import omero
 from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.images import ShownImage, images
+from vfs.hierarchy.images import ShownImage
 from vfs.hierarchy.ome_xml import ome_xml
 from vfs.model.units import long_name
 
@@ -31,20 +31,16 @@ _LOOKS = 16
 """Images of a set of which a few pixels are read, for their contrast."""
 
 
-def ome_face(
-    name: str, arrays: Mapping[str, ArrayReader], attrs: Mapping[str, Any], main: str, zarr_format: int = 3
-) -> ZarrFace:
+def ome_face(images: Iterable[ShownImage], attrs: Mapping[str, Any], zarr_format: int = 3) -> ZarrFace:
     """Make the face that shows the images of a data set.
 
     Of the first images a few pixels are read, so that viewers begin with their contrast.
 
     Args:
-        name: name of the set.
-        arrays: path -> array of the set; at least one is an image.
+        images: of the set, one or more.
         attrs: attributes of the set.
-        main: path of its main array.
     """
-    found, version = images(name, arrays, main), VERSIONS[zarr_format]
+    found, version = list(images), VERSIONS[zarr_format]
     shown: dict[str, ArrayReader] = {}
     groups: dict[str, Mapping[str, Any]] = {}
     for k, image in enumerate(found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -22,6 +23,7 @@ from vfs.http.listing import SetListing
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
+from vfs.http.tiles import tile, tile_bytes
 from vfs.http.views import LARGEST, bytes_of, picture
 
 SIDE = 256  # most rows and columns of a thumbnail
@@ -45,12 +47,15 @@ class Wanted(NamedTuple):
 
     Attributes:
         key: path of the array; at, most, part: see `vfs.http.views.picture`.
+        level, box: see `vfs.http.tiles.tile`; a box of no numbers: the picture as a whole.
     """
 
     key: str
     at: tuple[int, ...]
     most: int
     part: str
+    level: int
+    box: tuple[int, ...]
 
     @classmethod
     def of(cls, key: str, request: Request) -> Wanted:
@@ -62,14 +67,19 @@ class Wanted(NamedTuple):
         part = request.query.get("part", "abs")
         if part not in PARTS:
             raise RefusedError(400, f"part={printable(part[:40])}: expected {', '.join(PARTS)}")
-        return cls(key, indices(request, "at"), number(request, "max", LARGEST, 1, LARGEST), part)
+        box = indices(request, "box")
+        if len(box) not in (0, 4) or ("level" in request.query and not box) or (box and "max" in request.query):
+            raise RefusedError(400, "a box: expected box=y0,x0,y1,x1, with or without level=, and no max=")
+        most, level = number(request, "max", LARGEST, 1, LARGEST), number(request, "level", 0, 0, 64)
+        return cls(key, indices(request, "at"), most, part, level, box)
 
     def etag(self, version: bytes) -> bytes:
         """Return the ETag of the picture in one state of its sources; empty if they may change at any time."""
         if not version:
             return b""
         digest = blake2b(version, digest_size=16)
-        digest.update(f"{self.key} {self.at} {self.most} {self.part}".encode("utf-8", "surrogateescape"))
+        digest.update(str(self[1:]).encode())
+        digest.update(self.key.encode("utf-8", "surrogateescape"))
         return b'"%s"' % digest.hexdigest().encode()
 
 
@@ -116,25 +126,30 @@ class Pictures:
 
     def _look(self, wanted: Wanted) -> tuple[bytes, int]:
         """Return what is known of a picture before it is read: its ETag, and its bytes."""
-        _, _, array = self._listing.found(wanted.key)
-        nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part)
+        face, path, array = self._listing.found(wanted.key)
+        if wanted.box:
+            nbytes = tile_bytes(face, path, wanted.at, wanted.level, wanted.box, wanted.part)
+        else:
+            nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part)
         return wanted.etag(self._contents.version(wanted.key)), nbytes
 
     def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int]:
         """Read a picture. Returns: its ETag, the numbers, the side of its squares."""
-        _, _, array = self._listing.found(wanted.key)
-        numbers, factor, version = self._unchanged(wanted.key, array, wanted.at, wanted.most, wanted.part)
+        face, path, array = self._listing.found(wanted.key)
+        if wanted.box:
+            read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.part)
+        else:
+            read = partial(picture, array, wanted.at, wanted.most, wanted.part)
+        (numbers, factor), version = self._unchanged(wanted.key, read)
         return wanted.etag(version), numbers, factor
 
-    def _unchanged(
-        self, key: str, array: ArrayReader, at: tuple[int, ...], most: int, part: str = "abs"
-    ) -> tuple[np.ndarray, int, bytes]:
-        """Read a picture from one state of the sources. Returns: numbers, the side of its squares, that state."""
+    def _unchanged(self, key: str, read: Callable[[], tuple[np.ndarray, int]]) -> tuple[tuple[np.ndarray, int], bytes]:
+        """Read a picture from one state of the sources. Returns: what `read` does, and that state."""
         version = self._contents.version(key)
-        numbers, factor = picture(array, at, most, part)
+        found = read()
         if self._contents.version(key) != version:
             raise SourceChangedError(f"{key}: its files changed while they were read; ask again")
-        return numbers, factor, version
+        return found, version
 
     async def thumbnails(self, key: str, request: Request, answer: Answer) -> None:
         """Answer with small pictures of arrays, a record each as soon as it is read."""
@@ -153,7 +168,7 @@ class Pictures:
         """Make the record of an array's thumbnail: its picture in the middle."""
         try:
             view = FrameView.of(array)
-            numbers, _, _ = self._unchanged(f"{key}/{path}", array, view.middle, size)
+            (numbers, _), _ = self._unchanged(f"{key}/{path}", partial(picture, array, view.middle, size))
             if view.upward:
                 numbers = np.ascontiguousarray(numbers[::-1])
         except VfsError as error:

@@ -1,0 +1,91 @@
+"""Boxes of pictures and of their smaller versions, as the page asks for them, compared with numpy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tifffile
+
+from tests.http.asking import ask, contents_of, headers_of, refused, told
+from tests.http.support import application_of
+from tests.http.test_api import frame
+from vfs.http import tiles
+from vfs.reduce import pyramid
+
+RNG = np.random.default_rng(8)
+SHAPES = {
+    "image": ((75, 90), {}),
+    "stack": ((3, 75, 90), {"metadata": {"axes": "ZYX"}}),
+    "channels": ((2, 3, 75, 90), {"metadata": {"axes": "TCYX"}}),
+    "colours": ((2, 75, 90, 3), {"photometric": "rgb", "metadata": {"axes": "ZYXS"}}),
+    "planar": ((3, 75, 90), {"photometric": "rgb", "planarconfig": "separate", "metadata": {"axes": "SYX"}}),
+}
+VALUES = {name: RNG.integers(0, 255, shape).astype("u1") for name, (shape, _) in SHAPES.items()}
+
+
+def halved(values: np.ndarray) -> np.ndarray:
+    """Mean of 2 x 2 along the first two axes, rounded, halves upwards."""
+    edges = [np.arange(0, n, 2) for n in values.shape[:2]]
+    sums = np.add.reduceat(np.add.reduceat(values.astype(int), edges[0]), edges[1], axis=1)
+    ones = np.ones(values.shape[:2], int)
+    counts = np.add.reduceat(np.add.reduceat(ones, edges[0]), edges[1], axis=1)
+    counts = counts.reshape(*counts.shape, *(1 for _ in values.shape[2:]))
+    return (2 * sums + counts) // (2 * counts)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(pyramid, "LEAST", 25)
+    values = VALUES[name]
+    tifffile.imwrite(tmp_path / "a.ome.tif", values, tile=(16, 32), **SHAPES[name][1])
+    application = application_of(contents_of(tmp_path / "a.ome.tif"))
+    (about,) = (one for one in told(application, "/api/set/a.zarr")["arrays"] if one["main"])
+    levels = told(application, f"/api/array/a.zarr/{about['path']}")["levels"]
+    sizes = [[75, 90], [38, 45], [19, 23]]
+    assert levels == [{"shape": size, "times": [2.0**k] * 2} for k, size in enumerate(sizes)]
+    at = [n - 1 for n in (about["shape"][k] for k in about["where"])]
+    lead = values.ndim - (3 if name in ("colours", "planar") else 2)
+    picture = values[(-1,) * lead] if name != "planar" else np.moveaxis(values, 0, -1)
+    for k in range(3):
+        (high, wide), path = sizes[k], f"/api/frame/a.zarr/{about['path']}?level={k}&at={','.join(map(str, at))}"
+        np.testing.assert_array_equal(frame(application, f"{path}&box=0,0,{high},{wide}")[0], picture)
+        np.testing.assert_array_equal(
+            frame(application, f"{path}&box=3,5,{high - 1},17")[0], picture[3 : high - 1, 5:17]
+        )
+        picture = halved(picture)
+
+
+def test_boxes_of_what_has_no_levels_are_of_all_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyramid, "LEAST", 25)
+    values = RNG.normal(size=(40, 50)) + 1j * RNG.normal(size=(40, 50))
+    np.save(tmp_path / "a.npy", values)
+    application = application_of(contents_of(tmp_path / "a.npy"))
+    assert told(application, "/api/array/a.zarr/data")["levels"] == []
+    path = "/api/frame/a.zarr/data?part=phase"
+    np.testing.assert_array_equal(frame(application, f"{path}&box=1,2,30,40")[0], np.angle(values)[1:30, 2:40])
+
+
+def test_boxes_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "MOST", 1000)
+    np.save(tmp_path / "a.npy", VALUES["image"])
+    application = application_of(contents_of(tmp_path / "a.npy"))
+    for query, said in {
+        "box=0,0,76,90": "expected y0,x0,y1,x1 in 75 x 90 pixels",
+        "box=5,5,5,6": "expected y0,x0,y1,x1",
+        "box=0,0,75,90": "ask for less",
+        "level=1&box=0,0,5,5": "level=1: data has 1, from 0 on",
+        "level=0": "expected box=",
+        "box=1,2,3": "expected box=",
+        "box=0,0,5,5&max=3": "no max=",
+    }.items():
+        status, text = refused(application, f"/api/frame/a.zarr/data?{query}")
+        assert (status, said in text) == (400, True), text
+
+
+def test_boxes_have_etags_of_their_own(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", VALUES["image"])
+    application = application_of(contents_of(tmp_path / "a.npy"))
+    asked = [ask(application, f"/api/frame/a.zarr/data{query}") for query in ("", "?box=0,0,5,5", "?box=0,0,5,6")]
+    assert len({headers_of(one)["etag"] for one in asked}) == 3

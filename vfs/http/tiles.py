@@ -1,0 +1,122 @@
+"""Reads boxes of pictures and of their smaller versions, of which the page makes large pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.frames import FrameView
+from vfs.engine.small_frames import checked_view, part_of, shown_part
+from vfs.errors import OptionError
+from vfs.hierarchy.faces import Face
+from vfs.hierarchy.images import BY_NAME, ShownImage
+from vfs.http.records import sendable
+from vfs.http.views import LARGEST
+from vfs.model.region import Region
+
+MOST = LARGEST * LARGEST // 2
+"""Most numbers of a box, colours counted: as many bytes as the largest picture has, also of float64."""
+
+
+def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
+    """Describe a picture and its smaller versions: the `shape` of each, and its `times`: pixels of the picture, along
+    y and x, in one of it. The picture itself is first. None are listed where it has no smaller ones.
+    """
+    image = _image(face, path)
+    if image is None or len(image.levels) < 2:
+        return []
+    return [
+        {"shape": list(level.shape[-2:]), "times": list(times)}
+        for level, times in zip(image.levels, image.times, strict=True)
+    ]
+
+
+def _image(face: Face, path: str) -> ShownImage | None:
+    """Return the image whose levels are those of the pictures of an array."""
+    image, array = face.images.get(path), face.arrays[path]
+    view = FrameView.of(array)
+    if image is None or [(k,) for k in view.shown] != list(image.how.axes[-2:]):
+        return None
+    if view.palette is not None and array.attrs.get("photometric") not in BY_NAME:
+        return None  # its levels are means of numbers that stand for colours
+    lead = [group for group in image.how.axes[:-2] if view.colour in group]
+    return image if all(group[-1] == view.colour for group in lead) else None
+
+
+def tile_bytes(face: Face, path: str, at: Sequence[int], level: int, box: Sequence[int], part: str) -> int:
+    """Return the bytes of a box, or a little more, before it is read. Arguments and errors are those of `tile`."""
+    view = checked_view(face.arrays[path], at)
+    _check(face, path, view, level, box)
+    pixel = sendable(part_of(np.zeros(1, view.array.dtype), part)).itemsize
+    return math.prod(_sizes(box)) * view.samples * pixel
+
+
+def tile(
+    face: Face, path: str, at: Sequence[int], level: int, box: Sequence[int], part: str = "abs"
+) -> tuple[np.ndarray, int]:
+    """Read a box of a picture.
+
+    Args:
+        face, path: of the array.
+        at: an index along each axis that is not shown.
+        level: 0, the picture itself, or one of `levels_of`.
+        box: y0, x0, y1, x1 in pixels of the level, half-open.
+        part: of complex numbers, see `vfs.engine.small_frames.PARTS`.
+
+    Returns: numbers that `sendable` has made, [rows, columns] or [rows, columns, samples]; and 1, because each is a pixel
+    of the level.
+
+    Raises:
+        OptionError: there is no such box, or it is too large.
+        SourceError: it cannot be read.
+    """
+    array = face.arrays[path]
+    view = checked_view(array, at)
+    _check(face, path, view, level, box)
+    if not level:
+        return sendable(shown_part(view, at, range(box[0], box[2]), range(box[1], box[3]), part)), 1
+    image = _image(face, path)
+    assert image is not None
+    source = image.levels[level]
+    lead = [_along(view, group, dict(zip(view.where, at, strict=True))) for group in image.how.axes[:-2]]
+    start = [*(a for a, _ in lead), box[0], box[1]]
+    stop = [*(b for _, b in lead), box[2], box[3]]
+    values = source.read(Region.box(start, stop)).reshape(-1, *_sizes(box))
+    if view.colour is not None:
+        return sendable(np.moveaxis(values, 0, -1)), 1
+    return sendable(values[0] if view.palette is None else view.coloured(values[0])), 1
+
+
+def _sizes(box: Sequence[int]) -> tuple[int, int]:
+    return box[2] - box[0], box[3] - box[1]
+
+
+def _along(view: FrameView, group: tuple[int, ...], at: dict[int, int]) -> tuple[int, int]:
+    """Return which elements along an axis of the image a picture is of: one, or all of its colours."""
+    shape = [view.array.shape[k] for k in group]
+    first = int(np.ravel_multi_index([at.get(k, 0) for k in group], shape))
+    return first, first + (shape[-1] if group[-1] == view.colour else 1)
+
+
+def _check(face: Face, path: str, view: FrameView, level: int, box: Sequence[int]) -> None:
+    """Check that there is a box.
+
+    Raises:
+        OptionError: there is none, or it is too large.
+    """
+    if len(view.sizes) != 2:
+        raise OptionError(f"level: {view.array.dataset.path} has no rows and columns")
+    sizes: Sequence[int] = view.sizes
+    if level:
+        known = levels_of(face, path)
+        if level >= len(known):
+            raise OptionError(f"level={level}: {view.array.dataset.path} has {max(1, len(known))}, from 0 on")
+        sizes = known[level]["shape"]
+    y0, x0, y1, x1 = box
+    if not (0 <= y0 < y1 <= sizes[0] and 0 <= x0 < x1 <= sizes[1]):
+        raise OptionError(f"box={','.join(map(str, box))}: expected y0,x0,y1,x1 in {sizes[0]} x {sizes[1]} pixels")
+    if math.prod(_sizes(box)) * view.samples > MOST:
+        raise OptionError(f"box={','.join(map(str, box))}: expected at most {MOST >> 20} Mi numbers; ask for less")
