@@ -54,6 +54,11 @@ def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(
             frame(application, f"{path}&box=3,5,{high - 1},17")[0], picture[3 : high - 1, 5:17]
         )
+        found, side = frame(application, f"{path}&box=2,3,17,20&bin=4")
+        assert side == 4
+        for y, x in np.ndindex(found.shape[:2]):
+            expected = picture[2:17, 3:20][4 * y : 4 * y + 4, 4 * x : 4 * x + 4].mean((0, 1))
+            np.testing.assert_allclose(found[y, x], expected, rtol=1e-6)
         picture = halved(picture)
 
 
@@ -77,6 +82,8 @@ def test_boxes_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         "box=0,0,75,90": "ask for less",
         "level=1&box=0,0,5,5": "level=1: data has 1, from 0 on",
         "level=0": "expected box=",
+        "bin=2": "expected box=",
+        "box=0,0,5,5&bin=0": "expected a number from 1",
         "box=1,2,3": "expected box=",
         "box=0,0,5,5&max=3": "no max=",
     }.items():

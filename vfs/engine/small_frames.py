@@ -51,7 +51,7 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
     step = max(1, BAND // (frame // lines) // factor) * factor if factor > 1 else lines
     sides = _sides(view, factor)
     bands = [
-        _binned(shown_part(view, at, range(first, min(first + step, lines)), None, part), sides)
+        binned(shown_part(view, at, range(first, min(first + step, lines)), None, part), sides)
         for first in range(0, lines, step)
     ]
     made = bands[0] if len(bands) == 1 else np.concatenate(bands)
@@ -150,7 +150,7 @@ def _box(view: FrameView, at: Sequence[int], rows: range, columns: range | None)
     return box
 
 
-def _binned(values: np.ndarray, sides: Sequence[int]) -> np.ndarray:
+def binned(values: np.ndarray, sides: Sequence[int]) -> np.ndarray:
     """Average boxes of pixels, so many along each of the first axes. Those that are not finite do not count."""
     if all(side == 1 for side in sides):
         return values

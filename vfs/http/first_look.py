@@ -15,6 +15,7 @@ from vfs.hierarchy.faces import Face
 from vfs.http.centre import at_hand, centre
 from vfs.http.computing import Asked, Computation
 from vfs.http.pages import assets
+from vfs.http.tiles import levels_of, tile
 from vfs.http.views import picture
 from vfs.reduce.bright_field import middle, scanned
 from vfs.reduce.in_frames import Disk
@@ -22,6 +23,8 @@ from vfs.reduce.passes import reduce
 
 SIDE = 256
 """Rows and columns of a picture that is read to load what reads it."""
+LARGE = 2048
+"""Rows or columns above which the page looks at levels of a picture (`LARGE` in pyramid.js)."""
 
 
 class FirstLook:
@@ -38,14 +41,14 @@ class FirstLook:
     ) -> None:
         self._entries, self._face, self._cache = entries, face, cache
 
-    def _only(self) -> tuple[str, ArrayReader] | None:
-        """Return key and reader of the array; None if there are several sets, or folders."""
+    def _only(self) -> tuple[str, Face, ArrayReader] | None:
+        """Return key of the array, face and array; None if there are several sets, or folders."""
         entries = self._entries()
         if len(entries) != 1:
             return None
         key = entries[0]["key"]
         face = self._face(key)
-        return f"{key}/{face.main}", face.arrays[face.main]
+        return f"{key}/{face.main}", face, face.arrays[face.main]
 
     def load(self) -> None:
         """Load files and kernels, and find the disk. What is wrong is said when the page asks."""
@@ -55,8 +58,12 @@ class FirstLook:
             only = self._only()
             if only is None:
                 return
-            array = only[1]
-            picture(array, FrameView.of(array).middle, SIDE)
+            _, face, array = only
+            view = FrameView.of(array)
+            if len(view.sizes) == 2 and max(view.sizes) > LARGE:
+                tile(face, face.main, view.middle, int(bool(levels_of(face, face.main))), (0, 0, 1, 1))
+            else:
+                picture(array, view.middle, SIDE)
             if scanned(array):
                 centre(array, middle(array), self._cache)
                 reduce(array, {"image": Disk(0, 0, 1)}, roi=[0])
@@ -64,10 +71,10 @@ class FirstLook:
     def disk(self) -> dict[str, Any]:
         """Return {"centre": the disk, the key of its array (`of`), `within`}, if it was found before; else {}."""
         only = self._only()
-        if only is None or not scanned(only[1]):
+        if only is None or not scanned(only[2]):
             return {}
-        within = middle(only[1])
-        found = at_hand(only[1], within, self._cache)
+        within = middle(only[2])
+        found = at_hand(only[2], within, self._cache)
         return {"centre": {"of": only[0], "within": list(within), **found._asdict()}} if found else {}
 
     def image(self) -> Computation | None:
@@ -77,8 +84,8 @@ class FirstLook:
             VfsError: a source cannot be read.
         """
         only = self._only()
-        if only is None or not scanned(only[1]):
+        if only is None or not scanned(only[2]):
             return None
-        array, within = only[1], middle(only[1])
+        array, within = only[2], middle(only[2])
         text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache)[:3])  # as the page writes it
         return Computation(array, Asked({"image": text}, None, within), self._cache)

@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         key: path of the array; at, most, part: see `vfs.http.views.picture`.
-        level, box: see `vfs.http.tiles.tile`; a box of no numbers: the picture as a whole.
+        level, box, side: see `vfs.http.tiles.tile`; a box of no numbers: the picture as a whole.
     """
 
     key: str
@@ -56,6 +56,7 @@ class Wanted(NamedTuple):
     part: str
     level: int
     box: tuple[int, ...]
+    side: int
 
     @classmethod
     def of(cls, key: str, request: Request) -> Wanted:
@@ -68,10 +69,11 @@ class Wanted(NamedTuple):
         if part not in PARTS:
             raise RefusedError(400, f"part={printable(part[:40])}: expected {', '.join(PARTS)}")
         box = indices(request, "box")
-        if len(box) not in (0, 4) or ("level" in request.query and not box) or (box and "max" in request.query):
-            raise RefusedError(400, "a box: expected box=y0,x0,y1,x1, with or without level=, and no max=")
+        others = ("max",) if box else ("level", "bin")
+        if len(box) not in (0, 4) or any(name in request.query for name in others):
+            raise RefusedError(400, "a box: expected box=y0,x0,y1,x1, with or without level= and bin=, and no max=")
         most, level = number(request, "max", LARGEST, 1, LARGEST), number(request, "level", 0, 0, 64)
-        return cls(key, indices(request, "at"), most, part, level, box)
+        return cls(key, indices(request, "at"), most, part, level, box, number(request, "bin", 1, 1, LARGEST))
 
     def etag(self, version: bytes) -> bytes:
         """Return the ETag of the picture in one state of its sources; empty if they may change at any time."""
@@ -137,7 +139,7 @@ class Pictures:
         """Read a picture. Returns: its ETag, the numbers, the side of its squares."""
         face, path, array = self._listing.found(wanted.key)
         if wanted.box:
-            read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.part)
+            read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.side, wanted.part)
         else:
             read = partial(picture, array, wanted.at, wanted.most, wanted.part)
         (numbers, factor), version = self._unchanged(wanted.key, read)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vfs.engine.frames import FrameView
-from vfs.engine.small_frames import checked_view, part_of, shown_part
+from vfs.engine.small_frames import binned, checked_view, part_of, shown_part
 from vfs.errors import OptionError
 from vfs.hierarchy.faces import Face
 from vfs.hierarchy.images import BY_NAME, ShownImage
@@ -50,12 +50,12 @@ def tile_bytes(face: Face, path: str, at: Sequence[int], level: int, box: Sequen
     """Return the bytes of a box, or a little more, before it is read. Arguments and errors are those of `tile`."""
     view = checked_view(face.arrays[path], at)
     _check(face, path, view, level, box)
-    pixel = sendable(part_of(np.zeros(1, view.array.dtype), part)).itemsize
+    pixel = max(4, sendable(part_of(np.zeros(1, view.array.dtype), part)).itemsize)
     return math.prod(_sizes(box)) * view.samples * pixel
 
 
 def tile(
-    face: Face, path: str, at: Sequence[int], level: int, box: Sequence[int], part: str = "abs"
+    face: Face, path: str, at: Sequence[int], level: int, box: Sequence[int], side: int = 1, part: str = "abs"
 ) -> tuple[np.ndarray, int]:
     """Read a box of a picture.
 
@@ -64,10 +64,10 @@ def tile(
         at: an index along each axis that is not shown.
         level: 0, the picture itself, or one of `levels_of`.
         box: y0, x0, y1, x1 in pixels of the level, half-open.
+        side: pixels of the level, along y and x, that a number is the mean of; those that are not finite do not count.
         part: of complex numbers, see `vfs.engine.small_frames.PARTS`.
 
-    Returns: numbers that `sendable` has made, [rows, columns] or [rows, columns, samples]; and 1, because each is a pixel
-    of the level.
+    Returns: numbers that `sendable` has made, [rows, columns] or [rows, columns, samples]; and `side`.
 
     Raises:
         OptionError: there is no such box, or it is too large.
@@ -76,8 +76,20 @@ def tile(
     array = face.arrays[path]
     view = checked_view(array, at)
     _check(face, path, view, level, box)
-    if not level:
-        return sendable(shown_part(view, at, range(box[0], box[2]), range(box[1], box[3]), part)), 1
+    if level:
+        values = _of_level(face, path, view, at, level, box)
+    else:
+        values = shown_part(view, at, range(box[0], box[2]), range(box[1], box[3]), part)
+    made = binned(values, (side, side))
+    return sendable(made if view.palette is None else np.rint(made).astype(np.uint8)), side
+
+
+def _of_level(face: Face, path: str, view: FrameView, at: Sequence[int], level: int, box: Sequence[int]) -> np.ndarray:
+    """Read a box of a level, colours last.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
     image = _image(face, path)
     assert image is not None
     source = image.levels[level]
@@ -86,8 +98,8 @@ def tile(
     stop = [*(b for _, b in lead), box[2], box[3]]
     values = source.read(Region.box(start, stop)).reshape(-1, *_sizes(box))
     if view.colour is not None:
-        return sendable(np.moveaxis(values, 0, -1)), 1
-    return sendable(values[0] if view.palette is None else view.coloured(values[0])), 1
+        return np.moveaxis(values, 0, -1)
+    return values[0] if view.palette is None else view.coloured(values[0])
 
 
 def _sizes(box: Sequence[int]) -> tuple[int, int]:

@@ -196,10 +196,27 @@ export async function recipe(key, signal) {
  */
 export async function frame(key, path, at, most, part, signal) {
   if (own) return own.frame(at);
-  const query = new URLSearchParams({ max: String(most) });
-  if (at.length) query.set("at", at.join(","));
-  if (part) query.set("part", part);
-  const text = query.toString().replaceAll("%2C", ",");
+  return picture(key, path, { max: most, at: at.join(","), part }, signal);
+}
+
+/**
+ * Fetch a box of a picture, or of a smaller version of it.
+ *
+ * @param {string} key @param {string} path @param {number[]} at see `frame`.
+ * @param {number} level of the picture. @param {number[]} box y0, x0, y1, x1 in its pixels, half-open.
+ * @param {number} bin pixels of the level, along y and x, of which each number is the mean.
+ * @param {string} part @param {AbortSignal} [signal]
+ * @returns {Promise<{data: TypedArray, shape: number[]}>}
+ */
+export async function tile(key, path, at, level, box, bin, part, signal) {
+  const { data, shape } = await picture(key, path, { at: at.join(","), level, box: box.join(","), bin, part }, signal);
+  return { data, shape };
+}
+
+/** Fetch numbers of a picture. @param {Object} query name -> value; "" is left out. */
+async function picture(key, path, query, signal) {
+  const given = Object.entries(query).filter(([, value]) => value !== "");
+  const text = new URLSearchParams(given).toString().replaceAll("%2C", ",");
   const response = await ask(`api/frame/${encoded(key)}/${encoded(path)}?${text}`, { signal });
   const shape = (response.headers.get("x-vfs-shape") || "").split(",").filter(Boolean).map(Number);
   const body = await whole(response);

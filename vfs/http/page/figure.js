@@ -112,7 +112,9 @@ function drawCell(context, { seen, view }) {
 }
 
 /** Draw the pixels that are seen, the one first that is at the top. */
-function drawPixels(context, seen, { _image: image, numbers, down }) {
+function drawPixels(context, seen, view) {
+  if (view.tiles?.level >= 0) return drawTiles(context, seen, view);
+  const { _image: image, numbers, down } = view;
   const { bin } = numbers;
   const count = [image.height, image.width];
   const first = seen.from.map((at) => Math.max(0, Math.floor((at + 0.5) / bin)));
@@ -126,6 +128,21 @@ function drawPixels(context, seen, { _image: image, numbers, down }) {
   const [top, bottom] = [corners[0][0], corners[1][0]].sort((a, b) => a - b);
   context.imageSmoothingEnabled = (bottom - top) / rows < 1;
   context.drawImage(crop, corners[0][1], top, corners[1][1] - corners[0][1], bottom - top);
+  return undefined;
+}
+
+/** Draw what is seen of a large picture, as fine as it is on the screen. */
+function drawTiles(context, seen, view) {
+  const sharp = Math.max(1, Math.ceil((view.box[1] * view.ratio) / seen.box[1]));
+  const [height, width] = seen.box.map((n) => Math.ceil(n * sharp));
+  const crop = el("canvas", { width, height });
+  const fine = Object.assign(Object.create(seen), { ratio: sharp });
+  const pen = crop.getContext("2d");
+  pen.scale(1, view.down);
+  view.drawWhole(pen, fine);
+  view.tiles.draw(pen, fine, true);
+  context.imageSmoothingEnabled = true;
+  context.drawImage(crop, 0, 0, width / sharp, height / sharp);
 }
 
 /** @returns {boolean} true if colours stand for numbers. */

@@ -5,10 +5,14 @@
 import * as api from "./api.js";
 import { toRegion } from "./detectors.js";
 import { Kept, Latest } from "./latest.js";
+import { isLarge, wholeOf } from "./pyramid.js";
 
 const AT_ONCE = 3; // frames under way: more would only queue up in front of the one that is wanted
 const KEPT = [64, 96 << 20]; // frames, bytes
 const LARGEST = 8192; // pixels along y and x that the server sends
+const MOST = 1 << 25; // numbers of a box of a large frame that are fetched at once
+const LONG = 500; // ms after which a large frame is left for another one that is wanted
+const OFTEN = 120; // ms between two looks at a large frame on its way
 const SETTLED = 120; // ms without a change before a selection's frames are read
 
 export class Frames {
@@ -18,7 +22,7 @@ export class Frames {
    * @param {function(Error)} failed
    */
   constructor(array, shown, failed) {
-    Object.assign(this, { array, shown, failed });
+    Object.assign(this, { array, shown, failed, large: isLarge(array) && !api.alone });
     this._kept = new Kept(...KEPT);
     this._abort = new AbortController();
     this._selected = new Latest(failed);
@@ -54,7 +58,7 @@ export class Frames {
 
   _next() {
     const wanted = this._wanted;
-    if (!wanted || this._under >= AT_ONCE || this._abort.signal.aborted) return;
+    if (!wanted || this._under >= (this.large ? 1 : AT_ONCE) || this._abort.signal.aborted) return;
     this._wanted = null;
     const key = `${wanted.at} ${wanted.most} ${wanted.part}`;
     const kept = this._kept.get(key);
@@ -66,7 +70,10 @@ export class Frames {
     this._under += 1;
     try {
       const { set, path } = this.array;
-      const got = await api.frame(set, path, wanted.at, wanted.most, wanted.part, this._abort.signal);
+      const got = this.large
+        ? await this._pieces(wanted)
+        : await api.frame(set, path, wanted.at, wanted.most, wanted.part, this._abort.signal);
+      if (!got) return; // left for another one
       this._kept.set(key, got);
       this._arrived(wanted, got);
     } catch (error) {
@@ -77,13 +84,31 @@ export class Frames {
     }
   }
 
+  /** @returns {Promise<?Object>} a large frame, which is shown as it comes; null: another one is wanted by now. */
+  async _pieces(wanted) {
+    const began = performance.now();
+    let seen = began;
+    let last = null;
+    for await (const got of wholeOf(this.array, wanted.at, wanted.part, this._abort.signal)) {
+      const now = performance.now();
+      if (got.done < 1 && this._wanted && now - began > LONG) return null;
+      if (got.done < 1 && now - seen > OFTEN) {
+        this._arrived(wanted, got);
+        seen = now;
+      }
+      last = got;
+    }
+    return last;
+  }
+
   _arrived(wanted, got) {
     if (wanted.order < this._newest) return; // a newer one came first
     this._newest = wanted.order;
     const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
     const binned = sizes.filter((size, axis) => got.shape[axis] < size).map(() => got.bin);
-    const status = got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
-    this.shown({ ...got, size: this.size, status, at: wanted.at });
+    const part = got.done ?? 1;
+    const status = part < 1 ? `${Math.floor(100 * part)} %` : got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
+    this.shown({ ...got, size: this.size, status, part, at: wanted.at });
   }
 
   /**
@@ -131,9 +156,35 @@ export class Frames {
     return { data: out, shape: sizes };
   }
 
-  /** @returns {Promise<Object>} the frame of a position with all its pixels. */
-  whole(at, part) {
-    return api.frame(this.array.set, this.array.path, at, LARGEST, part);
+  /**
+   * Fetch a box of a frame with all its pixels.
+   *
+   * @param {number[]} at @param {string} part see `want`. @param {number[]} box y0, x0, y1, x1, half-open.
+   * @returns {?Promise<Object>} its numbers as panels show them, and `from`: the place of the first; null: it is too large.
+   */
+  box(at, part, box) {
+    const [y0, x0, y1, x1] = box;
+    if (api.alone || (y1 - y0) * (x1 - x0) * (this.array.shown > 2 ? 4 : 1) > MOST || y1 <= y0 || x1 <= x0) return null;
+    const from = [y0, x0];
+    return api.tile(this.array.set, this.array.path, at, 0, box, 1, part).then((got) => ({ ...got, bin: 1, from }));
+  }
+
+  /**
+   * Fetch a frame with all its pixels, in parts: rows that follow one another.
+   *
+   * @yields {TypedArray}
+   */
+  async *rows(at, part) {
+    const [height, width] = this.size;
+    const { set, path, shown } = this.array;
+    if (!this.large) {
+      yield (await api.frame(set, path, at, LARGEST, part)).data;
+      return;
+    }
+    const count = Math.max(1, Math.floor(MOST / 4 / width / (shown > 2 ? 4 : 1)));
+    for (let y = 0; y < height; y += count) {
+      yield (await api.tile(set, path, at, 0, [y, 0, Math.min(height, y + count), width], 1, part)).data;
+    }
   }
 
   /** Stop everything: another array is looked at. */

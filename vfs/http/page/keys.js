@@ -22,6 +22,7 @@ const HELP = [
   ["f", "of a set that is still being written: stay at the newest frame"],
   ["Space", "play along the last axis, and stop"],
   ["+ − 0", "closer, farther, all of the picture"],
+  ["PageUp PageDown Home End", "move a picture that is larger than its place up, down, left, right; arrows, too, if there is nothing else to move"],
   ["p", "line profile: drag a line in the picture, for its length, angle and numbers"],
   ["r", "measure a region: statistics, histogram, radial mean, Fourier transform"],
   ["m", "metadata"],
@@ -29,7 +30,7 @@ const HELP = [
   ["s", "arrays of this set"],
   ["Esc", "leave a selection, profile or region; close what is open"],
   ["?", "this list"],
-  ["wheel, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
+  ["wheel, two fingers, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
 ];
 
 /** Show what the keys do. */

@@ -11,6 +11,7 @@ import * as keys from "./keys.js";
 import { ArrayList, FolderList } from "./list.js";
 import { Live } from "./live.js";
 import * as metadata from "./metadata.js";
+import { isLarge } from "./pyramid.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
 import { Viewer } from "./viewer.js";
@@ -295,7 +296,7 @@ async function showArray(order) {
   const known = set.arrays.find((one) => one.path === wanted);
   const more = api.array(set.key, wanted);
   more.catch(() => {}); // awaited below
-  const array = known || (await more);
+  const array = known && !isLarge(known) ? known : await more; // of large pictures levels must be known
   if (order !== page.order) return;
   view.array = wanted;
   folders.element.hidden = true;
@@ -343,10 +344,14 @@ function actions() {
       ? viewer.frame
       : viewer.scan;
   const zoom = (by) => () => panel.view?.zoomBy(by);
+  const move = (dy, dx) => () => panel.view?.moveBy?.(dy / 2, dx / 2);
   const { contrast } = panel;
   const preset = (name) => () => viewer.detects && viewer.detecting.preset(name);
   const able = {
-    arrow: (dy, dx) => (framed && viewer.detects ? viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx) : viewer.step(dy, dx)),
+    arrow: (dy, dx) => {
+      if (framed && viewer.detects) return viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx);
+      return viewer.array.where.length ? viewer.step(dy, dx) : viewer.frame.view?.moveBy?.(dy / 10, dx / 10);
+    },
     "?": keys.help,
     " ": () => (viewer.axes.playing >= 0 ? viewer.axes.stop() : viewer.axes.play()),
     l: () => panel.change({ curve: contrast.curve === "log" ? "linear" : "log" }),
@@ -362,6 +367,10 @@ function actions() {
     "=": zoom(1.5),
     "-": zoom(1 / 1.5),
     0: () => panel.view?.reset(),
+    PageUp: move(-1, 0),
+    PageDown: move(1, 0),
+    Home: move(0, -1),
+    End: move(0, 1),
     1: preset("BF"),
     2: preset("ABF"),
     3: preset("ADF"),

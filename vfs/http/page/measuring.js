@@ -5,25 +5,28 @@
 import { channelsLayer, lineLayer } from "./layers.js";
 import { Profile } from "./profile.js";
 import { COLOUR, Region } from "./region.js";
+import { nameOf } from "./take.js";
 
 export class Measuring {
   /** @param {Viewer} viewer */
   constructor(viewer) {
     this.viewer = viewer;
     const { scan, frame } = viewer;
-    this.profiles = { scan: new Profile(scan), frame: new Profile(frame) };
-    this.regions = { scan: this._region(scan), frame: this._region(frame) };
+    this.profiles = { scan: new Profile(scan, this._how(scan)), frame: new Profile(frame, this._how(frame)) };
+    this.regions = { scan: new Region(scan, this._how(scan)), frame: new Region(frame, this._how(frame)) };
   }
 
-  _region(panel) {
+  /** @returns {Object} what is measured needs, see `Region`. */
+  _how(panel) {
     const { viewer } = this;
     const frame = panel === viewer.frame;
-    return new Region(panel, {
-      whole: () => (frame && !viewer.view.selection ? viewer.frames.whole(viewer.view.at, viewer.complex ? viewer.view.part : "") : null),
+    return {
+      box: (box) => (frame && !viewer.view.selection ? viewer.frames.box(viewer.view.at, viewer.complex ? viewer.view.part : "", box) : null),
+      name: () => nameOf(viewer, panel),
       centre: () => this._centre(panel),
       units: () => (frame ? viewer.array.units : ""),
       failed: viewer.failed,
-    });
+    };
   }
 
   /** @returns {[number, number]} the centre of a pattern: that of the chosen detector, else of the disk that was found, else of the picture. */

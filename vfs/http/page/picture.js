@@ -30,6 +30,9 @@ export class Picture {
     this.aspect = 1; // height of a pixel over its width
     this.middle = null; // (y, x) in the middle of the stage; null: the picture's
     this.numbers = null;
+    this.tiles = null; // of a large picture: a Pyramid
+    this.painter = null; // colours numbers: see `use`
+    this.stamp = 0; // another one with each painter
     this.moved = () => {}; // called when zoom or place change
     this._image = document.createElement("canvas");
     this._levels = new Uint8Array(0);
@@ -70,7 +73,7 @@ export class Picture {
 
   /** Show nothing. */
   clear() {
-    this.numbers = null;
+    this.numbers = this.tiles = null;
     this._image.width = this._image.height = 0;
     this.draw();
   }
@@ -83,16 +86,28 @@ export class Picture {
    */
   colour(contrast, table) {
     const { data, shape } = this.numbers;
-    const [height, width] = shape;
-    const image = this._pixels(height, width);
-    const out = new Uint32Array(image.data.buffer);
-    if (shape.length === 3) fromColours(data, shape[2], image.data);
-    else {
-      if (this._levels.length !== data.length) this._levels = new Uint8Array(data.length);
-      const holes = toLevels(data, this._levels, contrast);
-      for (let i = 0; i < out.length; i++) out[i] = table[this._levels[i]];
-      if (holes) for (let i = 0; i < out.length; i++) if (data[i] !== data[i]) out[i] = 0;
-    }
+    if (shape.length === 3) this.use(coloursOf(data, shape[2]));
+    else this.use(([{ data: numbers }], image) => this._look(numbers, new Uint32Array(image.data.buffer), contrast, table));
+  }
+
+  _look(data, out, contrast, table) {
+    if (this._levels.length < data.length) this._levels = new Uint8Array(data.length);
+    const holes = toLevels(data, this._levels, contrast);
+    for (let i = 0; i < out.length; i++) out[i] = table[this._levels[i]];
+    if (holes) for (let i = 0; i < out.length; i++) if (data[i] !== data[i]) out[i] = 0;
+  }
+
+  /**
+   * Colour numbers in some way, also those of tiles.
+   *
+   * @param {function(Object[], ImageData)} painter fills an image from numbers: {data, shape} of each picture that is shown.
+   * @param {Object[]} [parts] numbers of the whole of each picture, with one shape.
+   */
+  use(painter, parts = [this.numbers]) {
+    this.painter = painter;
+    this.stamp += 1;
+    const image = this._pixels(...parts[0].shape);
+    painter(parts, image);
     this._put(image);
   }
 
@@ -102,6 +117,7 @@ export class Picture {
    * @param {Uint32Array} colours uint32[height * width]
    */
   paint(colours) {
+    this.painter = null;
     const [height, width] = this.numbers.shape;
     const image = this._pixels(height, width);
     new Uint32Array(image.data.buffer).set(colours);
@@ -170,6 +186,7 @@ export class Picture {
   /** @returns {number|number[]|undefined} the number at a place, or its colours; none outside. */
   value(y, x) {
     if (!this.numbers || !this.holds(y, x)) return undefined;
+    if (this.tiles) return this.tiles.value(Math.round(y), Math.round(x), () => this.again?.());
     const { data, shape, bin } = this.numbers;
     const row = Math.min(shape[0] - 1, Math.floor((Math.round(y) + 0.5) / bin));
     const column = Math.min(shape[1] - 1, Math.floor((Math.round(x) + 0.5) / bin));
@@ -206,6 +223,13 @@ export class Picture {
     this.moved();
   }
 
+  /** Move by so many heights and widths of the stage. */
+  moveBy(down, right) {
+    const [cy, cx] = this.centre();
+    const [sy, sx] = this.scale();
+    this.moveTo(cy + (down * this.down * this.box[0]) / sy, cx + (right * this.box[1]) / sx);
+  }
+
   /** Show the whole picture. */
   reset() {
     this.zoom = 1;
@@ -226,21 +250,27 @@ export class Picture {
     const context = this.canvas.getContext("2d");
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     if (this.numbers && this._image.width) {
-      const { shape, bin } = this.numbers;
-      const [sy, sx] = this.scale();
-      const [top, left] = this.toStage(-0.5, -0.5);
-      const at = [left, top * this.down, shape[1] * bin * sx, shape[0] * bin * sy].map((n) => n * this.ratio);
       context.save();
       context.scale(1, this.down);
-      context.beginPath();
-      context.rect(at[0], at[1], this.size[1] * sx * this.ratio, this.size[0] * sy * this.ratio);
-      context.clip(); // the last bins may reach beyond the edge
-      context.imageSmoothingEnabled = Math.max(sy, sx) * bin * this.ratio < 1;
-      context.imageSmoothingQuality = "medium";
-      context.drawImage(this._image, ...at);
+      this.drawWhole(context, this);
+      if (this.tiles && this.painter) this.tiles.draw(context, this);
       context.restore();
     }
     this._drawOver();
+  }
+
+  /** Draw the numbers of the whole picture, as far as a picture that is this one or a part of it (`seen`) shows them. */
+  drawWhole(context, seen) {
+    const { shape, bin } = this.numbers;
+    const [sy, sx] = seen.scale();
+    const [top, left] = seen.toStage(-0.5, -0.5);
+    const at = [left, top * this.down, shape[1] * bin * sx, shape[0] * bin * sy].map((n) => n * seen.ratio);
+    context.beginPath();
+    context.rect(at[0], at[1], this.size[1] * sx * seen.ratio, this.size[0] * sy * seen.ratio);
+    context.clip(); // the last bins may reach beyond the edge
+    context.imageSmoothingEnabled = Math.max(sy, sx) * bin * seen.ratio < 1;
+    context.imageSmoothingQuality = "medium";
+    context.drawImage(this._image, ...at);
   }
 
   _drawOver() {
@@ -253,14 +283,20 @@ export class Picture {
 }
 
 /**
- * Take samples as red, green, blue (and opacity); others than uint8 are scaled by the largest. Where nothing is
- * opaque the fourth sample means something else: DigitalMicrograph leaves it 0.
+ * Take samples as red, green, blue (and opacity); others than those of 8 bits are scaled by the largest. Where nothing
+ * is opaque the fourth sample means something else: DigitalMicrograph leaves it 0.
+ *
+ * @param {TypedArray} whole samples of the whole picture.
+ * @returns {function(Object[], ImageData)} see `Picture.use`.
  */
-function fromColours(data, channels, out) {
-  const most = data instanceof Uint8Array ? 255 : data.reduce((a, b) => (b > a && b < Infinity ? b : a), 0) || 1;
-  const opaque = channels < 4 || !data.some((value, i) => i % 4 === 3 && value > 0);
-  for (let i = 0, j = 0; i < data.length; i += channels, j += 4) {
-    for (let k = 0; k < 3; k++) out[j + k] = (data[i + k] * 255) / most;
-    out[j + 3] = opaque ? 255 : (data[i + 3] * 255) / most;
-  }
+function coloursOf(whole, channels) {
+  const bytes = whole instanceof Uint8Array || whole instanceof Uint8ClampedArray;
+  const most = bytes ? 255 : whole.reduce((a, b) => (b > a && b < Infinity ? b : a), 0) || 1;
+  const opaque = channels < 4 || !whole.some((value, i) => i % 4 === 3 && value > 0);
+  return ([{ data }], { data: out }) => {
+    for (let i = 0, j = 0; i < data.length; i += channels, j += 4) {
+      for (let k = 0; k < 3; k++) out[j + k] = (data[i + k] * 255) / most;
+      out[j + 3] = opaque ? 255 : (data[i + 3] * 255) / most;
+    }
+  };
 }

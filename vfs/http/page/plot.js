@@ -288,8 +288,8 @@ export function logTicks(lo, hi, about) {
  * @param {[number, number]} to place, pixels.
  * @returns {Float64Array} one number a pixel along the line, each between its four neighbours; NaN outside.
  */
-export function along(picture, from, to) {
-  const { data, shape, bin } = picture.numbers;
+export function along(picture, from, to, numbers = picture.numbers) {
+  const { data, shape, bin, from: [top, left] = [0, 0] } = numbers;
   const count = Math.max(2, Math.round(Math.hypot(to[0] - from[0], to[1] - from[1])) + 1);
   const out = new Float64Array(count).fill(NaN);
   const get = (y, x) =>
@@ -298,7 +298,7 @@ export function along(picture, from, to) {
     const t = i / (count - 1);
     const [wy, wx] = [from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])];
     if (!picture.holds(wy, wx)) continue;
-    const [y, x] = [(wy + 0.5) / bin - 0.5, (wx + 0.5) / bin - 0.5];
+    const [y, x] = [(wy - top + 0.5) / bin - 0.5, (wx - left + 0.5) / bin - 0.5];
     const [iy, ix] = [Math.floor(y), Math.floor(x)];
     const [v, u] = [y - iy, x - ix];
     out[i] =

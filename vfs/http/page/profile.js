@@ -11,9 +11,9 @@ import { fitting, symbol } from "./units.js";
 const WIDEST = 500; // pixels across
 
 export class Profile extends Measured {
-  /** @param {Panel} panel of the picture. */
-  constructor(panel) {
-    super(panel, "profileButton");
+  /** @param {Panel} panel of the picture. @param {Object} how see `Measured`. */
+  constructor(panel, how) {
+    super(panel, "profileButton", how);
     this.line = null;
     this.values = null;
     this.strip = strip(`${panel.title} profile`);
@@ -44,7 +44,7 @@ export class Profile extends Measured {
   }
 
   clear() {
-    this.line = null;
+    this.line = this._exact = null;
   }
 
   /** Take a press in the picture: an end of the line is moved, or a new line drawn. */
@@ -78,12 +78,14 @@ export class Profile extends Measured {
     const { from, to } = this.line;
     const count = Math.max(1, Math.min(WIDEST, Math.round(this.width.valueAsNumber) || 1));
     const { aspect } = this.panel;
+    const numbers = this._numbers(around([from, to], count * Math.max(aspect, 1 / aspect), view.size));
+    this.means = numbers.bin > 1 ? `of means of ${numbers.bin} × ${numbers.bin} pixels` : "";
     const long = this.length() || 1;
     const [ny, nx] = [(to[1] - from[1]) / long / aspect, (-(to[0] - from[0]) * aspect) / long];
     const beside = Array.from({ length: count }, (_, k) => {
       const off = k - (count - 1) / 2;
       const move = ([y, x]) => [y + ny * off, x + nx * off];
-      return along(view, move(from), move(to));
+      return along(view, move(from), move(to), numbers);
     });
     if (count === 1) return beside[0];
     return beside[0].map((_, i) => {
@@ -107,7 +109,7 @@ export class Profile extends Measured {
     const pixels = short(Math.hypot(to[0] - from[0], to[1] - from[1]));
     const parts = [axis ? `${length(axis, long)} (${pixels} px)` : `${pixels} px`];
     if (axis) parts.push(spacing(axis, long));
-    parts.push(`${short(angle, 3)}°`);
+    parts.push(`${short(angle, 3)}°`, this.means);
     return parts.filter(Boolean).join(" · ");
   }
 
@@ -119,6 +121,15 @@ export class Profile extends Measured {
     const head = `distance (${symbol(unit)}),${this.panel.units || "value"}`;
     save(new Blob([[head, ...rows, ""].join("\n")], { type: "text/csv" }), `${this.panel.id} profile.csv`);
   }
+}
+
+/** @returns {number[]} the rectangle around places, with so many pixels around it: y0, x0, y1, x1, half-open. */
+function around(places, beside, size) {
+  const keep = (at, axis) => Math.max(0, Math.min(size[axis], at));
+  const ends = [0, 1].map((axis) => places.map((place) => place[axis]));
+  const low = ends.map((one, axis) => keep(Math.floor(Math.min(...one) - beside), axis));
+  const high = ends.map((one, axis) => keep(Math.ceil(Math.max(...one) + beside) + 1, axis));
+  return [...low, ...high];
 }
 
 /** @returns {string} a length in the unit that people write. */

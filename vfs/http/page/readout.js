@@ -14,7 +14,8 @@ import { fitting } from "./units.js";
  */
 export function readOut(panel, place) {
   const value = place && panel.view.value(place[0], place[1]);
-  if (value === undefined || value === null) {
+  const coming = value === undefined && panel.view.tiles && panel.view.holds(...place);
+  if ((value === undefined && !coming) || value === null) {
     panel.readout.textContent = "";
     return;
   }
@@ -22,7 +23,7 @@ export function readOut(panel, place) {
   const line = panel.kind === "plot";
   const values = []
     .concat(value)
-    .map((one) => short(one))
+    .map((one) => (coming ? "…" : short(one)))
     .join(" ");
   panel.readout.textContent = [line ? x : `${y}, ${x}`, calibrated(panel, line ? [x] : [y, x]), spaced(panel, place), values]
     .filter((part) => part !== "")

@@ -13,7 +13,7 @@ import { Picture } from "./picture.js";
 import { strip } from "./plot.js";
 import { length, spacing } from "./profile.js";
 import { counted, radial, spectrum, statistics, within } from "./statistics.js";
-import { dialog, npy, save } from "./take.js";
+import { dialog, npy, png, save } from "./take.js";
 import { symbol } from "./units.js";
 
 export const COLOUR = "#7fd3ff";
@@ -25,13 +25,12 @@ const SHOWN = { histogram: "histogram", radial: "radial mean" };
 export class Region extends Measured {
   /**
    * @param {Panel} panel of the picture.
-   * @param {{whole: function(): ?Promise<Object>, centre: function(): [number, number], units: function(): string,
-   *   failed: function(Error)}} how `whole` fetches numbers of which the panel shows means, null: it does not; `centre` of
-   *   radial means; `units` of the numbers.
+   * @param {{centre: function(): [number, number], units: function(): string, name: function(): string}} how besides what is in
+   *   `Measured`: `centre` of radial means; `units` of the numbers; `name` of files.
    */
   constructor(panel, how) {
-    super(panel, "regionButton");
-    Object.assign(this, { how, shape: null, shown: "histogram", _exact: null });
+    super(panel, "regionButton", how);
+    Object.assign(this, { shape: null, shown: "histogram" });
     const { title } = panel;
     this.strip = strip(`${title} region`);
     this.said = el("output.said", { "aria-label": `${title} region: statistics` });
@@ -48,6 +47,8 @@ export class Region extends Measured {
       which,
       button(`${title} region: Fourier transform`, "FFT", () => this._transform(), { class: "word" }),
       button(`${title} region: numbers as CSV`, "CSV", () => this._take(), { class: "word" }),
+      button(`${title} region: all pixels of the rectangle around it (.npy)`, "NPY", () => this._export("npy"), { class: "word" }),
+      button(`${title} region: picture with all pixels of the rectangle around it (PNG)`, "PNG", () => this._export("png"), { class: "word" }),
       this.said,
     );
     panel.below.append(this.row, this.strip.element);
@@ -86,29 +87,16 @@ export class Region extends Measured {
     }
   }
 
-  /** @returns {Object} the numbers of the picture: all of them as soon as they are here. */
-  _numbers() {
-    const { shown } = this.panel;
-    if (shown.bin === 1) return shown;
-    if (this._exact?.of !== shown.data) {
-      const exact = { of: shown.data, numbers: null };
-      this._exact = exact;
-      this.how.whole()?.then(
-        (numbers) => {
-          exact.numbers = numbers;
-          if (this._exact === exact) this.update();
-        },
-        (error) => this.how.failed(error),
-      );
-    }
-    return this._exact.numbers || shown;
+  /** @returns {number[]} the rectangle around the region, in pixels of the picture: y0, x0, y1, x1, half-open. */
+  _box() {
+    return boxOf(this.shape, { shape: this.panel.view.size, bin: 1 });
   }
 
   /** Measure again. */
   update() {
     const { kind, shown } = this.panel;
     if (!this.on || kind !== "picture" || !shown.data || shown.shape.length !== 2) return;
-    const numbers = this._numbers();
+    const numbers = this._numbers(this.shown === "radial" ? [0, 0, ...this.panel.view.size] : this._box());
     this.values = within(numbers, this.shape);
     this.found = statistics(this.values);
     if (document.activeElement !== this.field) this.field.value = toText(this.shape);
@@ -150,9 +138,32 @@ export class Region extends Measured {
     save(new Blob([[`# ${toText(this.shape)}`, ...facts, head, ...rows, ""].join("\n")], { type: "text/csv" }), `${this.panel.id} region.csv`);
   }
 
+  /** Save all pixels of the rectangle around the region, as numbers or as a picture. */
+  async _export(kind) {
+    try {
+      const { shown, view } = this.panel;
+      const box = this._box();
+      const numbers = shown.bin > 1 ? await this.how.box(box) : cut(shown, box);
+      if (!numbers) throw new Error("The rectangle around this region is too large to be saved here, or all that is there are means.");
+      const name = `${this.how.name()}_${box.join("_")}`;
+      if (kind === "npy") return save(npy([numbers.data], numbers.shape), `${name}.npy`);
+      const [height, width] = numbers.shape;
+      const canvas = el("canvas", { width, height });
+      const context = canvas.getContext("2d");
+      if (shown.bin > 1) {
+        const image = new ImageData(width, height);
+        view.painter([numbers], image);
+        context.putImageData(image, 0, 0);
+      } else context.drawImage(view._image, -box[1], -box[0]);
+      return save(await png({ _image: canvas, down: view.down }), `${name}.png`);
+    } catch (error) {
+      return this.how.failed(error);
+    }
+  }
+
   /** Show the Fourier transform of the rectangle around the region. */
   _transform() {
-    const numbers = this._numbers();
+    const numbers = this._numbers(this._box());
     const box = boxOf(this.shape, numbers);
     const [height, width] = [box[2] - box[0], box[3] - box[1]];
     if (height < 2 || width < 2) return this.how.failed(new Error("Fourier transform: expected a region of 2 × 2 pixels or more."));
@@ -169,11 +180,18 @@ function means({ bin }) {
   return bin > 1 ? `of means of ${bin} × ${bin} pixels` : "";
 }
 
+/** @returns {Object} a rectangle of numbers. */
+function cut({ data, shape: [, width] }, [y0, x0, y1, x1]) {
+  const out = new data.constructor((y1 - y0) * (x1 - x0));
+  for (let y = y0; y < y1; y++) out.set(data.subarray(y * width + x0, y * width + x1), (y - y0) * (x1 - x0));
+  return { data: out, shape: [y1 - y0, x1 - x0] };
+}
+
 /** @returns {number[]} the rectangle around a shape in the numbers: y0, x0, y1, x1, half-open. */
-function boxOf(shape, { shape: size, bin }) {
+function boxOf(shape, { shape: size, bin, from = [0, 0] }) {
   const r = shape.r1 ?? shape.r;
   const { y0, x0, y1, x1 } = shape.kind === "rectangle" ? shape : { y0: shape.cy - r, x0: shape.cx - r, y1: shape.cy + r + 1, x1: shape.cx + r + 1 };
-  const keep = (at, axis) => Math.max(0, Math.min(size[axis], Math.round(at / bin)));
+  const keep = (at, axis) => Math.max(0, Math.min(size[axis], Math.round((at - from[axis]) / bin)));
   return [keep(y0, 0), keep(x0, 1), keep(y1, 0), keep(x1, 1)];
 }
 
@@ -194,7 +212,7 @@ function frequency(view, axis, [y, x]) {
 function showTransform(title, data, shape, { axis, aspect, about, down }) {
   const stage = el("div.stage.transform", { tabindex: 0, role: "application", "aria-label": `${title}. Wheel zooms.` });
   const readout = el("output.readout", { "aria-label": `${title}: value under the pointer` });
-  const take = button(`${title}: numbers (.npy)`, "Numbers (.npy)", () => save(npy(data, shape), "transform.npy"), { class: "word" });
+  const take = button(`${title}: numbers (.npy)`, "Numbers (.npy)", () => save(npy([data], shape), "transform.npy"), { class: "word" });
   dialog(title, stage, el("div.row", {}, el("span", {}, about), readout, take));
   const view = new Picture(stage, "transform", title);
   Object.assign(view, { aspect, down });

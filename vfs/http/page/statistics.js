@@ -11,17 +11,18 @@ const WHOLE = 256; // bins of whole numbers, at most: one for each
 /**
  * Take the numbers of a picture that lie in a shape.
  *
- * @param {{data: TypedArray, shape: number[], bin: number}} numbers of a picture; bin: pixels of it, along y and x, in one.
+ * @param {{data: TypedArray, shape: number[], bin: number, from: ?number[]}} numbers of a picture; bin: pixels of it, along
+ *   y and x, in one; from: the place of the first, where they are not of all of it.
  * @param {Object} shape see detectors.js, in pixels.
  * @returns {Float64Array} in C order; NaN is left out.
  */
-export function within({ data, shape: [height, width], bin }, shape) {
+export function within({ data, shape: [height, width], bin, from: [top, left] = [0, 0] }, shape) {
   const holds = inside(shape);
   const out = [];
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const value = data[y * width + x];
-      if (value === value && holds(middle(y, bin), middle(x, bin))) out.push(value);
+      if (value === value && holds(top + middle(y, bin), left + middle(x, bin))) out.push(value);
     }
   }
   return Float64Array.from(out);

@@ -2,6 +2,7 @@
  * Things to take away: pictures, numbers, texts.
  */
 
+import { toText } from "./detectors.js";
 import { el, button } from "./dom.js";
 
 const DESCRIPTIONS = {
@@ -15,19 +16,30 @@ const DESCRIPTIONS = {
   Float64Array: "<f8",
 };
 
+/** @returns {string} the name of a file with what a panel shows, without its ending. */
+export function nameOf(viewer, panel) {
+  const { shape } = viewer.detecting;
+  const what = panel.id === "scan" ? (shape ? toText(shape) : "scan") : panel.shown.caption || "frame";
+  return `${viewer.set.name} ${viewer.array.path} ${what}`
+    .replace(/[^\w.+-]+/g, "_")
+    .replace(/_+$/, "")
+    .slice(0, 120);
+}
+
 /**
  * Write numbers as a file of numpy.
  *
- * @param {TypedArray} data C order.
+ * @param {Array<TypedArray|Blob>} parts that follow one another, in C order.
  * @param {number[]} shape
+ * @param {TypedArray} [kind] an array of the type of the numbers.
  * @returns {Blob} the .npy file, version 1.0.
  */
-export function npy(data, shape) {
+export function npy(parts, shape, kind = parts[0]) {
   const tuple = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
-  const header = `{'descr': '${DESCRIPTIONS[data.constructor.name]}', 'fortran_order': False, 'shape': ${tuple}, }`;
+  const header = `{'descr': '${DESCRIPTIONS[kind.constructor.name]}', 'fortran_order': False, 'shape': ${tuple}, }`;
   const padded = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + "\n";
   const start = new Uint8Array([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, padded.length & 255, padded.length >> 8]);
-  return new Blob([start, padded, data], { type: "application/octet-stream" });
+  return new Blob([start, padded, ...parts], { type: "application/octet-stream" });
 }
 
 /**

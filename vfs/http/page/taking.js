@@ -2,21 +2,14 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, encoded, recipe } from "./api.js";
+import { address, alone, encoded, recipe } from "./api.js";
 import { command } from "./command.js";
-import { toText } from "./detectors.js";
+import { bytes } from "./dom.js";
 import * as figures from "./figure.js";
 import { serving, snippet } from "./python.js";
 import * as take from "./take.js";
 
-function nameOf(viewer, panel) {
-  const { shape } = viewer.detecting;
-  const what = panel.id === "scan" ? (shape ? toText(shape) : "scan") : panel.shown.caption || "frame";
-  return `${viewer.set.name} ${viewer.array.path} ${what}`
-    .replace(/[^\w.+-]+/g, "_")
-    .replace(/_+$/, "")
-    .slice(0, 120);
-}
+const MOST = 1 << 30; // numbers of a frame that are saved as a file
 
 function partOf(viewer) {
   return viewer.complex ? viewer.view.part : "";
@@ -24,7 +17,7 @@ function partOf(viewer) {
 
 /** Save the picture of a panel as PNG. */
 export async function takePicture(viewer, panel) {
-  if (panel.view) take.save(await take.png(panel.view), `${nameOf(viewer, panel)}.png`);
+  if (panel.view) take.save(await take.png(panel.view), `${take.nameOf(viewer, panel)}.png`);
 }
 
 /** Save a figure of a panel, as "png" or "svg": with scale bar, colour bar, marks and caption. */
@@ -33,7 +26,7 @@ export async function takeFigure(viewer, panel, kind) {
     if (!panel.view?.numbers) return;
     const { version } = await recipe(viewer.set.key);
     const made = figures.figure(viewer, panel, version);
-    take.save(await figures[kind](made), `${nameOf(viewer, panel)}_figure.${kind}`);
+    take.save(await figures[kind](made), `${take.nameOf(viewer, panel)}_figure.${kind}`);
   } catch (error) {
     viewer.failed(error);
   }
@@ -42,16 +35,31 @@ export async function takeFigure(viewer, panel, kind) {
 /** Save the numbers of a panel as .npy: of a frame all of them; of a selection those that are shown, whose file says if they are means. */
 export async function takeNumbers(viewer, panel) {
   try {
-    const { shown } = panel;
-    const binned = panel.id === "frame" && shown.bin > 1 && !viewer.view.selection;
-    const { data, shape, bin } = binned ? await viewer.frames.whole(viewer.view.at, partOf(viewer)) : shown;
-    if (binned && bin > 1) throw new Error("This frame is too large to be saved here: the Python that makes it reads all of it.");
+    const { data, shape, bin, pairs } = panel.shown;
+    if (panel.id === "frame" && bin > 1 && !viewer.view.selection && !alone) {
+      take.save(await wholeFrame(viewer, shape.slice(2)), `${take.nameOf(viewer, panel)}.npy`);
+      return;
+    }
     const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
-    const pairs = viewer.view.side === "potential" ? null : shown.pairs;
-    take.save(take.npy(pairs || data, pairs ? [...shape, 2] : shape), `${nameOf(viewer, panel)}${means}.npy`);
+    const both = viewer.view.side === "potential" ? null : pairs;
+    take.save(take.npy([both || data], both ? [...shape, 2] : shape), `${take.nameOf(viewer, panel)}${means}.npy`);
   } catch (error) {
     viewer.failed(error);
   }
+}
+
+/** @returns {Promise<Blob>} all numbers of a frame, of which the browser keeps in memory only those on their way. */
+async function wholeFrame({ frames, view, complex }, samples) {
+  const [height, width] = frames.size;
+  const count = height * width * (samples[0] ?? 1);
+  if (count > MOST) throw new Error(`This frame has ${bytes(count)} or more: the Python that makes it reads all of it.`);
+  const parts = [];
+  let kind = null;
+  for await (const part of frames.rows(view.at, complex ? view.part : "")) {
+    kind ??= part;
+    parts.push(new Blob([part]));
+  }
+  return take.npy(parts, [height, width, ...samples], kind);
 }
 
 /** Show the Python that makes the numbers of a panel. */

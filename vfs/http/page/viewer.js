@@ -21,6 +21,7 @@ import {
 import { ARRANGED, colourOf } from "./maps.js";
 import { Measuring } from "./measuring.js";
 import { Panel } from "./panel.js";
+import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
 import { Selecting } from "./selecting.js";
@@ -76,7 +77,7 @@ export class Viewer {
     this.showing = new Showing(this);
     this._toolbars = [frameTools(this), scanTools(this)];
     this._layers();
-    this.images = this.frames = null;
+    this.images = this.frames = this.pyramid = null;
     this.moved = () => {}; // called when somebody goes to another frame
   }
 
@@ -164,7 +165,8 @@ export class Viewer {
       (frame) => this._showFrame(frame),
       (error) => this._broken(this.frame, error),
     );
-    this.axes.ready = () => !this.frames?.busy;
+    this.pyramid = this.frames.large ? new Pyramid(this.array, () => this._finer(), (error) => this._broken(this.frame, error)) : null;
+    this.axes.ready = () => !this.frames?.busy && !this.pyramid?.busy;
     this._prepare(
       this.frame,
       array.shown >= 2 && !this.line ? "picture" : array.shown ? "plot" : "number",
@@ -265,7 +267,8 @@ export class Viewer {
     this.axes.stop();
     this.frames?.stop();
     this.images?.stop();
-    this.frames = this.images = null;
+    this.pyramid?.stop();
+    this.pyramid = this.frames = this.images = null;
     for (const panel of [this.scan, this.frame]) panel.clear("");
     this.element.hidden = true;
   }
@@ -457,9 +460,18 @@ export class Viewer {
   }
 
   _zoomed() {
+    if (this.pyramid) return;
     const most = this._most();
     if (this.frame.shown.bin > 1 && most > (this._lastMost || 0) && !this.view.selection) this.wantFrame();
     this._lastMost = most;
+  }
+
+  /** Say how fine what is seen of a large frame is. */
+  _finer() {
+    const { pyramid, frame, _whole: whole } = this;
+    if (!pyramid || frame.view?.tiles !== pyramid || !whole) return;
+    const said = pyramid.status();
+    frame.say(said || whole.status, said ? pyramid.part : whole.part);
   }
 
   _showFrame(frame) {
@@ -468,8 +480,12 @@ export class Viewer {
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
       ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
       : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${toText(selection)}`;
+    if (this.pyramid && frame.at) this.pyramid.show([frame.at], this.complex ? this.view.part : "", frame.bin);
+    if (this.frame.view) this.frame.view.tiles = frame.at ? this.pyramid : null;
+    this._whole = frame;
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption });
+    this._finer();
     this.spectra.curves();
     this.measuring.update(this.frame);
   }
