@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Mapping
 from itertools import pairwise
@@ -24,6 +25,7 @@ from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import GROUP, ZarrFace
 from vfs.reduce import passes, pyramid
 from vfs.testing.inside import set_of
+from vfs.testing.microscope_writers import write_lif
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib
 from vfs.zarr.export import export
@@ -202,6 +204,16 @@ def test_channels_are_those_of_ome_xml(tmp_path: Path) -> None:
     store = group.store(2, "ome")
     np.testing.assert_array_equal(zarr.open_group(store, mode="r", zarr_format=2)["0"][...], image)
     assert str(store) == "vfs://set.ome.v2.zarr"
+
+
+def test_channels_are_called_as_leica_calls_their_colours(tmp_path: Path) -> None:
+    images = {"cells": ("cyx", np.arange(144, dtype="u2").reshape(2, 8, 9))}
+    colours = iter(["Magenta", "Green"])
+    path = write_lif(
+        tmp_path / "a.lif", images, xml=lambda text: re.sub("(?<=LUTName=.)Green", lambda _: next(colours), text)
+    )
+    channels = said(set_of(vfs.open_group(path)).tree.zarr(3, "ome"))["omero"]["channels"]
+    assert [(one["label"], one["color"]) for one in channels] == [("Magenta", "FF00FF"), ("Green", "00FF00")]
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from tests.engine.support import halved
 from tests.http.asking import ask, contents_of, headers_of, refused, told
 from tests.http.support import application_of
 from tests.http.test_api import frame
@@ -23,16 +24,6 @@ SHAPES = {
     "planar": ((3, 75, 90), {"photometric": "rgb", "planarconfig": "separate", "metadata": {"axes": "SYX"}}),
 }
 VALUES = {name: RNG.integers(0, 255, shape).astype("u1") for name, (shape, _) in SHAPES.items()}
-
-
-def halved(values: np.ndarray) -> np.ndarray:
-    """Mean of 2 x 2 along the first two axes, rounded, halves upwards."""
-    edges = [np.arange(0, n, 2) for n in values.shape[:2]]
-    sums = np.add.reduceat(np.add.reduceat(values.astype(int), edges[0]), edges[1], axis=1)
-    ones = np.ones(values.shape[:2], int)
-    counts = np.add.reduceat(np.add.reduceat(ones, edges[0]), edges[1], axis=1)
-    counts = counts.reshape(*counts.shape, *(1 for _ in values.shape[2:]))
-    return (2 * sums + counts) // (2 * counts)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -59,7 +50,7 @@ def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.Monkey
         for y, x in np.ndindex(found.shape[:2]):
             expected = picture[2:17, 3:20][4 * y : 4 * y + 4, 4 * x : 4 * x + 4].mean((0, 1))
             np.testing.assert_allclose(found[y, x], expected, rtol=1e-6)
-        picture = halved(picture)
+        picture = halved(picture) if picture.ndim == 2 else np.moveaxis(halved(np.moveaxis(picture, -1, 0)), 0, -1)
 
 
 def test_boxes_of_what_has_no_levels_are_of_all_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

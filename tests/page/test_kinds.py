@@ -273,17 +273,6 @@ def test_a_single_frame_has_no_scan_and_a_movie_no_bright_field(browse: Browse, 
         page.close()
 
 
-def test_numbers_of_a_frame_that_is_too_large_are_not_means(browse: Browse, tmp_path: Path) -> None:
-    np.save(tmp_path / "long.npy", np.arange(8 * 9000, dtype=np.float32).reshape(8, 9000))
-    with vfs.serve(tmp_path / "long.npy", port=0) as server:
-        page = browse(server.url).open()
-        page.wait("vfs.frame.status?.startsWith('binned')")
-        page.page.locator("summary[aria-label='Frame: take away']").click()
-        page.page.get_by_role("group", name="Frame: take away").get_by_role("button", name="Numbers (.npy)").click()
-        page.page.get_by_text("This frame is too large to be saved here").wait_for()
-        page.close()
-
-
 def test_a_source_that_breaks_while_it_is_looked_at(browse: Browse, tmp_path: Path) -> None:
     header = scan_in(tmp_path, patterns((12, 16), 64))
     with vfs.serve(header, port=0) as server:

@@ -27,6 +27,17 @@ _COSTLY = 16 << 20
 _ONE = ("FFFFFF",)
 _SAMPLES = {"Red": "FF0000", "Green": "00FF00", "Blue": "0000FF", "Opacity": "FFFFFF"}
 _SEVERAL = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
+_NAMED = {
+    "red": "FF0000",
+    "green": "00FF00",
+    "blue": "0000FF",
+    "magenta": "FF00FF",
+    "cyan": "00FFFF",
+    "yellow": "FFFF00",
+    "gray": "FFFFFF",
+    "grey": "FFFFFF",
+}
+"""Colours by the names that Leica's programs give to channels."""
 _ACTIVE = 6
 """Channels that are shown at first: viewers mix at most so many."""
 
@@ -72,6 +83,13 @@ def _looks(image: ShownImage, count: int) -> Iterator[tuple[str, str]]:
         yield str(own.get("name") or label), _colour(own.get("color")) or colour
 
 
+def channel_looks(image: ShownImage) -> list[tuple[str, str]]:
+    """Return a label and a colour (rrggbb) for each channel; none where there is one channel, or very many."""
+    axis = image.channels
+    count = 1 if axis is None else image.levels[0].shape[axis]
+    return list(_looks(image, count)) if 1 < count <= _MOST else []
+
+
 def _model(channels: int) -> str:
     return "greyscale" if channels == 1 else "color"
 
@@ -83,13 +101,20 @@ def _middle(array: ArrayReader, dims: Sequence[str], axis: str) -> int:
 def _told(image: ShownImage) -> list[Mapping[str, Any]]:
     """Return what the file says of the channels, if it has an entry for each."""
     said = image.source.attrs.get("channels")
-    known = [one for one in said if isinstance(one, Mapping)] if isinstance(said, list) else []
+    entries = said if isinstance(said, list) else []
+    named = [{"name": one, "color": one} if isinstance(one, str) else one for one in entries]
+    known = [one for one in named if isinstance(one, Mapping)]
     axis = image.channels
     return known if axis is not None and len(known) == image.levels[0].shape[axis] else []
 
 
 def _colour(said: object) -> str | None:
-    """Return a colour of OME-XML, a signed number of red, green, blue and opacity, as six hexadecimal digits."""
+    """Return a colour as six hexadecimal digits.
+
+    It is told by its name, or, in OME-XML, as a signed number of red, green, blue and opacity.
+    """
+    if isinstance(said, str):
+        return _NAMED.get(said.lower())
     if not isinstance(said, int) or isinstance(said, bool):
         return None
     return f"{(said & 0xFFFFFFFF) >> 8:06X}"

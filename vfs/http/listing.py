@@ -14,7 +14,7 @@ from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.faces import Face
 from vfs.hierarchy.recipe import Recipe
 from vfs.http.guard import RefusedError
-from vfs.http.tiles import levels_of
+from vfs.http.tiles import channels_of, levels_of
 from vfs.http.views import described
 
 WARNINGS = 100  # most warnings that are said of a set
@@ -99,6 +99,7 @@ class SetListing:
         return described(path, array, path == face.main) | {
             "attrs": plain_json(dict(array.attrs)),
             "levels": levels_of(face, path),
+            "channels": channels_of(face, path),
             "files": len(array.files),
         }
 

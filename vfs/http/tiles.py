@@ -11,6 +11,7 @@ import numpy as np
 from vfs.engine.frames import FrameView
 from vfs.engine.small_frames import binned, checked_view, part_of, shown_part
 from vfs.errors import OptionError
+from vfs.hierarchy.channels import channel_looks
 from vfs.hierarchy.faces import Face
 from vfs.hierarchy.images import BY_NAME, ShownImage
 from vfs.http.records import sendable
@@ -32,6 +33,21 @@ def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
         {"shape": list(level.shape[-2:]), "times": list(times)}
         for level, times in zip(image.levels, image.times, strict=True)
     ]
+
+
+def channels_of(face: Face, path: str) -> dict[str, Any] | None:
+    """Describe the channels of an image: the `axis` of the array that counts them, and the `name` and `colour` of each.
+
+    None where pictures are no channels.
+    """
+    image, array = face.images.get(path), face.arrays[path]
+    if image is None or image.channels is None or array.dataset.computed:
+        return None
+    group, view = image.how.axes[image.channels], FrameView.of(array)
+    if len(group) != 1 or group[0] not in view.where or view.palette is not None:
+        return None
+    looks = channel_looks(image)
+    return {"axis": group[0], "of": [{"name": name, "colour": colour} for name, colour in looks]} if looks else None
 
 
 def _image(face: Face, path: str) -> ShownImage | None:

@@ -147,7 +147,7 @@ function drawTiles(context, seen, view) {
 
 /** @returns {boolean} true if colours stand for numbers. */
 function hasBar({ kind, shown }) {
-  return kind === "picture" && shown.shape.length === 2 && !shown.paint;
+  return kind === "picture" && shown.shape.length === 2 && !shown.paint && !shown.mixed;
 }
 
 function drawBar(context, { contrast }, left, top, height) {
@@ -186,6 +186,7 @@ function captionOf(viewer, panel, version) {
   return [
     `${set.name} · ${array.path} · ${what || array.shape.join(" × ")}`,
     detectors,
+    shown.mixed ? viewer.mixing.caption((value) => short(value, 5)) : "",
     [coloured && coloured + tiled, shown.status, `vfs ${version}`].filter(Boolean).join(" · "),
   ].filter(Boolean);
 }

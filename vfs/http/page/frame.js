@@ -15,6 +15,10 @@ const LONG = 500; // ms after which a large frame is left for another one that i
 const OFTEN = 120; // ms between two looks at a large frame on its way
 const SETTLED = 120; // ms without a change before a selection's frames are read
 
+function keyOf({ most, part }, at) {
+  return `${at} ${most} ${part}`;
+}
+
 export class Frames {
   /**
    * @param {Object} array as the API describes it, with the key of its set as `set`.
@@ -49,10 +53,11 @@ export class Frames {
    * @param {number[]} at an index for each leading axis.
    * @param {number} most pixels along y and x that can be seen.
    * @param {string} part of complex numbers, or "".
+   * @param {number[][]} [ats] indices of frames that are shown together with it, which is one of them.
    */
-  want(at, most, part) {
+  want(at, most, part, ats = [at]) {
     this._selected.stop();
-    this._wanted = { at, most, part, order: ++this._count };
+    this._wanted = { at, most, part, ats, order: ++this._count };
     this._next();
   }
 
@@ -60,22 +65,17 @@ export class Frames {
     const wanted = this._wanted;
     if (!wanted || this._under >= (this.large ? 1 : AT_ONCE) || this._abort.signal.aborted) return;
     this._wanted = null;
-    const key = `${wanted.at} ${wanted.most} ${wanted.part}`;
-    const kept = this._kept.get(key);
-    if (kept) this._arrived(wanted, kept);
-    else this._fetch(wanted, key);
+    const kept = wanted.ats.map((at) => this._kept.get(keyOf(wanted, at)));
+    if (!kept.includes(undefined)) this._arrived(wanted, kept);
+    else this._fetch(wanted, kept);
   }
 
-  async _fetch(wanted, key) {
+  async _fetch(wanted, frames) {
     this._under += 1;
     try {
-      const { set, path } = this.array;
-      const got = this.large
-        ? await this._pieces(wanted)
-        : await api.frame(set, path, wanted.at, wanted.most, wanted.part, this._abort.signal);
-      if (!got) return; // left for another one
-      this._kept.set(key, got);
-      this._arrived(wanted, got);
+      await Promise.all(wanted.ats.map((at, k) => frames[k] ?? this._one(wanted, frames, k)));
+      if (frames.some((one) => !one || one.done < 1)) return; // left for another one
+      this._arrived(wanted, frames);
     } catch (error) {
       if (!api.aborted(error) && wanted.order > this._newest) this.failed(error);
     } finally {
@@ -84,31 +84,41 @@ export class Frames {
     }
   }
 
-  /** @returns {Promise<?Object>} a large frame, which is shown as it comes; null: another one is wanted by now. */
-  async _pieces(wanted) {
-    const began = performance.now();
-    let seen = began;
-    let last = null;
-    for await (const got of wholeOf(this.array, wanted.at, wanted.part, this._abort.signal)) {
-      const now = performance.now();
-      if (got.done < 1 && this._wanted && now - began > LONG) return null;
-      if (got.done < 1 && now - seen > OFTEN) {
-        this._arrived(wanted, got);
-        seen = now;
-      }
-      last = got;
-    }
-    return last;
+  /** Fetch one of the frames that are wanted together. */
+  async _one(wanted, frames, k) {
+    const { set, path } = this.array;
+    const { [k]: at } = wanted.ats;
+    if (this.large) await this._pieces(wanted, frames, k);
+    else frames[k] = await api.frame(set, path, at, wanted.most, wanted.part, this._abort.signal);
+    if (frames[k] && !(frames[k].done < 1)) this._kept.set(keyOf(wanted, at), frames[k]);
   }
 
-  _arrived(wanted, got) {
+  /** Fetch a large frame, which is shown as it comes; it is left if another one is wanted meanwhile. */
+  async _pieces(wanted, frames, k) {
+    const began = performance.now();
+    let seen = began;
+    for await (const got of wholeOf(this.array, wanted.ats[k], wanted.part, this._abort.signal)) {
+      frames[k] = got;
+      const now = performance.now();
+      if (got.done === 1) return;
+      if (this._wanted && now - began > LONG) return;
+      if (now - seen > OFTEN && !frames.includes(undefined)) {
+        this._arrived(wanted, frames);
+        seen = now;
+      }
+    }
+  }
+
+  _arrived(wanted, frames) {
+    const got = frames[wanted.ats.findIndex((at) => String(at) === String(wanted.at))];
     if (wanted.order < this._newest) return; // a newer one came first
     this._newest = wanted.order;
     const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
     const binned = sizes.filter((size, axis) => got.shape[axis] < size).map(() => got.bin);
-    const part = got.done ?? 1;
+    const part = frames.reduce((sum, one) => sum + (one.done ?? 1), 0) / frames.length;
     const status = part < 1 ? `${Math.floor(100 * part)} %` : got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
-    this.shown({ ...got, size: this.size, status, part, at: wanted.at });
+    const parts = frames.map((one, k) => ({ ...one, at: wanted.ats[k] }));
+    this.shown({ ...got, size: this.size, status, part, at: wanted.at, parts });
   }
 
   /**

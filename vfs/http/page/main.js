@@ -296,7 +296,7 @@ async function showArray(order) {
   const known = set.arrays.find((one) => one.path === wanted);
   const more = api.array(set.key, wanted);
   more.catch(() => {}); // awaited below
-  const array = known && !isLarge(known) ? known : await more; // of large pictures levels must be known
+  const array = known && !isLarge(known) && !known.dims.some((name) => /^c$/i.test(name)) ? known : await more; // with levels and channels
   if (order !== page.order) return;
   view.array = wanted;
   folders.element.hidden = true;
@@ -382,6 +382,7 @@ function actions() {
     ",": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active - 1),
     ".": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active + 1),
     t: () => viewer.arrangeNext(),
+    c: () => viewer.mixing.toggle(),
     b: () => viewer.detects && viewer.detecting.nextModel(),
     "<": () => viewer.detects && viewer.detecting.growFit(-2),
     ">": () => viewer.detects && viewer.detecting.growFit(2),

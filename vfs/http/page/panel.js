@@ -74,8 +74,9 @@ export class Panel {
   /**
    * Show numbers.
    *
-   * @param {Object} shown {data, shape, size, bin, status, caption, paint, part}; `paint`: uint32 colours that were
-   *   made of them, or a function that makes them with a contrast; `part`: how much of it is done, 0 to 1.
+   * @param {Object} shown {data, shape, size, bin, status, caption, paint, mixed, part}; `paint`: uint32 colours that were
+   *   made of them, or a function that makes them with a contrast; `mixed`: how they are mixed with others (see mixing.js);
+   *   `part`: how much of it is done, 0 to 1.
    */
   show(shown) {
     this.shown = { bin: 1, paint: null, part: 1, ...shown };
@@ -123,7 +124,12 @@ export class Panel {
     const colours = table(this.contrast.map, this.contrast.invert);
     const { paint } = this.shown;
     if (paint && this.kind === "picture") this.view.paint(typeof paint === "function" ? paint(this.contrast) : paint);
-    else {
+    else if (this.shown.mixed && this.kind === "picture") {
+      if (!(this.contrast.hi > this.contrast.lo)) this._limit();
+      const { parts, painter, table: own } = this.shown.mixed();
+      this.view.use(painter, parts);
+      this.strip.show(this._sampled, this.contrast, own);
+    } else {
       if (!(this.contrast.hi > this.contrast.lo)) this._limit();
       this.view.colour(this.contrast, colours);
       if (this.kind === "picture" && this.shown.shape.length === 2)

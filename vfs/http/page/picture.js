@@ -32,6 +32,7 @@ export class Picture {
     this.numbers = null;
     this.tiles = null; // of a large picture: a Pyramid
     this.painter = null; // colours numbers: see `use`
+    this.parts = [];
     this.stamp = 0; // another one with each painter
     this.moved = () => {}; // called when zoom or place change
     this._image = document.createElement("canvas");
@@ -104,9 +105,9 @@ export class Picture {
    * @param {Object[]} [parts] numbers of the whole of each picture, with one shape.
    */
   use(painter, parts = [this.numbers]) {
-    this.painter = painter;
+    Object.assign(this, { painter, parts });
     this.stamp += 1;
-    const image = this._pixels(...parts[0].shape);
+    const image = this._pixels(...this.numbers.shape);
     painter(parts, image);
     this._put(image);
   }
@@ -117,7 +118,7 @@ export class Picture {
    * @param {Uint32Array} colours uint32[height * width]
    */
   paint(colours) {
-    this.painter = null;
+    Object.assign(this, { painter: null, parts: [] });
     const [height, width] = this.numbers.shape;
     const image = this._pixels(height, width);
     new Uint32Array(image.data.buffer).set(colours);
@@ -191,6 +192,7 @@ export class Picture {
     const row = Math.min(shape[0] - 1, Math.floor((Math.round(y) + 0.5) / bin));
     const column = Math.min(shape[1] - 1, Math.floor((Math.round(x) + 0.5) / bin));
     const at = row * shape[1] + column;
+    if (this.parts.length > 1) return this.parts.map(({ data: one }) => one[at]);
     return shape.length === 3 ? [...data.subarray(at * shape[2], (at + 1) * shape[2])] : data[at];
   }
 

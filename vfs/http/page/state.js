@@ -30,6 +30,7 @@ import { quoted, unquoted } from "./names.js";
  * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
  * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
+ * @property {?Object[]} layers of channels: on, colour, contrast of each; []: one channel is shown; null: as is usual.
  * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
  */
 
@@ -60,6 +61,7 @@ export function empty() {
     side: "wheel",
     turn: null,
     part: "abs",
+    layers: null,
     scan: null,
     frame: null,
   };
@@ -89,6 +91,7 @@ export function write(view) {
   if (view.side !== "wheel") add("side", view.side);
   if (view.turn !== null) add("turn", String(view.turn));
   if (view.part !== "abs") add("part", view.part);
+  if (view.layers) add("layers", view.layers.map(layerText).join(";") || "off");
   for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
   return pairs.join("&");
 }
@@ -135,6 +138,7 @@ export function read(text) {
   ]) {
     if (words.includes(given.get(name))) view[name] = given.get(name);
   }
+  view.layers = layersOf(given.get("layers"));
   for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
   return view;
 }
@@ -179,6 +183,19 @@ function shapeOr(text, kinds) {
   } catch {
     return null;
   }
+}
+
+/** @returns {string} a layer: "1:ff0000:grey,linear,…"; 0: it is off. */
+function layerText({ on, colour, contrast }) {
+  return `${on ? 1 : 0}:${colour.slice(1)}:${contrastText(contrast)}`;
+}
+
+/** @returns {?Object[]} layers; null where a text holds none. */
+function layersOf(text) {
+  if (!text) return null;
+  if (text === "off") return [];
+  const found = text.split(";").map((one) => /^([01]):([0-9a-f]{6}):(.*)$/.exec(one));
+  return found.includes(null) ? null : found.map(([, on, colour, contrast]) => ({ on: on === "1", colour: `#${colour}`, contrast: contrastOf(contrast) ?? usual() }));
 }
 
 /** @returns {string} "viridis,log,0.5,always,0.1,99.9", with limits behind where they are set by hand; ~: inverted. */

@@ -7,6 +7,7 @@ import { channelTools, spectrumTools } from "./channels.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet } from "./dom.js";
 import { ARRANGED } from "./maps.js";
+import { layerTools } from "./mixing.js";
 import { radiiTools } from "./radii.js";
 import { takeAddress, takeCommand, takeFigure, takeNumbers, takePicture, takeServing, takeSnippet } from "./taking.js";
 import { SIDES } from "./wheel.js";
@@ -112,12 +113,14 @@ export function frameTools(viewer) {
   const radii = radiiTools(viewer);
   const channels = channelTools(viewer);
   const spectrum = spectrumTools(viewer);
+  const layers = layerTools(viewer);
   const own = el("div.own", {}, channels.element, tools.element, presets.element, field, radii.element, channels.background);
-  panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element), part, common(viewer, panel));
+  panel.tools.replaceChildren(el("div.rows", {}, own, layers.element, spectrum.element), part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
       channels.update();
+      layers.update();
       radii.update();
       spectrum.update();
       presets.element.hidden = !viewer.patterns;

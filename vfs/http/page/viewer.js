@@ -20,6 +20,7 @@ import {
 } from "./layers.js";
 import { ARRANGED, colourOf } from "./maps.js";
 import { Measuring } from "./measuring.js";
+import { Mixing } from "./mixing.js";
 import { Panel } from "./panel.js";
 import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
@@ -64,6 +65,7 @@ export class Viewer {
     this.axes = new Axes((axis, index) => this._slid(axis, index));
     this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : null);
     this.measuring = new Measuring(this);
+    this.mixing = new Mixing(this);
     this.note = el("p.note", { hidden: true });
     this.element = el(
       "div.viewer",
@@ -123,8 +125,9 @@ export class Viewer {
       shape.slice(0, nav).some((n) => n > 1) &&
       shown > 0 &&
       (plain || nav > 1) &&
-      (nav === 1 || !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
+      (nav === 1 ? array.channels?.axis !== 0 : !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
     const empty = shape.includes(0);
+    this.mixing.begin();
     this.note.hidden = !empty;
     this.note.textContent = empty ? `This array is empty: its shape is ${shape.join(" × ")}.` : "";
     this.element.hidden = false;
@@ -175,6 +178,7 @@ export class Viewer {
     if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
     this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear" }));
+    this.mixing.choose();
     if (scanned) this._startScan();
     this.wantFrame();
     this.update();
@@ -310,7 +314,8 @@ export class Viewer {
   _changed() {
     if (!this.array) return;
     this.view.scan = this.images ? this.scan.contrast : null;
-    this.view.frame = this.frame.contrast;
+    this.view.frame = this.mixing.on ? null : this.frame.contrast;
+    this.view.layers = this.mixing.state();
     this.changed();
   }
 
@@ -381,6 +386,7 @@ export class Viewer {
   go(at) {
     this.view.at = at;
     this.axes.put(at);
+    this.mixing.choose();
     if (this.images && String(this.within()) !== String(this.images.within)) {
       this.images.go(this.within());
       if (this.detecting.shape) this.images.want(this.detecting.wanted());
@@ -448,7 +454,7 @@ export class Viewer {
     const { selection, at, how, part } = this.view;
     if (selection && this.images) this.frame.say("waiting");
     if (selection && this.images) this.frames.select(selection, how, at, this.images.axes);
-    else this.frames.want(at, this._most(), this.complex ? part : "");
+    else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at));
   }
 
   /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
@@ -480,11 +486,12 @@ export class Viewer {
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
       ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
       : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${toText(selection)}`;
-    if (this.pyramid && frame.at) this.pyramid.show([frame.at], this.complex ? this.view.part : "", frame.bin);
+    const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
+    if (this.pyramid && frame.at) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
     if (this.frame.view) this.frame.view.tiles = frame.at ? this.pyramid : null;
     this._whole = frame;
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
-    this.frame.show({ ...frame, ...flat, caption });
+    this.frame.show({ ...frame, ...flat, caption, mixed });
     this._finer();
     this.spectra.curves();
     this.measuring.update(this.frame);

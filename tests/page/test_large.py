@@ -1,0 +1,137 @@
+"""The page of images that are larger than a screen, and of images with channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import tifffile
+
+import vfs
+from tests.engine.support import halved
+from tests.page.support import Browsed
+
+Browse = Callable[..., Browsed]
+
+
+def far(page: Browsed) -> float:
+    """Screen pixels of 100 pixels of the frame."""
+    a, b = (page.page.evaluate(f"() => vfs.frame.onPage(0, {x})") for x in (0, 100))
+    return float(b[1] - a[1])
+
+
+def two_fingers(page: Browsed, apart: tuple[int, int]) -> None:
+    """Put two fingers on the frame, and change how far they are apart."""
+    x, y = page.at("frame", 1150, 1300)
+    session = page.page.context.new_cdp_session(page.page)
+    for k, kind in enumerate(("touchStart", "touchMove", "touchMove")):
+        width = apart[min(1, k)]
+        points = [{"x": x - width, "y": y, "id": 1}, {"x": x + width, "y": y, "id": 2}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_large_image_is_seen_as_fine_as_the_screen(browse: Browse, tmp_path: Path) -> None:
+    values = np.random.default_rng(4).integers(0, 4096, (2, 2300, 2600)).astype("u2")
+    values[:, 1000:1300] //= 2
+    tifffile.imwrite(tmp_path / "large.tif", values, tile=(256, 256), photometric="minisblack")
+    with vfs.serve(tmp_path / "large.tif", port=0) as server:
+        page = browse(server.url).open("at=0")
+        page.wait("window.vfs && vfs.frame.status === 'binned 4 × 4'")
+        rows = page.page.evaluate(
+            "() => [0, 287, 574].map((row) => [...vfs.frame.data.slice(650 * row, 650 * (row + 1))])"
+        )
+        assert np.array_equal(rows, halved(halved(values[0]))[[0, 287, 574]])
+        page.screenshot("large")
+        x, y = page.at("frame", 1150, 1300)
+        page.page.mouse.move(x, y)
+        place = [round(k) for k in page.page.evaluate(SEEN, [x, y])]
+        page.wait(f"document.querySelector('.frame-panel .readout').textContent.endsWith(' {values[0][tuple(place)]}')")
+        for _ in range(8):
+            page.page.mouse.wheel(0, -240)
+        page.wait("vfs.frame.status === 'exact'")
+        for at in ((1150, 1300), (1151, 1302), (1148, 1297)):
+            assert grey(page, values[0], at)
+        page.screenshot("large-near")
+        page.page.locator(".axes input[type=range]").press("ArrowRight")
+        page.wait("vfs.state.at[0] === 1 && vfs.frame.caption === '1' && vfs.frame.status === 'exact'")
+        assert grey(page, values[1], (1150, 1300))
+        before = page.at("frame", 1150, 1300)
+        page.page.locator(".frame-panel .stage").focus()
+        page.press("PageDown", "End")
+        moved = page.at("frame", 1150, 1300)
+        assert (moved[0] < before[0], moved[1] < before[1]) == (True, True)
+        page.press("0")
+        wide = far(page)
+        two_fingers(page, (40, 80))
+        assert 1.6 * wide < far(page) < 2.4 * wide
+        page.press("0", "r")
+        field = page.page.locator("input[aria-label='Frame region']")
+        field.fill("rectangle(990, 500, 1310, 900)")
+        field.press("Enter")
+        part = values[1, 990:1310, 500:900]
+        page.wait(f"document.querySelector('.frame-panel .region-row .said').textContent.includes('max {part.max()} ')")
+        with page.page.expect_download() as saved:
+            page.page.get_by_role("button", name="Frame region: all pixels").click()
+        assert np.array_equal(np.load(saved.value.path()), part)
+        page.page.locator("summary[aria-label='Frame: take away']").click()
+        with page.page.expect_download() as saved:
+            page.named("button", "Numbers (.npy)").locator("visible=true").click()
+        assert np.array_equal(np.load(saved.value.path()), values[1])
+        page.close()
+
+
+SEEN = """([x, y]) => {
+    const [a, b] = [vfs.frame.onPage(0, 0), vfs.frame.onPage(1000, 1000)];
+    return [(1000 * (y - a[0])) / (b[0] - a[0]), (1000 * (x - a[1])) / (b[1] - a[1])];
+}"""
+
+
+def grey(page: Browsed, picture: np.ndarray, at: tuple[int, int]) -> bool:
+    """Compare the colour of the canvas at a place with the number of that pixel."""
+    limits = page.page.evaluate("() => [vfs.frame.contrast.lo, vfs.frame.contrast.hi]")
+    level = 255 * np.clip((float(picture[at]) - limits[0]) / (limits[1] - limits[0]), 0, 1)
+    red, green, blue, opaque = page.colour("frame", *at)
+    assert abs(red - level) <= 1, (at, red, level)
+    return red == green == blue and opaque == 255
+
+
+def test_channels_are_layers_in_their_colours(browse: Browse, tmp_path: Path) -> None:
+    y, x = np.mgrid[:40, :60]
+    values = np.stack([x * 60, y * 90, (x + y) * 40]).astype("u2")
+    colours = [(255, 0, 0), (0, 255, 0), (80, 80, 255)]
+    packed = [int.from_bytes(bytes((*one, 255)), "big", signed=False) - (1 << 32) * (one[0] > 127) for one in colours]
+    names = ["Carbon", "Oxygen", "<b>Iron</b>"]
+    said = {"axes": "CYX", "Channel": {"Name": names, "Color": packed}}
+    tifffile.imwrite(tmp_path / "map.ome.tif", values, photometric="minisblack", metadata=said)
+    with vfs.serve(tmp_path / "map.ome.tif", port=0) as server:
+        page = browse(server.url).open()
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        low, high = (np.percentile(values.reshape(3, -1), q, axis=1) for q in (0.1, 99.9))
+
+        def expected(at: tuple[int, int], on: list[int]) -> np.ndarray:
+            light = [np.clip((values[k][at] - low[k]) / (high[k] - low[k]), 0, 1) * np.array(colours[k]) for k in on]
+            return np.clip(np.sum(light, axis=0), 0, 255)
+
+        for at in ((0, 0), (20, 30), (39, 10), (5, 59)):
+            assert np.abs(expected(at, [0, 1, 2]) - page.colour("frame", *at)[:3]).max() <= 4, at
+        page.page.mouse.move(*page.at("frame", 20, 30))
+        assert page.page.locator(".frame-panel .readout").inner_text().endswith("1800 1800 2000")
+        page.screenshot("channels")
+        page.named("checkbox", "Oxygen: shown").press("Space")
+        page.page.get_by_label("<b>Iron</b>: colour").fill("#00ffff")
+        colours[2] = (0, 255, 255)
+        for at in ((20, 30), (39, 10)):
+            assert np.abs(expected(at, [0, 2]) - page.colour("frame", *at)[:3]).max() <= 4, at
+        page.named("button", "<b>Iron</b>: its contrast and numbers").click()
+        page.wait("vfs.frame.data[1] === 40")  # that of which numbers are measured
+        page.page.wait_for_function("() => location.hash.includes('00ffff')")
+        again = browse(server.url).open(page.page.evaluate("() => location.hash.slice(1)"))
+        again.wait("window.vfs && vfs.frame.status === 'exact'")
+        assert again.colour("frame", 20, 30) == page.colour("frame", 20, 30)
+        page.press("c")  # one of them, as it is
+        page.wait("vfs.state.layers.length === 0")
+        assert len(set(page.colour("frame", 20, 30)[:3])) == 1
+        for one in (page, again):
+            one.close()
