@@ -44,6 +44,8 @@ def test_a_large_image_is_seen_as_fine_as_the_screen(browse: Browse, tmp_path: P
         )
         assert np.array_equal(rows, halved(halved(values[0]))[[0, 287, 574]])
         page.screenshot("large")
+        page.press("z")  # larger text and lines: places under the pointer stay right
+        page.wait("getComputedStyle(document.documentElement).getPropertyValue('--zoom') === '1.25'")
         x, y = page.at("frame", 1150, 1300)
         page.page.mouse.move(x, y)
         place = [round(k) for k in page.page.evaluate(SEEN, [x, y])]

@@ -87,7 +87,7 @@ function pinching(picture, fingers) {
 
 function moving(picture, first) {
   const [cy, cx] = picture.centre();
-  const [sy, sx] = picture.scale();
+  const [sy, sx] = picture.scale().map((s) => s * picture.unit());
   return {
     move: (_, event) =>
       picture.moveTo(cy - ((event.clientY - first.clientY) / sy) * picture.down, cx - (event.clientX - first.clientX) / sx),

@@ -27,6 +27,7 @@ const HELP = [
   ["p", "line profile: drag a line in the picture, for its length, angle and numbers"],
   ["r", "measure a region: statistics, histogram, radial mean, Fourier transform"],
   ["m", "metadata"],
+  ["z", "larger text and lines; after the largest the usual size"],
   ["d", "data: correct the scan shape, axes, steps, or what raw bytes are"],
   ["s", "arrays of this set"],
   ["Esc", "leave a selection, profile or region; close what is open"],

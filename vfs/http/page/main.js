@@ -14,6 +14,7 @@ import * as metadata from "./metadata.js";
 import { isLarge } from "./pyramid.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
+import { nextSize, remember } from "./textsize.js";
 import { Viewer } from "./viewer.js";
 
 const MANY = 4; // arrays: with more, their list is open at first
@@ -61,6 +62,7 @@ const toggles = {
     class: "plain",
   }),
   info: button("Metadata", "info", () => toggle("info"), { "aria-expanded": "false", class: "plain" }),
+  size: button("Larger text and lines", "size", nextSize, { class: "plain" }),
   help: button("Keys", "help", () => keys.help(), { class: "plain" }),
 };
 
@@ -77,6 +79,7 @@ document.body.replaceChildren(
     toggles.link,
     toggles.data,
     toggles.info,
+    toggles.size,
     toggles.help,
   ),
   banners,
@@ -337,7 +340,7 @@ function arrived() {
 }
 
 function actions() {
-  if (!viewer.array || viewer.element.hidden) return { "?": keys.help };
+  if (!viewer.array || viewer.element.hidden) return { "?": keys.help, z: nextSize };
   const framed = viewer.frame.stage.contains(document.activeElement);
   const panel =
     framed || viewer.scan.element.hidden || viewer.frame.element.contains(document.activeElement)
@@ -382,6 +385,7 @@ function actions() {
     ",": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active - 1),
     ".": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active + 1),
     t: () => viewer.arrangeNext(),
+    z: nextSize,
     c: () => viewer.mixing.toggle(),
     b: () => viewer.detects && viewer.detecting.nextModel(),
     "<": () => viewer.detects && viewer.detecting.growFit(-2),
@@ -432,6 +436,7 @@ function wanted({ at, selection, detector }) {
   }
 }
 
+remember();
 api.answering(answered);
 embedded.listen(wanted);
 keys.listen(actions);

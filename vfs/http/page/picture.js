@@ -9,6 +9,7 @@
 
 import { el } from "./dom.js";
 import { toLevels } from "./contrast.js";
+import { textSize } from "./textsize.js";
 
 const FARTHEST = 64; // screen pixels for one pixel of a picture
 const THINNEST = 28; // screen pixels: a line scan is drawn at least so high
@@ -50,8 +51,9 @@ export class Picture {
       canvas.width = Math.max(1, Math.round(width * ratio));
       canvas.height = Math.max(1, Math.round(height * ratio));
     }
-    this.box = [height, width];
-    this.ratio = ratio;
+    const size = this.stage.closest("dialog") ? 1 : textSize(); // dialogs are as large as their text already
+    this.box = [height / size, width / size]; // "screen pixels" here are so much larger, with lines and texts in them
+    this.ratio = ratio * size;
     this.draw();
     this.moved();
   }
@@ -163,15 +165,22 @@ export class Picture {
 
   /** @returns {[number, number]} the place of the picture under a pointer. */
   under(event) {
-    const box = this.stage.getBoundingClientRect();
-    return this.toPlace(event.clientY - box.top, event.clientX - box.left);
+    const { top, left } = this.stage.getBoundingClientRect();
+    const unit = this.unit();
+    return this.toPlace((event.clientY - top) / unit, (event.clientX - left) / unit);
   }
 
   /** @returns {[number, number]} where a place of the picture is in the window: (y, x), CSS pixels. */
   onPage(y, x) {
     const box = this.stage.getBoundingClientRect();
+    const unit = this.unit();
     const [top, left] = this.toStage(y, x);
-    return [top + box.top, left + box.left];
+    return [top * unit + box.top, left * unit + box.left];
+  }
+
+  /** @returns {number} pixels of the window in one of `box`. */
+  unit() {
+    return this.stage.getBoundingClientRect().width / this.box[1] || 1;
   }
 
   /** @returns {[number, number]} the place in the middle of the stage. */
