@@ -39,6 +39,16 @@ def told(application: Application, path: str) -> Any:
     return json.loads(done.body)
 
 
+def frame(application: Application, path: str) -> tuple[np.ndarray, int]:
+    """Ask for a picture. Returns: its numbers, and how many pixels each is the mean of."""
+    done = ask(application, path)
+    assert done.status == 200, done.body
+    about = headers_of(done)
+    shape = [int(n) for n in about["x-vfs-shape"].split(",") if n]
+    numbers = np.frombuffer(done.body, np.dtype(about["x-vfs-dtype"]).newbyteorder("<")).reshape(shape)
+    return numbers, int(about["x-vfs-bin"])
+
+
 def refused(application: Application, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, str]:
     done = ask(application, path, method, body)
     text = done.body.decode()

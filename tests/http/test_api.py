@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, headers_of, refused, told
+from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, frame, headers_of, refused, told
 from tests.http.support import Asgi, application_of
 from tests.waiting import eventually
 from vfs.engine import small_frames
@@ -49,15 +49,6 @@ def hdf5(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
         for name, values in arrays.items():
             file[name] = values
     return path
-
-
-def frame(application: Application, path: str) -> tuple[np.ndarray, int]:
-    done = ask(application, path)
-    assert done.status == 200, done.body
-    about = headers_of(done)
-    shape = [int(n) for n in about["x-vfs-shape"].split(",") if n]
-    numbers = np.frombuffer(done.body, np.dtype(about["x-vfs-dtype"]).newbyteorder("<")).reshape(shape)
-    return numbers, int(about["x-vfs-bin"])
 
 
 def records(body: bytes) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:

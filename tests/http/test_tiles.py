@@ -9,9 +9,8 @@ import pytest
 import tifffile
 
 from tests.engine.support import halved
-from tests.http.asking import ask, contents_of, headers_of, refused, told
+from tests.http.asking import ask, contents_of, frame, headers_of, refused, told
 from tests.http.support import application_of
-from tests.http.test_api import frame
 from vfs.http import tiles
 from vfs.reduce import pyramid
 

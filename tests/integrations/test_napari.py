@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.engine.support import halved
 from vfs.formats import formats
 from vfs.integrations import napari
+from vfs.reduce import pyramid
 from vfs.testing.writers import write_mib
 
 LEFT_OUT = {
@@ -66,3 +68,16 @@ def test_the_top_row_comes_first(tmp_path: Path) -> None:
     ((data, given, _),) = napari.read(str(path))
     assert (np.asarray(data[2]) == frames[2, ::-1]).all()
     assert given["metadata"]["vfs"]["rows"] == "top first"
+
+
+def test_large_images_have_smaller_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(napari, "_LARGE", 100)
+    monkeypatch.setattr(pyramid, "LEAST", 30)
+    frames = np.random.default_rng(2).integers(0, 999, (2, 80, 110)).astype("u2")
+    np.save(tmp_path / "large.npy", frames)
+    ((levels, given, _),) = napari.read(str(tmp_path / "large.npy"))
+    assert (given["multiscale"], [level.shape for level in levels]) == (True, [(2, 80, 110), (2, 40, 55), (2, 20, 28)])
+    np.testing.assert_array_equal(levels[1][:, 4:9, 2:7][(1,)], halved(frames[1])[4:9, 2:7])
+    np.save(tmp_path / "small.npy", frames[:, :, :100])
+    ((data, given, _),) = napari.read(str(tmp_path / "small.npy"))
+    assert (given["multiscale"], data.shape) == (False, (2, 80, 100))

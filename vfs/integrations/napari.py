@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.api import VirtualArray, VirtualGroup
+from vfs.engine.array import ArrayReader
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast
 from vfs.errors import OptionError, SourceError, UnknownFormatError
@@ -37,6 +38,9 @@ _FRAMES = 5
 _LAYERS = 20
 """Most layers beside that of the main array."""
 
+_LARGE = 4096
+"""Pixels along y or x of images above which smaller versions are made where the file holds none."""
+
 
 class Level:
     """One size of an image with a pyramid.
@@ -48,7 +52,7 @@ class Level:
         part: which elements of each axis; None: all.
     """
 
-    def __init__(self, array: VirtualArray, part: tuple[range, ...] | None = None) -> None:
+    def __init__(self, array: VirtualArray | ArrayReader, part: tuple[range, ...] | None = None) -> None:
         self._array = array
         self._part = tuple(map(range, array.shape)) if part is None else part
         self.shape = tuple(map(len, self._part))
@@ -125,7 +129,7 @@ def read(paths: Paths) -> list[Layer]:
 
 def _layer(group: VirtualGroup, path: str, visible: bool) -> Layer:
     array = group[path]
-    levels = list(_levels(group, path))
+    levels = _smaller(group, path)
     rgb = _colours(array)
     axes = _axes(array)[: array.ndim - rgb]
     given: dict[str, Any] = {
@@ -139,9 +143,9 @@ def _layer(group: VirtualGroup, path: str, visible: bool) -> Layer:
         "visible": visible,
         "metadata": {"vfs": dict(array.attrs)},
     }
-    if visible and not rgb and (limits := _contrast([array, *levels][-1])):
+    if visible and not rgb and (limits := _contrast(levels[-1] if levels else array._reader)):
         given["contrast_limits"] = limits
-    return [Level(level) for level in (array, *levels)] if levels else array, given, "image"
+    return [Level(array), *map(Level, levels)] if levels else array, given, "image"
 
 
 def _alike(main: VirtualArray) -> Iterator[str]:
@@ -160,8 +164,16 @@ def _alike(main: VirtualArray) -> Iterator[str]:
             yield path
 
 
+def _smaller(group: VirtualGroup, path: str) -> list[ArrayReader]:
+    """Return the smaller versions of an array, the largest first: those of its file; of a large one also computed."""
+    array, image = group[path], group._opened.tree.images.get(path)
+    if image is None or not image.how.as_stored or max(array.shape[-2:]) <= _LARGE:
+        return [level._reader for level in _levels(group, path)]
+    return image.levels[1:]
+
+
 def _levels(group: Mapping[str, VirtualArray], path: str) -> Iterator[VirtualArray]:
-    """Yield the smaller versions of an array, the largest first."""
+    """Yield the smaller versions of an array that its file holds, the largest first."""
     number = 1
     while (level := f"{path.removesuffix('data')}level_{number}/data") in group:
         yield group[level]
@@ -200,13 +212,13 @@ def _unit(text: str) -> str:
     return text or "dimensionless"
 
 
-def _contrast(array: VirtualArray) -> tuple[float, float] | None:
+def _contrast(array: ArrayReader) -> tuple[float, float] | None:
     """Choose contrast limits by frames at even distances; None where these are all the same or blank.
 
     Raises:
         SourceError: not one of the frames can be read.
     """
-    view = FrameView.of(array._reader)
+    view = FrameView.of(array)
     frames = math.prod(view.counts)
     few = min(_FRAMES, frames, max(1, _SAMPLE * frames // array.nbytes))
     values: list[np.ndarray] = []
