@@ -114,7 +114,7 @@ export function frameTools(viewer) {
   const channels = channelTools(viewer);
   const spectrum = spectrumTools(viewer);
   const layers = layerTools(viewer);
-  const own = el("div.own", {}, channels.element, tools.element, presets.element, field, radii.element, channels.background);
+  const own = el("div.own", {}, channels.element, tools.element, presets.element, el("div.typed", {}, field, radii.element), channels.background);
   panel.tools.replaceChildren(el("div.rows", {}, own, layers.element, spectrum.element), part, common(viewer, panel));
   return {
     update() {

@@ -144,7 +144,7 @@ export class Viewer {
     this.selecting.kind = view.selection?.kind || "point";
     this.showing.begin();
     this.spectra.begin();
-    this.element.dataset.scan = String(scanned && !empty);
+    this.element.dataset.scan = !scanned || empty ? "false" : nav === 1 && !this.curves ? "trace" : "true";
     if (empty) return this.axes.show([], [], []);
     this._start(scanned);
     return undefined;
