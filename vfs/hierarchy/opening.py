@@ -254,12 +254,12 @@ def _open_begun(
     names: Sequence[str], options: OpenOptions, given: Mapping[str, Any], cache: Any, sources: Sources, **how: Any
 ) -> OpenedSet:
     """Open the set of some files as `_open_named` does, with `follow` without its newest file if that only begins."""
+    if not options.follow:
+        return _open_named(names, options, given, cache, sources, **how)
 
     def opened(chosen: Sequence[str]) -> OpenedSet:
         return _open_named(chosen, options, given, cache, sources, **how)
 
-    if not options.follow:
-        return opened(names)
     found, begun = as_before(opened, names, sources, options.give_up)
     return replace(found, begun=begun, opening=replace(found.opening, paths=tuple(names))) if begun else found
 

@@ -139,7 +139,7 @@ def numbers_in(names: Sequence[str], alone: bool = True) -> tuple[list[NumbersIn
     texts = split[0][::3]
     if any(parts[::3] != texts for parts in split):
         return None
-    places = []
+    places: list[NumbersInNames] = []
     for k, before in enumerate(texts[:-1]):
         signs = tuple([parts[3 * k + 1] or "" for parts in split])
         digits = [parts[3 * k + 2].partition(".") for parts in split]

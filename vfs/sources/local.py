@@ -91,7 +91,8 @@ class LocalSources:
     # the verbs
 
     def state(self, name: str) -> FileState:
-        self._check_not_hidden(name)
+        if name == self._hidden:
+            raise _missing(name)
         if name in self._heads:
             found = self._heads[name][1]
         elif name in self._files:
@@ -107,7 +108,8 @@ class LocalSources:
         return FileState.of(found)
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        self._check_not_hidden(name)
+        if name == self._hidden:
+            raise _missing(name)
         head = self._heads.get(name)
         if head is not None and start >= 0 and (start + size <= len(head[0]) or head[1].st_size == len(head[0])):
             return head[0][start : start + size]
@@ -159,7 +161,8 @@ class LocalSources:
 
     def open(self, name: str, flags: int = 0) -> tuple[int, os.stat_result]:
         """Open a file for reading. Returns (its descriptor, its stat): see `open_found`."""
-        self._check_not_hidden(name)
+        if name == self._hidden:
+            raise _missing(name)
         folder, last = self._place(name)
         if folder >= 0:
             try:
@@ -176,10 +179,6 @@ class LocalSources:
                     raise
                 os.close(fd)
         return open_found(name, self.boundary, flags)
-
-    def _check_not_hidden(self, name: str) -> None:
-        if name == self._hidden:
-            raise MissingSourceError(f"{name}: no such file")
 
     def _opened(self, name: str) -> tuple[int, os.stat_result]:
         """Open a file, or return one that is open. While a set is opened, it stays open."""
@@ -214,3 +213,7 @@ class LocalSources:
                     fd = -1
                 folders[folder] = fd
         return fd, path[cut + 1 :]
+
+
+def _missing(name: str) -> MissingSourceError:
+    return MissingSourceError(f"{name}: no such file")

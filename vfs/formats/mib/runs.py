@@ -27,6 +27,8 @@ def _seconds(stamp: bytes) -> float | None:
 
 def strangers(found: MibFiles) -> tuple[Absence, ...]:
     """Report files that begin before the one in front of them, or days later."""
+    if len(found.stamps) < 2:
+        return ()
     ends = [_seconds(found.stamps[k]) for k in (0, -1)]
     if None not in ends and may_follow(*ends) and [*found.stamps] == sorted(found.stamps):  # type: ignore[arg-type]
         return ()  # as in most sets
