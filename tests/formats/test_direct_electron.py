@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from tests.formats.frame_checks import frames_of, refuses, same, warned
+from tests.formats.frame_checks import frames_of, incomplete, refuses, same, warned
 from vfs.testing.frame_writers import write_seq
 from vfs.testing.stack_writers import write_mrc
 
@@ -224,3 +224,17 @@ def test_movies_with_numbers_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "run_1_info.txt").write_text("Scan - Size X = 6\nScan - Size Y = 2\nScan - Type = Serpentine\n")
     (tmp_path / "run_scan_coordinates.csv").unlink()
     assert opened(second).shape == (2, 6, *DETECTOR)
+
+
+@pytest.mark.parametrize("kind", ["mrc", "seq"])
+def test_an_info_of_another_run(tmp_path: Path, kind: str) -> None:
+    """It says another size of images; a movie may be larger than what the server shows, which its software bins."""
+    twin = frames_of((12, *DETECTOR), "u2")
+    size = {"Image Size X (pixels)": 6, "Image Size Y (pixels)": 4}
+    same(opened(movie(tmp_path, twin, SCAN | size, kind=kind))[...], twin.reshape(3, 4, *DETECTOR))
+    other = {"Image Size X (pixels)": 3, "Image Size Y (pixels)": 2}
+    said = "has images of 4 × 6 pixels, its _info.txt says 2 × 3: that is of another run"
+    array = incomplete(movie(tmp_path, twin, SCAN | other, kind=kind), said, kind=vfs.FormatError)
+    same(array[...], twin.reshape(3, 4, *DETECTOR))
+    binned = {"Autosave Movie Ignore Software Binning": "Enable"}
+    same(opened(movie(tmp_path, twin, SCAN | other | binned, kind=kind))[...], twin.reshape(3, 4, *DETECTOR))

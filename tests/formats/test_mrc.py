@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import gzip
 import random
@@ -264,10 +265,10 @@ def test_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [(92, b"\xff\xff\xff\x3f"), (92, b"\xff\xff\xff\x3f\0\0\0\0\0\0\0\0FEI1")])
 def test_the_length_of_a_header_that_lies_is_not_asked_for_in_memory(tmp_path: Path, bad: tuple[int, bytes]) -> None:
-    path = write_mrc(tmp_path, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.gz")
-    raw = bytearray(gzip.decompress(path.read_bytes()))
+    path = write_mrc(tmp_path, frames_of((3, 4, 5), "u2"), 6, name="set.mrc.bz2")
+    raw = bytearray(bz2.decompress(path.read_bytes()))
     raw[bad[0] : bad[0] + len(bad[1])] = bad[1]
-    path.write_bytes(gzip.compress(raw))
+    path.write_bytes(bz2.compress(raw))
     tracemalloc.start()
     try:
         with pytest.raises(vfs.VfsError, match="truncated"):
@@ -300,3 +301,44 @@ def test_real_files(oracle: dict[str, Any]) -> None:
                 assert same_values(got.reshape(array["shape"]), array), (name, file)
             seen += 1
     assert seen
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", [b"FEI1", b"SERI", b"AGAR", b"MRCO"])
+def test_an_extended_header_with_a_type_and_no_length(tmp_path: Path, kind: bytes, order: str, ending: str) -> None:
+    """The size of the file says how long it is; without a type the bytes may be behind the pixels."""
+    twin = frames_of((3, 4, 5), "i2")
+    raw = bytearray(write_mrc(tmp_path, twin, 1, order=order, extended=96).read_bytes())
+    raw[1024:1120] = bytes(range(96))
+    raw[92:96], raw[104:108] = bytes(4), kind
+    path = tmp_path / f"typed.mrc{ending}"
+    path.write_bytes(gzip.compress(bytes(raw)) if ending else raw)
+    same(warned(path, f"of type {kind.decode()} and 0 bytes (NSYMBT)", "from byte 1,120 on")[...], twin)
+    raw[104:108] = bytes(4)
+    path.write_bytes(gzip.compress(bytes(raw)) if ending else raw)
+    warned(path, "the file has 1,240; the bytes behind them are left out")
+
+
+@pytest.mark.parametrize("mode", [1, 101])
+def test_the_size_of_what_gzip_packed_settles_its_header(tmp_path: Path, mode: int) -> None:
+    twin = frames_of((3, 4, 6), "i2") % 16 if mode == 1 else frames_of((3, 4, 6), "u1") % 16
+    raw = write_mrc(tmp_path, twin, mode).read_bytes()
+    for at, value, said in ((92, 384, "fill the file without one"), (8, 0, "says 0 sections (NZ)")):
+        path = tmp_path / "wrong.mrc.gz"
+        path.write_bytes(gzip.compress(raw[:at] + value.to_bytes(4, "little") + raw[at + 4 :]))
+        same(warned(path, said)[...], twin)
+    path.write_bytes(gzip.compress(raw[:500]) + gzip.compress(raw[500:]))  # in two parts: the last one's size is said
+    same(vfs.open(path)[...], twin)
+
+
+def test_more_bytes_in_a_bzip2_than_its_header_says(tmp_path: Path) -> None:
+    """Nothing says their number before it is unpacked, and they may be in front of the pixels."""
+    twin = frames_of((3, 4, 6), "i2")
+    raw = write_mrc(tmp_path, twin, 1).read_bytes()
+    path = tmp_path / "more.mrc.bz2"
+    path.write_bytes(bz2.compress(raw[:1024] + bytes(96) + raw[1024:]))
+    with pytest.raises(vfs.DecodeError, match=r"expected 1,168 bytes after unpacking.*found more"):
+        vfs.open(path)[...]
+    path.write_bytes(bz2.compress(raw))
+    same(vfs.open(path)[...], twin)

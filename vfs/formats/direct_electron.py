@@ -141,6 +141,20 @@ def scan_of(sources: Sources, path: str, info: Mapping[str, str], frames: int) -
     )
 
 
+def info_of_another_run(path: str, info: Mapping[str, str], sig: tuple[int, ...]) -> tuple[Absence, ...]:
+    """Report an `_info.txt` that says another size of images than the movie has.
+
+    Args:
+        path: the movie.
+        sig: its rows and columns.
+    """
+    said = tuple(_whole(info, f"Image Size {axis} (pixels)") for axis in "YX")
+    if not all(said) or said == sig or _on(info, "Autosave Movie Ignore Software Binning", False):
+        return ()
+    line = f"{path}: has images of {sig[0]:,} × {sig[1]:,} pixels, its _info.txt says {said[0]:,} × {said[1]:,}"
+    return (Absence(f"{line}: that is of another run", FormatError, "heeds what it says of the scan"),)
+
+
 def _dims(repeats: int, each: int) -> tuple[str, ...]:
     return (*nav_dims(2 + repeats), *("repeat",) * each)
 

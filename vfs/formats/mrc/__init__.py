@@ -25,6 +25,7 @@ stays in the cache if it fits. So unpack large files once with gunzip.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,11 +34,19 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
-from vfs.formats.direct_electron import MovieScan, calibration, coordinates, info_of, scan_of, side_files
+from vfs.formats.direct_electron import (
+    MovieScan,
+    calibration,
+    coordinates,
+    info_of,
+    info_of_another_run,
+    scan_of,
+    side_files,
+)
 from vfs.formats.headers import fields
 from vfs.formats.mrc.extended import extended, fei_scales
 from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
-from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block
+from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block, unpacked_size
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
@@ -46,6 +55,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
+_LEAST_EXTENDED = 80  # bytes of an extended header that has a type
 _SAMPLE = 1 << 20  # most bytes of a frame that are looked at
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
 _PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
@@ -61,11 +71,15 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
 
 
 def _layout(
-    pixels: Pixels, files: Files, held: int, start: int, opener: Any, scan: MovieScan
+    pixels: Pixels, files: Files, held: int, start: int, opener: Any, scan: MovieScan, more: bool
 ) -> tuple[Layout, Decoder | BlockDecoder]:
-    """Lay out the pixels as sections [*scan.nav, *sig], of which `held` are stored."""
+    """Lay out the pixels as sections [*scan.nav, *sig], of which `held` are stored.
+
+    Args:
+        more: True if something was said of bytes that may be behind them.
+    """
     if opener is not None:
-        return unpacked_block(files, opener, pixels, scan.nav, start)
+        return unpacked_block(files, opener, pixels, scan.nav, start, more)
     if pixels.stored is None:
         layout = FrameLayout.of(
             pixels.sig,
@@ -98,17 +112,18 @@ class _Extent:
     absent: tuple[Absence, ...] = ()
 
 
-def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
-    """Find the sections of an unpacked file.
+def _extent(header: np.void, pixels: Pixels, path: str, size: int) -> _Extent:
+    """Find the sections of a file of so many bytes, when it is unpacked.
 
     The size of the file decides where the header is wrong: about the extended header (NSYMBT) if whole
-    sections fill the file without one, and about the number of sections if that is 0.
+    sections fill the file without one, or if it has a type (EXTTYP) and no length; and about the number of
+    sections if that is 0.
 
     Raises:
         FormatError, TruncatedSourceError: there is no whole section.
     """
-    path, size, count, extended = files.paths[0], int(files.sizes[0]), int(header["nz"]), int(header["nsymbt"])
-    start, lines = 1024 + extended, []
+    count, extended = int(header["nz"]), int(header["nsymbt"])
+    start, lines = 1024 + extended, list[str]()
     room, over = divmod(size - 1024, pixels.nbytes)
     settled = room == count if count else extended % pixels.nbytes or not 0 <= extended < MOST_EXTENDED
     if extended and room > 0 and not over and settled:
@@ -119,6 +134,15 @@ def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
         )
     elif not 0 <= extended < MOST_EXTENDED:
         raise FormatError(f"{path}: the header says {extended:,} bytes of extended header (NSYMBT); it looks garbled")
+    longer = size - count * pixels.nbytes - 1024
+    typed = re.fullmatch(rb"[A-Z0-9]{4}", bytes(header["exttyp"])) is not None
+    if typed and count and not extended and longer >= _LEAST_EXTENDED and not longer % 4:
+        start = 1024 + longer
+        kind = bytes(header["exttyp"]).decode()
+        lines.append(
+            f"{path}: the header says an extended header of type {kind} and 0 bytes (NSYMBT), the file has {longer:,}"
+            f" bytes more than its {count:,} sections: these are read from byte {start:,} on"
+        )
     if not int(header["nz"]):
         count = max(0, size - start) // pixels.nbytes
         lines.append(f"{path}: the header says 0 sections (NZ), the file has room for {count:,}: they are shown")
@@ -143,13 +167,17 @@ def _extent(header: np.void, pixels: Pixels, files: Files) -> _Extent:
     return _Extent(start, count, held, absent)
 
 
-def _extent_of_packed(path: str, header: np.void) -> _Extent:
-    """Return what the header of a packed file says; nobody knows its size before it is unpacked.
+def _extent_of_packed(sources: Sources, path: str, header: np.void, pixels: Pixels, opener: Any) -> _Extent:
+    """Find the sections of a packed file: by its size when it is unpacked, if that is known.
 
     Raises:
-        FormatError: it says what cannot be.
+        FormatError, TruncatedSourceError: its header says what cannot be.
     """
     count, extended = int(header["nz"]), int(header["nsymbt"])
+    said = 1024 + extended + count * pixels.nbytes
+    size = unpacked_size(sources, path, opener)
+    if size is not None and size != said and (size > said or not count or size == 1024 + count * pixels.nbytes):
+        return _extent(header, pixels, path, size)
     if not count or not 0 <= extended < MOST_EXTENDED:
         raise FormatError(
             f"{path}: the header says {count:,} sections (NZ) behind {extended:,} bytes of extended header (NSYMBT);"
@@ -211,14 +239,18 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     labels = [raw[224 + 80 * n : 304 + 80 * n].decode("latin1").strip("\0 ") for n in range(10)]
     attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
     pixels = pixels_of(header, order, labels[0])
-    extent = _extent_of_packed(path, header) if opener is not None else _extent(header, pixels, files)
+    extent = (
+        _extent_of_packed(sources, path, header, pixels, opener)
+        if opener
+        else _extent(header, pixels, path, int(files.sizes[0]))
+    )
     header["nsymbt"], header["nz"] = extent.start - 1024, extent.count
     unsure = ""
     if header["mode"] == 0 and pixels.stored is not None:
         pixels, unsure = _bytes_as_meant(header, pixels, files, extent, opener, mode0)
     info = info_of(sources, path)
     scan, unsure_of_axes = _navigation(header, files, extent, info, sections, opener)
-    layout, decoder = _layout(pixels, files, extent.held, extent.start, opener, scan)
+    layout, decoder = _layout(pixels, files, extent.held, extent.start, opener, scan, bool(extent.absent))
     if flags := flags_of(header):
         attrs["imod_flags"] = flags
     if uncertain := "; ".join(filter(None, (unsure, unsure_of_axes))):
@@ -236,7 +268,7 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     main = StoredArray("data", files, layout, decoder, scan.nav + pixels.sig, dims, len(scan.nav), attrs=attrs)
     main = altered(main, declared=int(header["nz"]) or None)
     return [
-        altered(one, absent=(*extent.absent, *scan.absent))
+        altered(one, absent=(*extent.absent, *scan.absent, *info_of_another_run(path, info, pixels.sig[:2])))
         for one in (main, *extended(header, files, scan, order, opener), *coordinates(sources, path, extent.count))
     ]
 

@@ -54,16 +54,29 @@ def read_unpacked(sources: Sources, path: str, size: int, at: int, opener: Any) 
     return got
 
 
+def unpacked_size(sources: Sources, path: str, opener: Any) -> int | None:
+    """Return the bytes of a file after unpacking, as gzip writes them at its end; None if nothing says it.
+
+    Of a file of 4 GiB or more, or in several parts, it is too small. More than the file can hold is no size, but
+    the end of a file that was cut.
+    """
+    size = sources.state(path).size
+    said = int.from_bytes(read_at(sources, path, 4, size - 4), "little") if opener is gzip.open and size > 18 else 0
+    return said if 0 < said <= _MOST_RATIO * size else None
+
+
 @dataclass(frozen=True)
 class UnpackedFile:
     """Decodes a packed file as one block: `skip` bytes of headers, then the pixels.
 
-    `stored` is their dtype in the file; None for two pixels of 4 bits per byte.
+    `stored` is their dtype in the file; None for two pixels of 4 bits per byte. Without `more` it is an error if more
+    bytes are behind the pixels: the header may say less than there is in front of them.
     """
 
     stored: np.dtype | None
     packing: str
     skip: int
+    more: bool
     word_bytes: int = 0
     decode_into = None
     decode_run = None
@@ -90,12 +103,17 @@ class UnpackedFile:
                 stream.seek(self.skip)
                 while done < len(memory) and (got := stream.readinto(memory[done:])):
                     done += got
-                stream.read(1)  # at the end of the file it compares the checksum
+                behind = stream.read(1)  # at the end of the file it compares the checksum
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DecodeError(f"does not unpack: {error}") from None
         if done < len(memory):
             raise DecodeError(
                 f"expected {len(memory):,} bytes of pixels after unpacking, found {done:,}; the file looks truncated"
+            )
+        if behind and not self.more:
+            raise DecodeError(
+                f"expected {self.skip + len(memory):,} bytes after unpacking, as the header says, found more: unpack"
+                " the file, then its size may say what they are"
             )
         return _unpaired(made, shape) if self.stored is None else made.astype(self.dtype, copy=False)
 
@@ -109,7 +127,7 @@ def _unpaired(pairs: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def unpacked_block(
-    files: Files, opener: Callable[..., Any], pixels: Pixels, nav: tuple[int, ...], start: int
+    files: Files, opener: Callable[..., Any], pixels: Pixels, nav: tuple[int, ...], start: int, more: bool
 ) -> tuple[BlockLayout, UnpackedFile]:
     """Lay out a packed file as one block of pixels.
 
@@ -117,6 +135,7 @@ def unpacked_block(
         pixels: how the pixels of a section are stored.
         nav: shape of the axes of sections.
         start: byte of the first pixel after unpacking.
+        more: True if bytes may be behind the pixels.
 
     Raises:
         FormatError: the file is too short to hold so many pixels.
@@ -131,4 +150,4 @@ def unpacked_block(
     mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
     one = np.zeros(1, int)
     layout = BlockLayout.of(shape, np.zeros((1, len(shape)), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return layout, UnpackedFile(pixels.stored, mark, start)
+    return layout, UnpackedFile(pixels.stored, mark, start, more)

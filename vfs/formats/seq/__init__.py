@@ -31,7 +31,7 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.direct_electron import MovieScan, info_of, scan_of
+from vfs.formats.direct_electron import MovieScan, info_of, info_of_another_run, scan_of
 from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
@@ -269,6 +269,7 @@ def open(
     if left_out:
         attrs["left_out"] = left_out
     absent = row.absent + unwritten + _absent(files, parts, split) + scan.absent
+    absent += info_of_another_run(files.paths[0], info, parts[0].sig_shape)
     if alone and not split:
         absent += (_without_other(files.paths[0], which[0]),)
     shown = (altered(main, attrs=attrs, proved=proved), *stamps, *companions)
