@@ -14,7 +14,7 @@ import pytest
 import vfs
 from tests.formats.frame_checks import frames_of, incomplete, same, warned
 from vfs.testing.backscatter_writers import write_nordif
-from vfs.testing.frame_writers import write_tvips
+from vfs.testing.frame_writers import write_frms6, write_tvips
 from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.writers import write_mib
@@ -131,6 +131,21 @@ def test_a_ser_file_of_another_day(tmp_path: Path, date: str, right: bool, sig_n
     array = vfs.open(emi) if right else incomplete(emi, *said, kind=vfs.FormatError)
     same(array[...], FRAMES)
     same(vfs.open(tmp_path / "set_1.ser")[...], FRAMES)
+
+
+@pytest.mark.parametrize("file", [1, 2, 3])
+@pytest.mark.parametrize("days", [-40, 40, 1])
+def test_a_frms6_file_of_another_day(tmp_path: Path, days: int, file: int) -> None:
+    path = write_frms6(tmp_path, FRAMES, frames_per_file=4)
+    other = tmp_path / f"scan_{file:03}.frms6"
+    raw = bytearray(other.read_bytes())
+    for k in range(4):
+        at = 1024 + k * (64 + FRAMES[0].nbytes) + 4
+        raw[at : at + 4] = (1_600_000_000 + days * 86_400 + k).to_bytes(4, "little")
+    other.write_bytes(raw)
+    said = "before it at 2020", "it is of another run"
+    array = vfs.open(path) if days == 1 else incomplete(path, *said, kind=vfs.FormatError)
+    same(array[...].reshape(FRAMES.shape), FRAMES)
 
 
 def test_patterns_of_another_nordif_run(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError
 from vfs.formats import Format
-from vfs.formats.frms6.absent import FrameCounts, absences, at_the_end, positions, without_dark
+from vfs.formats.frms6.absent import FrameCounts, absences, at_the_end, of_another_day, positions, without_dark
 from vfs.formats.frms6.gain import gain_array
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set, find_members, information, read_header
 from vfs.formats.headers import fields
@@ -150,7 +150,7 @@ def open(
     stored = layout.stored
     if stored < 1 or not any(one.stored for one in counts):
         raise FormatError(f"{files.paths[0]}: expected frames, the files of the set have none")
-    absent = garbled + unwritten + absences(chosen, counts, first)
+    absent = garbled + unwritten + of_another_day(files, counts) + absences(chosen, counts, first)
     said = int(hdr["signalframes"]) if chosen.numbers and re.fullmatch(r"\d{1,18}", hdr.get("signalframes", "")) else 0
     scan = _scan_shape(hdr.get("stemimagesize", ""))
     nav: tuple[int, ...] = scan if scan and scan[0] * scan[1] <= max(stored, said) else (stored,)

@@ -15,11 +15,13 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set
+from vfs.model.files import Files
 from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
 from vfs.sources.names import basename
 
 _MOST_BLANK = 1_000_000  # most frames that may be missing between files
+_OLDEST = 1_000_000_000  # seconds since 1970
 _BLANK = "shows these frames as blank"
 
 
@@ -62,6 +64,22 @@ class FrameCounts:
     @property
     def cut(self) -> bool:
         return self.said > self.stored or (not self.said and self.rest > 0)
+
+
+def of_another_day(files: Files, counts: Sequence[FrameCounts]) -> tuple[Absence, ...]:
+    """Report files with signal whose first time stamp is days away from that of the file in front of them."""
+    at = HEADER.itemsize + int(FRAME_HEADER.fields["timestamp_seconds"][1])  # type: ignore[index]
+    lines = []
+    last: tuple[str, int] | None = None
+    for path, one in zip(files.paths, counts, strict=True):
+        time = int.from_bytes(files.sources.read(path, at, 4), "little") if one.stored and len(counts) > 1 else 0
+        if time < _OLDEST:  # no time, or one that counts from elsewhere
+            continue
+        if last is not None and abs(time - last[1]) > series.LONGEST_PAUSE:
+            before, after = np.datetime64(last[1], "s"), np.datetime64(time, "s")
+            lines.append(f"{path}: begins at {after}, {last[0]} before it at {before}")
+        last = path, time
+    return series.of_another_run(lines)
 
 
 def positions(chosen: Frms6Set, counts: Sequence[FrameCounts]) -> list[int] | None:
