@@ -10,7 +10,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, opens_incomplete, refuses, same, warned
 from vfs.testing.writers import write_npy, write_raw
 
 RAW = {
@@ -246,3 +246,16 @@ def test_an_empty_file_between_frames_that_run_on(tmp_path: Path) -> None:
     for follow in (False, True):
         with pytest.raises(vfs.TruncatedSourceError, match=r"\d\.raw: "):
             vfs.open(paths, follow=follow, **how)
+
+
+def test_what_is_behind_a_numpy_array_is_told(tmp_path: Path) -> None:
+    """`np.save` into an open file puts several arrays into one."""
+    twin = frames_of((3, 4, 5), "u2")
+    path = tmp_path / "two.npy"
+    with open(path, "wb") as file:
+        np.save(file, twin)
+        np.save(file, twin + 1)
+    same(warned(path, "has 248 bytes behind its array: another array begins there; it is left out")[...], twin)
+    np.save(path, np.asfortranarray(twin))
+    path.write_bytes(path.read_bytes() + bytes(3))
+    same(warned(path, "has 3 bytes behind its array: these are left out")[...], twin)

@@ -44,6 +44,19 @@ def test_a_stopped_map_is_blank_at_the_end(tmp_path: Path) -> None:
     opens_incomplete(path, "11 of 16 spectra", counts={"frames_missing": 5, "bytes_left_over": 33})
 
 
+def test_more_spectra_than_the_map_has(tmp_path: Path) -> None:
+    path = write_spd(tmp_path, TWIN, map_shape=(3, 3))
+    hint = "12 spectra are stored; 3 are left out; that is 1 frame a line: line_skip=1 leaves"
+    same(
+        opens_incomplete(path, hint, counts={"frames_left_out": 3}).main[...],
+        TWIN.reshape(12, 20)[:9].reshape(3, 3, 20),
+    )
+    same(vfs.open(path, line_skip=1)[...], TWIN[:, :3])
+    path = write_spd(tmp_path, TWIN)
+    path.write_bytes(path.read_bytes() + bytes(7))
+    same(opens_incomplete(path, "7 bytes are left out", counts={"bytes_left_over": 7}).main[...], TWIN)
+
+
 @pytest.mark.parametrize(
     ("at", "value", "word"),
     [

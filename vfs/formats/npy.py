@@ -25,17 +25,18 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.wording import format_option
 
+_MARK = b"\x93NUMPY"
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"\x93NUMPY")
+    return head.startswith(_MARK)
 
 
 def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Read the header. Returns (shape, True for Fortran order, dtype, offset of the data in bytes)."""
     start = read_at(sources, path, 12, short_ok=True)
-    if not start.startswith(b"\x93NUMPY") or len(start) < 12:
+    if not start.startswith(_MARK) or len(start) < 12:
         raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
     wide = start[6] >= 2
     offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
@@ -131,10 +132,24 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
             dims,
             len(lead),
             attrs=attrs,
-            absent=row.absent + absent,
+            absent=row.absent + absent + _behind(files, offsets, each * math.prod(sig) * dtype.itemsize),
             declared=each if lead and not stacked and contiguous else None,
         )
     ]
+
+
+def _behind(files: Files, offsets: Sequence[int], size: int) -> tuple[Absence, ...]:
+    """Report the bytes behind the arrays, of `size` bytes each: often further arrays, which numpy can write so."""
+    rests = files.sizes - np.asarray(offsets, np.int64) - size
+    longer = np.flatnonzero(rests > 0)
+    if not len(longer):
+        return ()
+    k = int(longer[0])
+    another = files.sources.read(files.paths[k], offsets[k] + size, len(_MARK)) == _MARK
+    what = "another array begins there; it is left out" if another else "these are left out"
+    more = f", and {len(longer) - 1:,} more" if len(longer) > 1 else ""
+    said = f"{files.paths[k]}: has {int(rests[k]):,} bytes behind its array{more}: {what}"
+    return (Absence(said, counts={"bytes_left_over": int(rests[longer].sum())}),)
 
 
 def _held(

@@ -25,6 +25,7 @@ from vfs.formats.headers import exists, fields, read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
+from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import beside, splitext
@@ -126,7 +127,12 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         )
         lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
         absent = (Absence(f"{said}; the others are blank", counts=lost, to_come=True),)
-    layout = FrameLayout.of((channels,), [min(stored, wanted)], word_bytes=count.itemsize, file_header=first)
+    elif stored > wanted or rest:
+        said = f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} spectra are stored"
+        more = {"frames_left_out": stored - wanted} if stored > wanted else {}
+        what = f"{stored - wanted:,} are left out{surplus(scan, stored)}" if more else f"{rest:,} bytes are left out"
+        absent = (Absence(f"{said}; {what}", counts=more | ({"bytes_left_over": rest} if rest else {})),)
+    layout = FrameLayout.of((channels,), [stored], word_bytes=count.itemsize, file_header=first)
     dims = (*nav_dims(2), "energy")
     attrs = {"header": known, "calibration": _calibration(sources, path, known["image"])}
     return [
