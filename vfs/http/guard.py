@@ -23,6 +23,7 @@ KNOWN = 100
 """Most `Host` headers that are kept as checked."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?")
+_HOST = re.compile(r"(?:\[([^\s/?#@\[\]]+)\]|([^\s/?#@:\[\]]+))(?::\d{0,5})?")  # [IPv6] or a name, and perhaps a port
 _FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(:(\d{1,5}|\*))?")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -159,14 +160,15 @@ class Guard:
         Raises:
             RefusedError: it is not.
         """
-        name = _without_port(host.decode("latin-1").lower()) if host is not None else ""
+        said = (host or b"").decode("latin-1")
+        name = _without_port(said.lower())
         if name in self._names or (self._addresses and _is_address(name)):
             if len(self._known) < KNOWN:
                 self._known.add(host)
             return
         raise RefusedError(
             400,
-            f"the Host header names {printable(name[:100]) or 'nothing'}, which is no name of this server;"
+            f"the Host header names {printable(said[:100]) or 'nothing'}, which is no name of this server;"
             f" serving with {option(allow_host=[Word('NAME')])} lets it in",
         )
 
@@ -231,9 +233,9 @@ def _is_address(name: str) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):  # IPv6
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    """Return the name in a `Host` header in lower case, "" if it is garbled."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1] or found[2]
 
 
 def origin_of(text: str) -> str:
