@@ -69,11 +69,15 @@ def _frms6(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str,
 
 
 def _tif(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
-    return [write_tiff(folder / f"a_{k}.tif", [frame]) for k, frame in enumerate(frames)], "a_*.tif", {}
+    return (
+        [write_tiff(folder / f"a_{k}.tif", [frame]) for k, frame in enumerate(frames)],
+        "a_*.tif",
+        {"nav_shape": (COUNT,)},
+    )
 
 
 def _pages(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
-    return [write_tiff(folder / "stack.tif", list(frames))], "stack.tif", {}
+    return [write_tiff(folder / "stack.tif", list(frames))], "stack.tif", {"nav_shape": (COUNT,)}
 
 
 def _dectris(folder: Path, frames: np.ndarray) -> tuple[list[Path], str, dict[str, Any]]:
@@ -112,7 +116,7 @@ class Acquisition:
         self.frames[3] = 0
         files, name, self.options = self._write(source, self.frames)
         self.path = self.folder / "copy" / name
-        if self._index_last and len(files) > 1:
+        if self._index_last and len(files) > 1 and self._write is not _tif:
             files = [*files[1:], files[0]]
         for path in [one for one in (self.folder / "copy").glob("*") if self._number > 1]:
             path.unlink()

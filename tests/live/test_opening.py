@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,3 +87,27 @@ def test_commands_wait_for_a_set_that_cannot_be_opened_yet(tmp_path: Path, capsy
     assert "movie.npy: no such file; waits until it can be opened (--give-up 30)" in capsys.readouterr().err
     with pytest.raises(vfs.MissingSourceError):
         open_set([str(tmp_path / "other.npy")], Settings(replace(options, give_up=0.0), {}, None))
+
+
+@pytest.mark.parametrize(
+    ("content", "how", "waits"),
+    [
+        (None, {}, True),
+        (b"", {}, True),
+        (bytes(9000), {}, True),
+        (b"\x93NUMPY", {}, True),
+        (b"words that nobody calls a detector's", {}, False),
+        (b"words that nobody calls a detector's", {"settle": 30.0}, True),  # its header may come
+        (b"\x93NUMPY\1\0v\0{'descr': '<u2'", {"format": "mib"}, False),
+        (b"", {"format": "none"}, False),
+    ],
+)
+def test_commands_wait_for_nothing_that_cannot_come(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, how: dict[str, Any], waits: bool
+) -> None:
+    path = tmp_path / "movie.npy"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(vfs.VfsError):
+        open_set([str(path)], Settings(OpenOptions(follow=True, give_up=0.05, **{"settle": 0.0} | how), {}, None))
+    assert ("waits until it can be opened" in capsys.readouterr().err) == waits

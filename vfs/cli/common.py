@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vfs.cli.waiting import may_open_later
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, VfsError, printable
 from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
@@ -249,7 +250,7 @@ def put(text: str) -> None:
 def open_set(
     paths: Sequence[str], settings: Settings, main: bool = False, cache: ChunkCache | None = None
 ) -> OpenedSet:
-    """Open the paths as one set. With --follow it waits until that is possible, for `give_up` seconds at most.
+    """Open the paths as one set. With --follow it waits for what is not there yet, for `give_up` seconds at most.
 
     Args:
         main: require the main array: a set without it is an error, even if it has other arrays.
@@ -264,7 +265,8 @@ def open_set(
         try:
             return _opened(paths, settings, main, cache)
         except (FormatError, SourceError) as error:
-            if not settings.options.follow or time.monotonic() >= until:
+            options = settings.options
+            if not options.follow or time.monotonic() >= until or not may_open_later(error, paths, options.settle):
                 raise
             if not said:
                 said = True

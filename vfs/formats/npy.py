@@ -36,8 +36,10 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
 def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Read the header. Returns (shape, True for Fortran order, dtype, offset of the data in bytes)."""
     start = read_at(sources, path, 12, short_ok=True)
-    if not start.startswith(_MARK) or len(start) < 12:
+    if not start.startswith(_MARK):
         raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
+    if len(start) < 12:
+        raise TruncatedSourceError(f"{path}: ends within its .npy header, after {len(start)} bytes")
     wide = start[6] >= 2
     offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
     if start[6] not in (1, 2, 3) or offset > _MOST:

@@ -241,7 +241,10 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
 
 def _empty(files: Files, file_header: int, running_on: bool) -> tuple[Absence, ...]:
     """Report the files, among others, that do not hold a single byte of a frame."""
-    empty = np.flatnonzero(files.sizes[: len(files) - running_on] <= file_header)  # frames may end before the last one
+    if running_on:  # a header may be all that a file has; frames may end before the last one
+        empty = np.flatnonzero(files.sizes[:-1] < max(1, file_header))
+    else:
+        empty = np.flatnonzero(files.sizes <= file_header)
     if not len(empty):
         return ()
     said = f"{files.paths[empty[0]]}: holds {int(files.sizes[empty[0]]):,} bytes, no frame" + (

@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 from typing import Any
 
-from vfs.errors import DependencyError, FormatError, SourceChangedError
+from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError
 from vfs.h5.asking import Answering
 from vfs.h5.facts import Data, Survey, data_of
 from vfs.helper.messages import unpacked
@@ -67,7 +67,7 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
             if "missing" in said:
                 raise DependencyError(f"{path}: reading HDF5 needs h5py: pip install 'vfs[hdf5]' ({said['missing']})")
             if "busy" in said:
-                raise FormatError(f"{path}: {said['busy']}")
+                raise SourceError(f"{path}: {said['busy']}")
             if "error" in said:
                 raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
             if "at" in said:

@@ -223,7 +223,7 @@ def check_rested(files: Files, options: OpenOptions, writing: Writing) -> None:
     """
     part, size = WrittenPart(files, options.settle, options.give_up, writing), files.sizes.item(0)
     quiet = writing.quiet(files, 0).seconds
-    if quiet < options.settle or part.end(0, 0, size) < size:
+    if quiet < min(options.settle, options.give_up) or part.end(0, 0, size) < size:
         raise NotYetError(
             f"{files.paths[0]}: no array in it has frames yet; if none will have, it opens when nobody has written it"
             f" for {options.settle:g} s"

@@ -46,7 +46,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, OptionError
+from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import left_out
 from vfs.formats.mib.absent import StoredFrames, absences, in_front, without_frames
@@ -136,12 +136,12 @@ def _stored(found: MibFiles, geometry: Geometry, record: int) -> tuple[StoredFra
     """Return the whole frames that the files hold, of `record` bytes each, and what to say of frames without a header.
 
     Raises:
-        FormatError: there is none.
+        TruncatedSourceError: there is none.
     """
     counts, unwritten, _, lasts = written_records(found.files, 0, record, found.files.sizes // record, _PROOF)
     full = np.flatnonzero(counts)
     if not len(full):
-        raise FormatError(
+        raise TruncatedSourceError(
             f"{found.files.paths[0]}: expected at least one frame of {record:,} bytes ({geometry}), the file has"
             f" {found.files.sizes[0]:,}; it looks truncated"
         )
