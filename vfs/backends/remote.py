@@ -56,12 +56,12 @@ class RemoteBackend(SourcedBackend):
             name = self.files.paths[one.file]
             for first, last, put in _cut(one):
                 if is_url(name):
-                    wanted.append(WantedBytes(name, first, last, put))
+                    wanted.append(WantedBytes(name, first, last, put, self.files.state(one.file)))
                     files.append(one.file)
                 else:
                     put(first, self._local(one.file, first, last))
         states: dict[int, FileState] = {}
-        for got, file, (name, first, last, _) in zip(self.sources.fetch(wanted), files, wanted, strict=True):
+        for got, file, (name, first, last, *_) in zip(self.sources.fetch(wanted), files, wanted, strict=True):
             if states.get(file) != got.state:
                 self._compare(file, got.state)
                 states[file] = got.state

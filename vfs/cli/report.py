@@ -395,7 +395,9 @@ def _backend(group: OpenedSet) -> Iterator[str]:
     """Yield a line on the backend that reads the files, and one on that of a mount if it differs."""
     if (transfers := getattr(group.opening.sources, "transfers", None)) is not None:
         asked, nbytes, parallel = transfers.counts.requests, transfers.counts.nbytes, transfers.limits.parallel
-        yield f"requests so far: {asked:,}, with {size(nbytes)}; up to {parallel} at a time"
+        cache = transfers.cache
+        kept = f"; {size(cache.nbytes)} from the cache" if cache is not None else ""
+        yield f"requests so far: {asked:,}, with {size(nbytes)}; up to {parallel} at a time{kept}"
         return
     asked = group.opening.options.backend
     chosen, why = choice(asked)

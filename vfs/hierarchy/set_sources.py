@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from glob import has_magic
 from typing import Any
 
+from vfs.engine.chunking import as_bytes
 from vfs.model.open_options import OpenOptions, file_names
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
@@ -73,11 +74,16 @@ def _remote(
     paths: Paths, options: OpenOptions, given: Sequence[Any]
 ) -> tuple[list[str], AbstractContextManager[Sources]]:
     """Find files of which some have URLs: see `named_files`."""
+    from vfs.sources.disk_cache import DiskCache
     from vfs.sources.remote import RemoteSources
 
+    cache = None
+    if options.cache_dir is not None:
+        cache = DiskCache(absolute(options.cache_dir), as_bytes(options.cache_dir_size, "cache_dir_size"))
+        cache.check()
     beside = file_names([*given, *(masks(options) if options.derive else [])])
     named = [*starts(paths), *(absolute(given_url(name)) for name in beside)]
-    sources = RemoteSources.around(named, anywhere=options.follow_outside)
+    sources = RemoteSources.around(named, anywhere=options.follow_outside, cache=cache)
     try:
         return expand(paths, sources), sources
     except BaseException:

@@ -180,6 +180,23 @@ class OpenOptions:
         scope="reading",
         group=READING,
     )
+    cache_dir: str | os.PathLike[str] | None = option(
+        None,
+        "Keep what is read from servers in this folder, and read it there the next time.",
+        "DIR",
+        more="Blocks are kept by URL and ETag, so that a file that was replaced is read anew.",
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
+    cache_dir_size: int | str = option(
+        "10GiB",
+        "Most bytes that --cache-dir has; what was not used for longest is removed.",
+        "BYTES",
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
     accept_changes: bool = option(
         False,
         "Keep reading files that change after they were opened. Without it, that is an error.",

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from vfs.errors import MissingSourceError, OutsideError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.file_state import FileState
 from vfs.sources.boundary import Boundary, reads_outside
+from vfs.sources.disk_cache import DiskCache
 from vfs.sources.listings import listed
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_absolute, is_url
@@ -47,6 +48,7 @@ class RemoteSources:
         limits: how long, and how often, something is asked for.
         config: more settings for obstore's stores. They are not pickled: other processes take theirs from their
             environment.
+        cache: keeps what is read on this machine.
 
     Attributes:
         transfers: asks the stores; its `counts` say how much was asked for.
@@ -60,11 +62,12 @@ class RemoteSources:
         local: LocalSources | None = None,
         limits: Limits | None = None,
         config: Mapping[str, Any] | None = None,
+        cache: DiskCache | None = None,
     ) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.anywhere = anywhere
         self.local = LocalSources(Boundary(())) if local is None else local
-        self.transfers = Transfers(limits or Limits(), config)
+        self.transfers = Transfers(limits or Limits(), config, cache)
         self._opened: _Learned | None = None
 
     @classmethod
@@ -75,6 +78,7 @@ class RemoteSources:
         anywhere: bool = False,
         limits: Limits | None = None,
         config: Mapping[str, Any] | None = None,
+        cache: DiskCache | None = None,
     ) -> RemoteSources:
         """Make the sources of a set that some files name, URLs and files of this machine.
 
@@ -83,12 +87,12 @@ class RemoteSources:
         folders = [f"{name[: name.rfind('/')]}/" for name in map(plain, filter(is_url, named))]
         here = [name for name in named if not is_url(name)]
         local = LocalSources() if anywhere else LocalSources.around(here) if here else None
-        made = cls(folders, anywhere=anywhere, local=local, limits=limits, config=config)
+        made = cls(folders, anywhere=anywhere, local=local, limits=limits, config=config, cache=cache)
         made._opened = _Learned()
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.folders, self.anywhere, self.local, self.transfers.limits)
+        return _remade, (self.folders, self.anywhere, self.local, self.transfers.limits, self.transfers.cache)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RemoteSources) and self.__reduce__() == other.__reduce__()
@@ -242,7 +246,8 @@ class RemoteSources:
     def _read(self, name: str, start: int, stop: int) -> tuple[FileState, bytes]:
         """Read bytes of a file, fewer at its end, in requests of `CUT` bytes."""
         known = self._opened.states.get(name) if self._opened else None
-        if known is None and (stop - start > LAST_BLOCK or start):  # a garbled header asks for any bytes
+        # A garbled header asks for any bytes, and what is kept has the state in its name
+        if known is None and (stop - start > LAST_BLOCK or start or self.transfers.cache is not None):
             known = self.transfers.state(name)
         if known is not None:
             stop = min(stop, known.size)
@@ -253,7 +258,7 @@ class RemoteSources:
         def put(at: int, part: bytes) -> None:
             memory[at - start : at - start + len(part)] = part
 
-        cuts = [WantedBytes(name, at, min(stop, at + CUT), put) for at in range(start, stop, CUT)]
+        cuts = [WantedBytes(name, at, min(stop, at + CUT), put, known) for at in range(start, stop, CUT)]
         try:
             got = self.transfers.get_all(cuts)
         except TruncatedSourceError:
@@ -284,8 +289,10 @@ class RemoteSources:
         return found
 
 
-def _remade(folders: Sequence[str], anywhere: bool, local: LocalSources, limits: Limits) -> RemoteSources:
-    return RemoteSources(folders, anywhere=anywhere, local=local, limits=limits)
+def _remade(
+    folders: Sequence[str], anywhere: bool, local: LocalSources, limits: Limits, cache: DiskCache | None
+) -> RemoteSources:
+    return RemoteSources(folders, anywhere=anywhere, local=local, limits=limits, cache=cache)
 
 
 class _Learned:

@@ -29,6 +29,7 @@ from vfs.errors import (
     printable,
 )
 from vfs.model.file_state import FileState
+from vfs.sources.disk_cache import DiskCache, into
 from vfs.sources.library import leave, obstore
 from vfs.sources.threads import in_parallel
 from vfs.sources.urls import SCHEMES, WEB, InStore, place
@@ -81,6 +82,9 @@ class Counts:
             self.nbytes += nbytes
 
 
+Put = Callable[[int, bytes], None]
+
+
 class WantedBytes(NamedTuple):
     """Bytes that are asked for.
 
@@ -88,12 +92,14 @@ class WantedBytes(NamedTuple):
         name: URL of the file; start, stop: which of its bytes; it may end before.
         put: takes (a byte of the file, what it and the next ones are). It may be called from another thread, and again
             for the same bytes.
+        state: what the file is known to be; None: nothing is known.
     """
 
     name: str
     start: int
     stop: int
-    put: Callable[[int, bytes], None]
+    put: Put
+    state: FileState | None = None
 
 
 class Got(NamedTuple):
@@ -110,12 +116,15 @@ class Transfers:
         limits: how long and how often.
         config: more settings for obstore's stores, such as `client_options` or `skip_signature`. They may hold
             credentials, and are not pickled.
+        cache: has blocks of files, and keeps those that come; None: none are kept.
     """
 
-    def __init__(self, limits: Limits, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, limits: Limits, config: Mapping[str, Any] | None = None, cache: DiskCache | None = None) -> None:
         self.limits = limits
+        self.cache = cache
         self.config = dict(config or {})
         self.counts = Counts()
+        self._place = repr(sorted(_endpoints(self.config))) if cache else ""
         self._stores: dict[str, Any] = {}
         _living.add(self)
 
@@ -159,7 +168,35 @@ class Transfers:
         return found
 
     def get(self, wanted: WantedBytes, until: Until | None = None) -> Got:
-        """Bring bytes of a file, in this thread.
+        """Bring bytes of a file, in this thread, those that the cache has from there.
+
+        Args, Raises: see `ask_for`.
+        """
+        name, start, stop, put, state = wanted
+        until = until or Until()
+        blocks = self.cache.blocks(name, state, self._place) if self.cache is not None and state is not None else None
+        if blocks is None or state is None:
+            return self.ask_for(wanted, until)
+
+        def give(at: int, part: bytes) -> None:
+            until.put(name, put, at, part)
+
+        now = state
+        for first, last in blocks.give(start, stop, give):
+            memory, some = bytearray(last - first), into(put, start, stop)
+
+            def take(at: int, part: bytes, first: int = first, memory: bytearray = memory, some: Put = some) -> None:
+                memory[at - first : at - first + len(part)] = part
+                some(at, part)
+
+            now, size = self.ask_for(WantedBytes(name, first, last, take), until)
+            if not state.same(now) or size < last - first:
+                break
+            blocks.keep(first, memory)
+        return Got(now, max(0, min(stop, now.size) - start))
+
+    def ask_for(self, wanted: WantedBytes, until: Until) -> Got:
+        """Ask the store for bytes of a file, in this thread.
 
         Args:
             until: says when nobody waits for them any more.
@@ -169,9 +206,8 @@ class Transfers:
             SourceChangedError: it was replaced while it was read.
             SourceError: it cannot be read.
         """
-        name, start, stop, put = wanted
+        name, start, stop, put, _ = wanted
         at, first = start, cast(FileState | None, None)
-        until = until or Until()
 
         def ask(library: Any, store: Any, path: str) -> Got:
             nonlocal at, first
@@ -187,10 +223,7 @@ class Transfers:
                     if at + len(part) > end:
                         at = start  # what it sent before may be as wrong
                         raise _BrokenError("the server sends more bytes than it was asked for")
-                    with until.lock:  # whoever stops waiting takes the memory back
-                        if until.over:
-                            raise SourceError(f"{name}: nobody waits for it any more")
-                        put(at, part)
+                    until.put(name, put, at, part)
                     at += len(part)
                 if at != end:
                     at, short = start, end - at
@@ -276,6 +309,13 @@ class Until:
         with self.lock:
             self.over = True
 
+    def put(self, name: str, put: Put, at: int, part: bytes) -> None:
+        """Hand on bytes of a file if somebody waits: whoever stops waiting takes the memory back."""
+        with self.lock:
+            if self.over:
+                raise SourceError(f"{name}: nobody waits for it any more")
+            put(at, part)
+
 
 class _BrokenError(Exception):
     """A reply is not what it says it is."""
@@ -322,6 +362,13 @@ def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
         raise SourceError(f"{where.root}: {reason(error)[0]}") from None
 
 
+def _endpoints(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what says which server has the buckets that URLs name."""
+    said = {**{name: value for name, value in os.environ.items() if name.startswith(_CLOUDS)}, **config}
+    return [(name.lower(), str(value)) for name, value in said.items() if "endpoint" in name.lower()]
+
+
+_CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
 _PLAIN = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP")
 """Variables of the environment by which obstore talks to stores without TLS."""
 _YES = ("1", "true", "yes", "on")
