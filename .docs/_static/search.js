@@ -3,7 +3,15 @@
 
 const SHOWN = 40; // sections
 const AROUND = 110; // letters before and behind the first word that was found
-const WEIGHTS = { changes: 1 / 8, "reference-python": 1 / 2, "reference-commands": 1 / 2 }; // what explains comes first
+const WEIGHTS = {
+  troubleshooting: 2, // what helps comes first, what lists or tells of others last
+  comparison: 1 / 2,
+  "adding-a-format": 1 / 2,
+  contributing: 1 / 2,
+  "reference-python": 1 / 2,
+  "reference-commands": 1 / 2,
+  changes: 1 / 8,
+};
 const SMALL = new Set("a an and are as at between by can do does for from how i in is it my not of on or the to what with".split(" "));
 
 /** The sections that have all words of a question, else those that have most of them; the best first. */
