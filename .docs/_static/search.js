@@ -14,24 +14,34 @@ const WEIGHTS = {
 };
 const SMALL = new Set("a an and are as at between by can do does for from how i in is it my not of on or the to what with".split(" "));
 
+/** How often a text has a word, at the beginning of a word of its own (`port` is not in `export`). */
+function begun(text, word) {
+  return text.match(new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}`, "gu"))?.length || 0;
+}
+
+/** How often a text has some letters, anywhere. */
+function inside(text, word) {
+  return text.split(word).length - 1;
+}
+
 /** The sections that have all words of a question, else those that have most of them; the best first. */
-function found(sections, words) {
+function found(sections, words, count) {
   const scored = sections.map((section) => {
     const heading = section.heading.toLowerCase();
     const text = section.text.toLowerCase();
     let has = 0;
     let score = 0;
     for (const word of words) {
-      const times = text.split(word).length - 1;
-      if (heading.includes(word) || times) has += 1;
-      score += (heading.includes(word) ? 12 : 0) + Math.min(times, 4);
-      if (` ${text}`.includes(` ${word}`)) score += 3; // at the beginning of a word
+      const above = count(heading, word);
+      const times = count(text, word);
+      if (above || times) has += 1;
+      score += (above ? 12 : 0) + Math.min(times, 4);
     }
     return { section, has, score: score * (WEIGHTS[section.page] || 1) };
   });
   const most = Math.max(0, ...scored.map((one) => one.has));
   const best = scored.filter((one) => most && one.has === most).sort((a, b) => b.score - a.score);
-  return { best: best.map((one) => one.section), all: most === words.length };
+  return { best: best.map((one) => one.section), most };
 }
 
 /** The letters around the first of some words, with all of these words marked. */
@@ -66,10 +76,14 @@ function show(sections, question) {
   title.textContent = "Search";
   place.append(title);
   if (!words.length) return;
-  const { best, all } = found(sections, words);
+  let { best, most } = found(sections, words, begun);
+  if (most < words.length) {
+    const anywhere = found(sections, words, inside);
+    if (anywhere.most > most) ({ best, most } = anywhere);
+  }
   const said = document.createElement("p");
   if (!best.length) said.textContent = `No page has “${question}”. Try fewer words, or a part of one.`;
-  else if (!all) said.textContent = `No section has all of “${question}”. These have some of the words.`;
+  else if (most < words.length) said.textContent = `No section has all of “${question}”. These have some of the words.`;
   else said.textContent = `${best.length === 1 ? "One section has" : `${best.length} sections have`} “${question}”.`;
   place.append(said);
   for (const section of best.slice(0, SHOWN)) {

@@ -65,6 +65,8 @@ def test_a_site_is_taken_apart_into_sections(sections: list[dict[str, str]]) -> 
         ("gap", ["Raw files › Gaps", "Changes"], "2 sections have “gap”."),
         ("gap between images?", ["Raw files › Gaps"], "One section has “gap between images?”."),
         ("numbers of images", ["Raw files › Gaps", "Raw files"], "No section has all"),
+        ("twee", ["Raw files › Gaps"], "One section has “twee”."),
+        ("t*o one", ["Raw files › Gaps"], "No section has all"),
         ("<b>", [], "No page has “<b>”."),
     ],
 )
