@@ -51,16 +51,26 @@ class Pictures:
         context.close()
 
     def take(
-        self, name: str, url: str, view: str = "", then: Callable[[Page], None] | None = None, height: int = SIZE[1]
+        self,
+        name: str,
+        url: str,
+        view: str = "",
+        then: Callable[[Page], None] | None = None,
+        height: int = SIZE[1],
+        wheel: bool = False,
     ) -> None:
-        """Take one picture of the page, or of its upper part, once it shows exact images, or what `then` waits for."""
-        with self.page(url, view) as page:
-            page.wait_for_function(EXACT) if then is None else then(page)
-            self.keep(name, page.screenshot(clip={"x": 0, "y": 0, "width": SIZE[0], "height": height}))
+        """Take one picture of the page, or of its upper part, once it shows exact images, or what `then` waits for.
 
-    def keep(self, name: str, shot: bytes) -> None:
-        """Save a picture as PNG of 128 colours: these are drawings and gray images, and stay small."""
-        image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        With a wheel of colours it is dark, and has all its colours.
+        """
+        with self.page(url, view, dark=wheel) as page:
+            page.wait_for_function(EXACT) if then is None else then(page)
+            self.keep(name, page.screenshot(clip={"x": 0, "y": 0, "width": SIZE[0], "height": height}), wheel)
+
+    def keep(self, name: str, shot: bytes, wheel: bool = False) -> None:
+        """Save a picture as PNG, of 128 colours where it has no wheel: drawings and gray images, which stay small."""
+        image = Image.open(io.BytesIO(shot)).convert("RGB")
+        image = image if wheel else image.quantize(128, dither=Image.Dither.NONE)
         image.save(self.folder / f"{name}.png", optimize=True)
         print(f"{name}.png {(self.folder / f'{name}.png').stat().st_size / 1000:.0f} kB")
 
@@ -85,6 +95,7 @@ def particles(pictures: Pictures, first: Path) -> None:
         pictures.take(
             "scan-selection", server.url, scan + "&detector=ring(32,32,10,22)&selection=disk(13,50,4)&how=mean"
         )
+        pictures.take("page", server.url, scan + "&detector=center_of_mass(32,32,9)", wheel=True)
         moving(pictures, server.url, scan)
 
 
