@@ -95,7 +95,7 @@ def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Pat
     code = """
         import os, signal, sys
         import vfs
-        from vfs.zarr.export.marks import MarksFile
+        from vfs.outputs import MarksFile
         MarksFile.remove = lambda marks: os.kill(os.getpid(), signal.SIGKILL)
         vfs.export(sys.argv[1], sys.argv[2], chunks=(1, 2, -1, -1))
     """

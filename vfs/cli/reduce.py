@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from hashlib import blake2b
+from importlib.metadata import version
 from typing import Any
+
+import numpy as np
 
 import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
 from vfs.api.growth import GrowthOf
+from vfs.cli.common import say
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError
+from vfs.errors import DependencyError, OptionError, VerifyError, VfsError
 from vfs.hierarchy.following import Following
 from vfs.hierarchy.opening import OpenedSet
+from vfs.model.pickles import packed
+from vfs.model.region import Region
+from vfs.outputs import unwritten
 from vfs.reduce.growing import reduce_growing
+from vfs.reduce.kept import KeptPass, KeptState
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.reduce.saving import saver
+from vfs.reduce.spelling import spelled
+from vfs.wording import option
+from vfs.zarr.readers import StoreToRead
+from vfs.zarr.verify import difference
 
 
 @contextmanager
@@ -80,6 +95,89 @@ def reduced(
     results = pass_over(array, wanted, progress=progress, make=make)
     results.save(target)
     return results
+
+
+def reduced_kept(
+    opened: OpenedSet,
+    wanted: Mapping[str, Reduction],
+    target: str,
+    progress: Callable[[int, int], object],
+    resume: bool,
+) -> Mapping[str, Result] | None:
+    """Make results, and write them: see `reduced`. The state of a long pass is kept, so that it can be resumed.
+
+    Returns: None where `target` was complete already, and only what lay beside it had to be removed.
+
+    Raises:
+        OptionError: see `vfs.reduce.kept.KeptState` too; or nothing tells whether the sources changed.
+    """
+    array, sources = opened.main, opened.opening.version
+    if not sources:
+        if resume:
+            raise OptionError(
+                f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
+                " whether they did"
+            )
+        return reduced(array, wanted, target, progress)
+    asked = sorted((name, spelled(one), packed(one)) for name, one in wanted.items())
+    what = blake2b(repr((asked, array.dataset.path, version("vfs"))).encode(), digest_size=16).hexdigest()
+    try:
+        kept = KeptState(target, sources.hex(), what, resume)
+    except OSError as error:
+        if isinstance(error, VfsError):
+            raise
+        raise unwritten(target, error) from None
+    with closing(kept):
+        if os.path.lexists(target):  # it was killed behind its last step but one
+            kept.remove()
+            return None
+        try:
+            made = reduced(array, wanted, target, progress, partial(KeptPass, kept=kept))
+        except BaseException as error:
+            if kept.kept and not isinstance(error, OptionError):
+                say(f"{target}: is not complete; the same command with --resume goes on from what {kept.part} holds")
+            raise
+        kept.remove()
+    return made
+
+
+def check_readable(target: str) -> None:
+    """Refuse to verify what is not read back.
+
+    Raises:
+        OptionError: it is a file of a kind that is not.
+    """
+    if not target.endswith((".zarr", ".npy")):
+        raise OptionError(f"{option(verify=True)}: OUT.zarr and OUT.npy are read back, found {target}")
+
+
+def compared(results: Mapping[str, Result], target: str) -> tuple[list[str], str]:
+    """Read results back, and compare them bit by bit.
+
+    Args:
+        target: what they were written to, see `check_readable`.
+
+    Returns: a line for each that differs, and the names of the libraries that read.
+    """
+    differ, by = [], set()
+    for name, result in results.items():
+        try:
+            got, reader = _read_back(target, name, result)
+            by.add(reader)
+            if (got.shape, got.dtype) != (result.shape, result.dtype):
+                differ.append(f"{name}: expected {result.dtype} {result.shape}, found {got.dtype} {got.shape}")
+            elif line := difference(name, Region.whole(result.shape), result.data, got):
+                differ.append(line)
+        except (VerifyError, OSError, ValueError) as error:
+            differ.append(f"{name}: {error}")
+    return differ, " and ".join(sorted(by))
+
+
+def _read_back(target: str, name: str, result: Result) -> tuple[np.ndarray, str]:
+    if target.endswith(".npy"):
+        return np.load(target), "numpy"
+    stored = StoreToRead(target).open(name)
+    return stored.read(Region.whole(result.shape)), stored.by
 
 
 def reduced_growing(

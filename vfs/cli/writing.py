@@ -19,7 +19,7 @@ import typer
 from vfs.cli.common import Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
-from vfs.model.open_options import ExportOptions
+from vfs.model.open_options import ExportOptions, ReduceOptions
 from vfs.wording import option
 
 if TYPE_CHECKING:
@@ -215,7 +215,9 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
 
 
 @opens(
-    refused=("chunks", "derive", "zarr_format"), where="for reduce, which takes frames as they come and writes zarr 3"
+    ReduceOptions,
+    refused=("chunks", "derive", "zarr_format"),
+    where="for reduce, which takes frames as they come and writes zarr 3",
 )
 def reduce(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
@@ -244,9 +246,10 @@ def reduce(
     Words that need no name: bf, abf, adf, haadf (around the bright-field disk, which is found in frames), com.
     Kinds: sum, mean, std, variance, max, min (a pixel), framesum, disk(cy, cx, r), ring(cy, cx, r0, r1),
     rectangle(y0, x0, y1, x1), point(y, x), masks(FILE.npy), centerofmass, radialsum(cy, cx) (a position of the scan),
-    histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete.
+    histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete. A long pass
+    that is interrupted leaves OUT.part, which --resume goes on from.
     """
-    from vfs.cli.reduce import cluster, lines, reduced, reduced_growing
+    from vfs.cli.reduce import check_readable, cluster, compared, lines, reduced, reduced_growing, reduced_kept
     from vfs.errors import size
     from vfs.hierarchy.following import for_workers
     from vfs.reduce.partitions import pass_by
@@ -255,21 +258,40 @@ def reduce(
     from vfs.reduce.usual import UsualDetector
 
     wanted = read_all(results)
-    saver(target, wanted)
+    options = settings.options
+    assert isinstance(options, ReduceOptions)
+    saver(target, wanted, options.resume and os.path.lexists(f"{target}.part.marks"))
+    if options.verify:
+        check_readable(target)
+    if options.resume:
+        refuse({"--scheduler": scheduler, "--follow": options.follow}, "with --resume")
     found = open_set([dataset], settings, main=True)
     array = found.main
     if not array.dataset.nav_ndim:
         _refuse_recorded(found, [name for name, one in wanted.items() if isinstance(one, UsualDetector)])
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
         tell = _in_bytes(bar, array.nbytes)
-        if found.progress is None:
-            made = reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
-        else:
+        if found.progress is not None:
             refuse({"--scheduler": scheduler}, "with --follow")
             made = reduced_growing(found, wanted, target, tell)
+        elif client is None:
+            done = reduced_kept(found, wanted, target, tell, options.resume)
+            if done is None:
+                put(f"{target}: was complete")
+                return
+            made = done
+        else:
+            made = reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
     rows = [line for row in table(lines(made), width()) for line in row]
     places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
+    if options.verify:
+        differ, by = compared(made, target)
+        for line in differ:
+            say(f"{target}: {line}")
+        if differ:
+            raise typer.Exit(1)
+        put(f"{target}: as computed; read by {by}")
 
 
 def _refuse_recorded(found: OpenedSet, names: Iterable[str]) -> None:

@@ -410,6 +410,18 @@ class ExportOptions(OpenOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReduceOptions(OpenOptions):
+    """Holds the options of `vfs reduce`."""
+
+    resume: bool = option(
+        False, "Go on with a pass that was interrupted: what is done is not done again. All else must be the same."
+    )
+    verify: bool = option(
+        False, "Then read OUT.zarr or OUT.npy back, the store by another library, and compare it with the results."
+    )
+
+
 _PARSED = {int, str}
 """Types of an option that takes numbers or text of them. Its own parser checks the value, with a better message."""
 

@@ -54,11 +54,12 @@ class SavedAxis(NamedTuple):
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-def saver(target: str, names: Mapping[str, object]) -> Saver:
+def saver(target: str, names: Mapping[str, object], replace: bool = False) -> Saver:
     """Choose how results are written, before anything is read.
 
     Args:
         names: of the results.
+        replace: there may be something of this name already.
 
     Raises:
         OptionError: the name says none of the known ways, or one that holds a single result; or there is something of
@@ -73,7 +74,7 @@ def saver(target: str, names: Mapping[str, object]) -> Saver:
     if not found.several and len(names) != 1:
         raise OptionError(f"{target}: holds one result, found {len(names)} ({', '.join(names)}); for any: {several}")
     found.requires()
-    check_target(target)
+    check_target(target, replace)
     return found
 
 

@@ -134,12 +134,12 @@ def _against_array(path: str, array: ArrayReader, stored: StoredZarr, region: Re
             got = stored.read(region)
         except VerifyError as error:
             return f"{path}{_place(region)}: {error}"
-        return _difference(path, region, expected, got)
+        return difference(path, region, expected, got)
 
     return wrong
 
 
-def _difference(path: str, region: Region, expected: np.ndarray, got: np.ndarray) -> str | None:
+def difference(path: str, region: Region, expected: np.ndarray, got: np.ndarray) -> str | None:
     """Say how many elements differ in their bits, and where the first one is."""
     one, other = (
         np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(-1, expected.itemsize) for a in (expected, got)

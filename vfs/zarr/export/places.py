@@ -16,12 +16,12 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 from vfs.errors import OptionError, VfsError
-from vfs.outputs import appear, check_target, flush, unwritten
+from vfs.outputs import MarkLines, MarksFile, appear, check_target, flush, unwritten
 from vfs.wording import option
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, seal
 from vfs.zarr.export.journal import read_sums, sums_in
-from vfs.zarr.export.marks import MarkLines, MarksFile, MarksObjects
+from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.zipped import Archive, is_zipped
 
 

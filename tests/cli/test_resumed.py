@@ -1,0 +1,147 @@
+"""`vfs reduce --resume` and `--verify`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from tests.cli.support import refused, run
+from vfs.reduce import kept
+from vfs.testing.writers import write_npy
+
+TEXTS = ("bf=disk(4, 8, r=3)", "com=com", "mean=mean()", "std=std()", "top=max()", "s=framesum()")
+
+
+@pytest.fixture
+def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scan of many parts, after each of which the state is kept."""
+    frames = np.random.default_rng(1).normal(size=(64, 8, 16)).astype(np.float32)
+    monkeypatch.setattr(kept, "STEP", 8 * frames[0].nbytes)
+    monkeypatch.setattr(kept, "SECONDS", -1.0)
+    monkeypatch.setattr(kept, "SHARE", 1e9)
+    (tmp_path / "in").mkdir()
+    return write_npy(tmp_path / "in", frames.reshape(8, 8, 8, 16))
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, part: int) -> list[int]:
+    """Have a pass end when it is to take a part. Returns the first unit of each part that it began."""
+    real = kept.KeptPass.take
+    taken: list[int] = []
+
+    def take(self: kept.KeptPass, first: int, last: int) -> None:
+        taken.append(first)
+        if len(taken) > part:
+            raise SystemExit(143)  # as SIGTERM does
+        real(self, first, last)
+
+    monkeypatch.setattr(kept.KeptPass, "take", take)
+    return taken
+
+
+def values(target: Path) -> dict[str, bytes]:
+    return {name: np.asarray(array).tobytes() for name, array in zarr.open_group(target, mode="r").arrays()}
+
+
+@pytest.mark.parametrize("part", [1, 3, 7])
+def test_a_pass_goes_on_and_gives_the_same_bits(
+    scan: Path, tmp_path: Path, part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, target = tmp_path / "whole.zarr", tmp_path / "o.zarr"
+    assert run("reduce", scan, whole, *TEXTS) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, part)
+        with pytest.raises(SystemExit):
+            run("reduce", scan, target, *TEXTS)
+    assert "o.zarr: is not complete; the same command with --resume goes on from" in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr.part", "o.zarr.part.marks", "whole.zarr"]
+    assert (
+        refused(capsys, "reduce", scan, target, *TEXTS).count("tells of a reduction that was interrupted; --resume")
+        == 1
+    )
+    assert "other options, results" in refused(capsys, "reduce", scan, target, *TEXTS[1:], "--resume")
+    assert "other options, results" in refused(capsys, "reduce", scan, target, *TEXTS, "--dtype", "f8", "--resume")
+    with pytest.MonkeyPatch.context() as patch:
+        taken = stop_at(patch, 99)
+        assert run("reduce", scan, target, *TEXTS, "--resume", "--verify") == 0
+    assert len(taken) == 8 - part, "parts that were done are done again"
+    assert values(target) == values(whole)
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "whole.zarr"]
+    assert "o.zarr: as computed; read by tensorstore" in capsys.readouterr().out
+
+
+def test_a_source_that_changed_since_is_refused(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 2)
+        with pytest.raises(SystemExit):
+            run("reduce", scan, tmp_path / "o.npy", TEXTS[0])
+    os.utime(scan, (1, 1))
+    capsys.readouterr()
+    assert "these were changed since" in refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0], "--resume")
+
+
+def test_what_was_killed_behind_the_end_is_complete(
+    scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "o.npy"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept.KeptState, "remove", lambda state: sys.exit(143))
+        with pytest.raises(SystemExit):
+            run("reduce", scan, target, TEXTS[0])
+    before = target.read_bytes()
+    assert "exists already" in refused(capsys, "reduce", scan, target, TEXTS[0])
+    assert run("reduce", scan, target, TEXTS[0], "--resume") == 0
+    assert "o.npy: was complete" in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.npy"]
+    assert target.read_bytes() == before
+    assert "exists already" in refused(capsys, "reduce", scan, target, TEXTS[0], "--resume")
+
+
+def test_nothing_is_left_of_a_pass_that_kept_no_state(scan: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 0)
+        with pytest.raises(SystemExit):
+            run("reduce", scan, tmp_path / "o.npy", TEXTS[0])
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_full_disk_is_one_line(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*given: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    said = refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0])
+    assert "o.npy.part: the state of the pass cannot be kept: No space left on device" in said
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_results_that_do_not_read_back(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np, "save", lambda file, data: np.lib.format.write_array(file, data + 1))
+        assert run("reduce", scan, tmp_path / "o.npy", TEXTS[0], "--verify") == 1
+    assert "bf[0:8, 0:8]: 64 of 64 elements differ" in capsys.readouterr().err
+    assert run("reduce", scan, tmp_path / "p.npy", TEXTS[0], "--verify") == 0
+    assert "p.npy: as computed; read by numpy" in capsys.readouterr().out
+    assert "OUT.zarr and OUT.npy are read back" in refused(
+        capsys, "reduce", scan, tmp_path / "o.png", TEXTS[0], "--verify"
+    )
+
+
+@pytest.mark.parametrize("name", ["o.npy.part", "o.npy.part.marks"])
+def test_what_is_in_the_way_stays(scan: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_text("precious\n")
+    assert name in refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0], "--resume")
+    assert (tmp_path / name).read_text() == "precious\n"
+    assert sorted(os.listdir(tmp_path)) == ["in", name]
+
+
+def test_what_cannot_be_resumed(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = "reduce", scan, tmp_path / "o.npy", TEXTS[0], "--resume"
+    assert "nothing tells whether they did" in refused(capsys, *where, "--accept-changes")
+    assert "--scheduler" in refused(capsys, *where, "--scheduler", "tcp://127.0.0.1:1")

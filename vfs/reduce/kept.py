@@ -1,0 +1,198 @@
+"""A pass whose state is kept on the disk now and then, so that one that was interrupted can go on.
+
+`OUT.part` holds all buffers as they were after some part of the frames, `OUT.part.marks` says what is reduced, and how.
+Parts depend on the data alone, and the number of threads is kept, too: so the results are the same, to the last digit
+of floats, as those of a pass that was not interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from vfs.errors import OptionError
+from vfs.outputs import MarksFile, flush
+from vfs.reduce.passes import Pass
+from vfs.reduce.result import Results
+from vfs.wording import option
+
+STEP = 1 << 30
+"""Bytes of frames of a part. All threads wait for the last one between two."""
+SECONDS = 10.0
+"""Time between two states that are kept, at least."""
+SHARE = 0.05
+"""Share of the time of a pass that may go into keeping its state."""
+
+
+class KeptState:
+    """The state of a pass beside its target. Only one process can have it.
+
+    Args:
+        target: what the results are written to.
+        sources: digest of the sources and of how they were opened.
+        what: digest of all that is asked for.
+        resume: True to go on with one that is there.
+
+    Attributes:
+        part, marks: names of the files.
+        kept: True once there is a state to go on from.
+
+    Raises:
+        OptionError: another process has it; it is there and `resume` is False; or it is about something else.
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, target: str, sources: str, what: str, resume: bool) -> None:
+        self.part = f"{target}.part"
+        self._lines = MarksFile(f"{target}.part.marks", "another reduction")
+        self._due = time.monotonic() + SECONDS
+        try:
+            self.kept = self._begin({"sources": sources, "what": what}, resume, os.path.lexists(target))
+        except BaseException:
+            self._lines.close()
+            raise
+
+    def _begin(self, subject: dict[str, str], resume: bool, complete: bool) -> bool:
+        lines = self._lines.lines()
+        there = os.path.lexists(self.part)
+        if not lines and there:
+            self._lines.remove()
+            raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
+        name, rest = self._lines.name, self._lines.rest
+        if lines and lines[0].endswith(b"\n"):
+            try:
+                told = json.loads(lines[0])["vfs_reduce"]
+            except (ValueError, KeyError, TypeError):
+                raise OptionError(f"{name}: is no journal of a reduction; remove it, or give another name") from None
+            if there and not resume:
+                raise OptionError(
+                    f"{name}: tells of a reduction that was interrupted; {option(resume=True)} goes on with it, or"
+                    f" remove {rest}"
+                )
+            if (there or complete) and told != subject:
+                raise OptionError(
+                    f"{name}: the interrupted reduction was of other files, or these were changed since, or it had"
+                    f" other options, results or version of vfs; give the same again, or remove {rest}, and begin anew"
+                )
+        if not there:
+            self._lines.cut([])
+            self._lines.add([json.dumps({"vfs_reduce": subject}).encode() + b"\n"])
+        return there
+
+    def load(self) -> dict[str, np.ndarray]:
+        """Return the state that was kept.
+
+        Raises:
+            OptionError: it is not whole.
+        """
+        try:
+            with np.load(self.part, allow_pickle=False) as file:
+                return dict(file)
+        except (OSError, ValueError, EOFError) as error:
+            raise OptionError(f"{self.part}: holds no state of a reduction ({error}); remove it") from None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to keep another state."""
+        return time.monotonic() >= self._due
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Keep a state instead of the one before.
+
+        Raises:
+            OptionError: it cannot be written; the one before is still there.
+        """
+        began = time.monotonic()
+        try:
+            with open(f"{self.part}.new", "wb") as file:
+                np.savez(file, **state)
+            flush(f"{self.part}.new")
+            os.replace(f"{self.part}.new", self.part)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(f"{self.part}.new")
+            raise OptionError(f"{self.part}: the state of the pass cannot be kept: {error.strerror or error}") from None
+        self.kept = True
+        now = time.monotonic()
+        self._due = now + max(SECONDS, (now - began) / SHARE)
+
+    def remove(self) -> None:
+        """Remove the state."""
+        for name in (self.part, f"{self.part}.new"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+        self._lines.remove()
+
+    def close(self) -> None:
+        """Let other processes have it; remove it if there is nothing to go on from."""
+        if not self.kept:
+            with suppress(FileNotFoundError):
+                self.remove()
+        self._lines.close()
+
+
+class KeptPass(Pass):
+    """Makes results of the frames of an array, once, and keeps its state.
+
+    Args:
+        kept: where. A state that is there is gone on from.
+    """
+
+    def __init__(self, *given: Any, kept: KeptState, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._kept = kept
+        self._moves = self.array.dataset.files.moves.item(0)
+
+    def run(self, parts: int) -> Iterator[Results]:
+        """Go through all frames, from the state that was kept on. Gives results once."""
+        nbytes = self.frames.size * self.frames.dtype.itemsize * self.frames.count
+        units = self.supply.units
+        n = max(1, min(units, nbytes // STEP))
+        first = self._load() if self._kept.kept else 0
+        self._tell()
+        for k in range(first, n):
+            self.take(units * k // n, units * (k + 1) // n)
+            if k + 1 < n and self._kept.due and self.array.dataset.files.moves.item(0) == self._moves:
+                self._kept.save(self._state(k + 1))
+        yield self.results(last=True)
+
+    def _state(self, following: int) -> dict[str, Any]:
+        """Return what a pass that goes on has to know.
+
+        Args:
+            following: the next part.
+        """
+        own = [
+            (f"own/{worker}/{name}/{key}", buffer)
+            for worker, each in enumerate(self.own)
+            for name, buffers in each.items()
+            for key, buffer in buffers.items()
+        ]
+        shared = [
+            (f"shared/{name}/{key}", buffer) for name, buffers in self.shared.items() for key, buffer in buffers.items()
+        ]
+        return dict(own + shared) | {
+            "next": np.array(following),
+            "done": self.done,
+            "counted": np.array(self.counted),
+            "workers": np.array(self.workers),
+        }
+
+    def _load(self) -> int:
+        """Take up a state. Return the next part."""
+        state = self._kept.load()
+        self.workers = int(state["workers"])
+        self.done[:] = state["done"]
+        self.counted = [int(n) for n in state["counted"]]
+        while len(self.own) < len(self.counted):
+            self.own.append({name: self._zeros(name, nav=False) for name in self.bound})
+        for key, value in self._state(0).items():
+            if key.startswith(("own/", "shared/")):
+                value[...] = state[key]
+        return int(state["next"])
