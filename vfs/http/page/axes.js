@@ -22,9 +22,11 @@ export class Axes {
    * Offer the axes of an array.
    *
    * @param {string[]} names @param {number[]} lengths @param {Array<?Object>} calibrations of each.
+   * @param {Array<?string[]>} [words] of each, names of its indices.
    */
-  show(names, lengths, calibrations) {
+  show(names, lengths, calibrations, words = []) {
     this.stop();
+    this.words = words;
     this.lengths = lengths;
     this.calibrations = calibrations;
     this.at = lengths.map(() => 0);
@@ -79,7 +81,11 @@ export class Axes {
       if (document.activeElement !== row.number || row.number.valueAsNumber !== at[axis]) row.number.value = at[axis];
       const { scale, offset, unit } = this.calibrations[axis] || {};
       const fit = scale && unit && fitting(Math.abs(scale) * this.lengths[axis], unit);
-      row.where.textContent = fit
+      const word = this.words[axis]?.[at[axis]];
+      row.where.title = word ?? "";
+      row.where.textContent = word
+        ? word
+        : fit
         ? `${short((at[axis] * scale + (offset || 0)) * fit.factor)} ${fit.unit}`
         : `of ${this.lengths[axis]}`;
     });

@@ -9,6 +9,7 @@ import { button, el } from "./dom.js";
 
 const FIRST = 6; // channels that are on at first: more can hardly be told from each other
 const STEPS = 1024; // of a curve
+const USUAL = ["#ff0000", "#00ff00", "#0000ff", "#ff00ff", "#00ffff", "#ffff00"]; // where the file gives all one colour
 
 export class Mixing {
   /** @param {Viewer} viewer */
@@ -24,6 +25,7 @@ export class Mixing {
     this.place = array.where.indexOf(axis);
     this.channels = this.place < 0 ? [] : of.map(({ name, colour }, k) => ({ name, colour: `#${colour.toLowerCase()}`, on: k < FIRST, contrast: usual() }));
     const several = new Set(this.channels.map(({ colour }) => colour)).size > 1;
+    if (!several) this.channels.forEach((channel, k) => (channel.colour = USUAL[k % USUAL.length]));
     this.on = this.channels.length > 0 && (view.layers ? view.layers.length === this.channels.length : several);
     if (this.on && view.layers) {
       view.layers.forEach((layer, k) => Object.assign(this.channels[k], layer, { contrast: usual(layer.contrast) }));

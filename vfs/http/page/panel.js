@@ -94,6 +94,7 @@ export class Panel {
     this.view.show(shown.data, shown.shape, shown.size, this.shown.bin);
     const coloured = this.kind === "picture" && (shown.shape.length === 3 || this.shown.paint);
     this.element.classList.toggle("coloured", Boolean(coloured));
+    this.element.classList.toggle("fixed", Boolean(coloured) && typeof this.shown.paint !== "function"); // contrast changes nothing
     if (!coloured) this._sampled = sample(shown.data);
     if (this.contrast.mode === "always" || (this.contrast.mode === "once" && !(this.contrast.hi > this.contrast.lo)))
       this._limit();

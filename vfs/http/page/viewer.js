@@ -158,6 +158,7 @@ export class Viewer {
       names,
       this.lengths,
       names.map((name) => array.calibration?.[name]),
+      array.where.map((axis) => (axis === array.channels?.axis ? array.channels.of.map(({ name }) => name) : null)),
     );
     const first = () => this._newest() || this.lengths.map((n) => (scanned ? n >> 1 : 0));
     const given = view.at?.length === names.length ? view.at : first();
