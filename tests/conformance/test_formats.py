@@ -8,13 +8,8 @@ import pytest
 
 from tests.conformance.rows import ROWS
 from vfs.cli.app import main
-from vfs.formats import formats
 from vfs.testing.rows import WrittenSet
 from vfs.testing.suites import FormatTests
-
-
-def test_every_format_has_a_row() -> None:
-    assert {row.format for row in ROWS} == set(formats())
 
 
 class TestFormats(FormatTests):

@@ -28,7 +28,6 @@ from hypothesis import strategies as st
 import vfs
 from tests.formats.damage import attempt
 from tests.formats.frame_checks import BACKENDS, frames_of, same
-from vfs.formats import formats
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.detector_writers import write_cbf, write_sls
 from vfs.testing.event_writers import write_eer
@@ -735,10 +734,6 @@ KINDS = {
 }
 COSTS = {"k2is": 10, "empad": 2, "mib": 2}  # a set of these is as dear as so many of the others
 EXAMPLES = settings().max_examples // 5
-
-
-def test_every_format_is_drawn() -> None:
-    assert set(KINDS) == set(formats()) - {"fabio"}  # whose headers fabio reads
 
 
 def holds(found: Any, said: Any) -> None:

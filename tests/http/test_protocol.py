@@ -26,7 +26,6 @@ from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import deciding
 from vfs.http.conditions import Span, names, wanted
 from vfs.http.index import index
-from vfs.http.requests import KINDS
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -209,11 +208,6 @@ def test_folders_that_are_called_as_paths_of_the_server(tmp_path: Path) -> None:
         assert client.ask("api/nothing", "POST").status == 405
         assert client.ask("assets/nothing.css").status == 404
         client.connection.close()
-
-
-def test_the_kinds_of_requests_are_all_known(scan: Path) -> None:
-    application = application_of(contents_of(scan))
-    assert application.api._kinds.keys() == KINDS
 
 
 def test_fsspec_lists_what_it_can_open(served: tuple[Client, FaceFolder]) -> None:

@@ -68,6 +68,7 @@ class Api:
         allow_describe: descriptions may be saved beside the data.
 
     Attributes:
+        kinds: what paths below `api/` begin with -> the kind of request. All else there is a folder `api` of the data.
         pictures, streams: answer requests for pictures and computations.
         computing: the threads that compute; ahead: computes before somebody asks.
     """
@@ -88,10 +89,10 @@ class Api:
         self._look = FirstLook(self._all, self._listing.face, contents.cache)
         self.pictures = Pictures(contents, self._listing, threads)
         self._at_once = AtOnce(AT_ONCE)
-        self._kinds = self._known()
+        self.kinds = self._known()
 
     def _known(self) -> dict[str, RequestKind]:
-        """Return the kinds of requests, by the names that paths begin with: all of `vfs.http.requests.KINDS`."""
+        """Return the kinds of requests, by the names that paths begin with."""
         stopping = Stopping()
         thumbnails = partial(stopping.until_stopped, self.pictures.thumbnails)
         return {
@@ -120,7 +121,7 @@ class Api:
             VfsError: a source cannot be read.
         """
         what, _, rest = request.path.partition("/")
-        kind = self._kinds[what]
+        kind = self.kinds[what]
         if request.method not in kind.methods:
             raise RefusedError(
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))

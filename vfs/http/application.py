@@ -60,7 +60,8 @@ class Application:
         self.natively = natively and not debug
         self.log = ServerLog(debug)
         self.api = Api(shown, self._read, self.log.failed, allow_describe)
-        self.decisions = Decisions(shown, guard, OwnPages(self.metrics, self.api.first, self.api.begin), self.log)
+        own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds)
+        self.decisions = Decisions(shown, guard, own, self.log)
 
     @property
     def native(self) -> NativeAnswers | None:

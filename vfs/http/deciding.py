@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from vfs.http.guard import Guard, RefusedError
 from vfs.http.index import index, links
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import assets, etag_of, page, policy
-from vfs.http.requests import KINDS
 from vfs.http.tally import ServerLog
 from vfs.model.files import TRIES
 from vfs.serving.gate import Gate
@@ -63,11 +62,13 @@ class OwnPages(NamedTuple):
         metrics: returns its counts as text.
         first: returns what the page to look at data need not ask for.
         opened: is called when somebody opens the page.
+        requests: what paths below `api/` begin with that `vfs.http.api` answers.
     """
 
     metrics: Callable[[], bytes]
     first: Callable[[], Mapping[str, Any]]
     opened: Callable[[], None]
+    requests: Collection[str]
 
 
 class _PathAsked(NamedTuple):
@@ -192,7 +193,7 @@ class Decisions:
         if method == "OPTIONS":
             may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
             return options(headers, may)
-        if _is_for_api(key):
+        if key.startswith("api/") and key.split("/", 2)[1] in self._own.requests:  # else a folder of the data
             return ForApi(key)
         if method not in _READS:
             raise RefusedError(405, f"{method}: this server is read-only; it answers {METHODS}")
@@ -230,7 +231,7 @@ class Decisions:
         key = asked.key
         if looked is None or looked.node.folder != asked.slash:
             check_no_chunk(key)
-            has = f"; api/ has {', '.join(sorted(KINDS))}" if key.startswith("api/") else ""
+            has = f"; api/ has {', '.join(sorted(self._own.requests))}" if key.startswith("api/") else ""
             raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
         if looked.node.folder:
             if not looked.node.listed:
@@ -334,11 +335,6 @@ _READS = frozenset(("GET", "HEAD"))
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 _DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-
-
-def _is_for_api(key: str) -> bool:
-    """Return True for a request of the page; a folder of the data may be called `api`, too."""
-    return key.startswith("api/") and key.split("/", 2)[1] in KINDS
 
 
 def _asset(method: str, key: str, headers: Mapping[bytes, bytes]) -> Reply:

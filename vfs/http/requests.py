@@ -20,14 +20,6 @@ MOST = 1000
 """Most entries of a list that are sent at once."""
 FIELDS = 20  # most fields of a query
 
-KINDS = frozenset(
-    (
-        *("list", "set", "array", "python", "frame", "thumbnails", "centre", "compute", "stop"),
-        *("options", "guesses", "open", "description", "save", "events"),
-    )
-)
-"""What paths below `api/` begin with. All else there is a folder `api` of the data."""
-
 _JSON = b"application/json"
 
 
