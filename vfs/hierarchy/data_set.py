@@ -22,7 +22,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.hierarchy.absence import FOLDER_ENDING
-from vfs.hierarchy.faces import GROUP, LONGEST, Face, Node, ZarrFace
+from vfs.hierarchy.faces import GROUP, LONGEST, Face, FileFace, Node, ZarrFace
 from vfs.hierarchy.images import Images
 from vfs.hierarchy.ngff import OME_ENDING, ome_face
 from vfs.hierarchy.npy_face import NpyFace
@@ -53,6 +53,11 @@ class FaceKind(NamedTuple):
     zarr_format: int | None
     root: Node
     make: Callable[[], Face]
+
+    @classmethod
+    def of_file(cls, ending: str, face: FileFace) -> FaceKind:
+        """Return what a face is that is a file, and made already: its root says its size."""
+        return cls(ending, None, face.root, lambda: face)
 
 
 class Faces(Mapping[str, Face]):
@@ -197,9 +202,7 @@ class Hierarchy:
             for version in (3, 2)
             if zarr_format in (None, version) and (face == "zarr" or self.images)
         ]
-        return zarr + [
-            FaceKind(ending, None, face.root, partial(_same, face)) for ending, face in self._files().items()
-        ]
+        return zarr + [FaceKind.of_file(ending, face) for ending, face in self._files().items()]
 
     def faces(self, zarr_format: int | None = None) -> Faces:
         """Return the faces of `face_kinds`, by the endings of their names.
@@ -209,8 +212,9 @@ class Hierarchy:
         """
         return Faces({kind.ending: kind for kind in self.face_kinds(zarr_format)})
 
-    def _files(self) -> dict[str, NpyFace]:
-        found: dict[str, NpyFace] = {}
+    def _files(self) -> dict[str, FileFace]:
+        """Return the faces that are files, by the endings of their names."""
+        found: dict[str, FileFace] = {}
         for path, array in self.arrays.items():
             if path == self.main and not self.stands_in:
                 found[FILE_ENDING] = NpyFace(array)
@@ -218,7 +222,3 @@ class Hierarchy:
                 name = f".{path.replace('/', '.')}"
                 found[f"{first_free(name, lambda name: f'{name}.npy' in found)}{FILE_ENDING}"] = NpyFace(array)
         return found
-
-
-def _same(face: Face) -> Face:
-    return face

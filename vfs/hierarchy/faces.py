@@ -15,6 +15,7 @@ A key that looks like a chunk and is none is not absent but a `NoChunkError`: se
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -115,13 +116,14 @@ class Face(Protocol):
         ...
 
 
-class FileFace:
+class FileFace(ABC):
     """What a face that is one file answers unless it says more: no array is a key, and nothing is at hand.
 
-    A kind of file derives from it, and adds `get`.
+    A kind of file derives from it, and adds `get`, as `Face` says; `NpyFace` is one. `Hierarchy.face_kinds`
+    (`vfs.hierarchy.data_set`) lists the faces that a set has.
 
-    Attributes:
-        root: the file's node, which says its size.
+    Args:
+        root: the file's node, which says its size: `Node(False, size)`.
     """
 
     main = ""
@@ -130,6 +132,10 @@ class FileFace:
 
     def __init__(self, root: Node) -> None:
         self.root = root
+
+    @abstractmethod
+    def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        """Return bytes of the file; None if there is a key, which names nothing in it."""
 
     def node(self, key: str) -> Node | None:
         return None if key else self.root
