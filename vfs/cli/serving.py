@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import Callable
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote as quoted
@@ -19,6 +20,7 @@ from vfs.model.open_options import ServeOptions
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
+    from vfs.http import ServeHow
     from vfs.serving.status import Status
 
 
@@ -59,7 +61,7 @@ def serve(
     that cannot mount. Who has the URL can read the data: it holds a token.
     """
     with ended_by_ctrl_c():
-        from vfs.cli.console import tell_manager, terminal, under_manager
+        from vfs.cli.console import under_manager
         from vfs.http import ServeHow, start_in_background
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
@@ -93,21 +95,32 @@ def serve(
             hint = "`vfs mounts` shows what it has served,"
             start_in_background(plan.make, how, say=lambda address, url: shown(address, url, hint), log_level=level)
             return
-        from vfs.http import serve as run
+        _run(contents, how, shown, level)
 
-        with terminal(level) as console:
 
-            def ready(address: str, url: str) -> None:
-                shown(address, url, "Ctrl-C or")
-                tell_manager("READY=1")
+def _run(contents: Contents, how: ServeHow, shown: Callable[[str, str, str], None], level: str) -> None:
+    """Serve in the foreground, with a line of what is served on the terminal.
 
-            def watch(status: Status) -> None:
-                console.show(status)
-                tell_manager(f"STATUS={status.counts()}")
+    Args:
+        shown: says that a server answers: its address, URL, and how else it is ended.
+        level: of log messages.
+    """
+    from vfs.cli.console import tell_manager, terminal
+    from vfs.http import serve as run
 
-            last = run(contents, how, ready=ready, watch=watch, debug=level == "debug")
-            console.end()
-            console.say(line(f"{last.address}: {last.summary()}"))
+    with terminal(level) as console:
+
+        def ready(address: str, url: str) -> None:
+            shown(address, url, "Ctrl-C or")
+            tell_manager("READY=1")
+
+        def watch(status: Status) -> None:
+            console.show(status)
+            tell_manager(f"STATUS={status.counts()}")
+
+        last = run(contents, how, ready=ready, watch=watch, debug=level == "debug")
+        console.end()
+        console.say(line(f"{last.address}: {last.summary()}"))
 
 
 def _notes(what: str, address: str, url: str, hint: str, contents: Contents, options: ServeOptions) -> list[str]:

@@ -221,19 +221,13 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
     nav = series.nav
     total, valid = int(series.header["total_elements"]), len(series.offsets)
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
-    known = dict(zip(dims, calibrations, strict=True))
-    scan = nav_dims(len(nav))
-    if len(series.axes) == len(nav):
-        spelt = [spelled(axis["unit"]) for axis in series.axes]
-        calibrated = [axis["scale"] != 1 or unit != "m" for axis, unit in zip(series.axes, spelt, strict=True)]
-        scan = scan_dims(spelt) if all(calibrated) else scan
-        known |= {dim: axis for dim, axis, said in zip(scan, series.axes, calibrated, strict=True) if said}
+    scan, steps = _axes_of_scan(series)
     attrs = {
         **fields(series.header),
         "rows_flipped": len(sig) == 2,
         **({"rows": TOP_FIRST} if len(sig) == 2 else {}),
         "scan_axes": series.axes,
-        "calibration": known,
+        "calibration": dict(zip(dims, calibrations, strict=True)) | steps,
         **extra,
     }
     main = StoredArray(
@@ -247,28 +241,40 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
         attrs=attrs,
         declared=total,
     )
-    found = [main]
-    if len(series.tags):
-        times = FrameLayout.planes((), which, series.tags + 4, word_bytes=4).arranged(nav)
-        units = {"units": "seconds since 1970-01-01"}
-        stamps = StoredArray(
-            f"{prefix}timestamp",
-            files,
-            times,
-            PlainDecoder(np.dtype("<u4")),
-            nav,
-            scan,
-            len(nav),
-            conventions=units,
-            companion=True,
-            declared=total,
-        )
-        found.append(stamps)
+    found = [main, _stamps(main, f"{prefix}timestamp", series)] if len(series.tags) else [main]
     if valid < total:
         said = f"{path}: {total:,} elements were allocated, {valid:,} are stored: the acquisition was stopped"
         absent = (Absence(said, counts={"frames_missing": total - valid}, to_come=True),)
         found = [altered(one, absent=absent) for one in found]
     return found
+
+
+def _axes_of_scan(series: _SerSeries) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the names of the axes of a scan, and the calibration of those that are calibrated."""
+    scan = nav_dims(len(series.nav))
+    if len(series.axes) != len(series.nav):
+        return scan, {}
+    spelt = [spelled(axis["unit"]) for axis in series.axes]
+    calibrated = [axis["scale"] != 1 or unit != "m" for axis, unit in zip(series.axes, spelt, strict=True)]
+    scan = scan_dims(spelt) if all(calibrated) else scan
+    return scan, {dim: axis for dim, axis, said in zip(scan, series.axes, calibrated, strict=True) if said}
+
+
+def _stamps(main: StoredArray, path: str, series: _SerSeries) -> StoredArray:
+    """Make the companion of time stamps, uint32 seconds, which lie beside the elements of the main array."""
+    nav = series.nav
+    return StoredArray(
+        path,
+        main.files,
+        FrameLayout.planes((), np.zeros(len(series.tags), np.int64), series.tags + 4, word_bytes=4).arranged(nav),
+        PlainDecoder(np.dtype("<u4")),
+        nav,
+        main.dims[: len(nav)],
+        len(nav),
+        conventions={"units": "seconds since 1970-01-01"},
+        companion=True,
+        declared=main.declared,
+    )
 
 
 def _metadata(sources: Sources, path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
