@@ -861,3 +861,26 @@ def test_what_surplus_frames_may_be(tmp_path: Path, stored: int, hint: str, skip
         same(vfs.open(path, line_skip=skip)[...], np.stack(lines))
     elif skip == 0:
         same(vfs.open(path, nav_shape=(3, 5, 7))[...], twin.reshape(3, 5, 7, 2, 4))
+
+
+@pytest.mark.parametrize("per_file", [None, 12])
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({6: 6}, "number 6 follows 6"),  # once more, and one never
+        ({6: 8, 7: 7}, "number 8 follows 6"),
+        ({3: 20}, "number 20 follows 3"),
+    ],
+)
+def test_numbers_that_repeat_or_go_back_are_told(
+    tmp_path: Path, numbers: dict[int, int], said: str, per_file: int | None
+) -> None:
+    twin = make(24)
+    path = write_mib(tmp_path, twin, scan=(4, 6), frames_per_file=per_file)
+    file, record = tmp_path / ("scan001.mib" if per_file else "scan.mib"), 384 + twin[0].nbytes
+    raw = bytearray(file.read_bytes())
+    for k, number in numbers.items():
+        raw[k * record + 4 : k * record + 10] = b"%06d" % number
+    file.write_bytes(raw)
+    array = warned(path, f"{file}: {said} in its frame headers: the frames are shown in the order of the file")
+    same(array[...], twin.reshape(4, 6, *twin.shape[1:]))

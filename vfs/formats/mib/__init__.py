@@ -52,7 +52,7 @@ from vfs.formats.headers import left_out
 from vfs.formats.mib.absent import StoredFrames, absences, in_front, without_frames
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
-from vfs.formats.mib.lost import BEGIN, in_runs
+from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.written import Proof, written_records
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
@@ -114,6 +114,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         + (hdr_of_another_run(hdr_path, hdr, geometry, found) if hdr_path else ())
         + strangers(found)
         + without_frames(empty, found.files.paths)
+        + out_of_order(stored)
         + unwritten
         + absences(hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
     )

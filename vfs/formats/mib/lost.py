@@ -9,9 +9,12 @@ import numpy as np
 
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
+from vfs.model.stored import Absence
 
 _NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
 BEGIN = 24  # bytes of a header that hold its sequence number
+_FEW = 3  # frames of which nobody can tell whether their numbers count
+_MOST_FILES = 16  # files that are looked at for numbers that repeat or go back
 _LOOK = 256  # frames of a file with lost ones that are looked at in any case
 
 
@@ -37,6 +40,32 @@ def in_runs(stored: StoredFrames, lasts: Mapping[int, bytes]) -> StoredFrames:
     if not parts:
         return stored
     return _cut(stored, parts)
+
+
+def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
+    """Say that numbers of frames repeat or go back within a file, in which most count on; few files are looked at.
+
+    Such frames are shown in the order of the file: nothing tells whether the number or the place is right.
+    """
+    if len(stored.found.files) > _MOST_FILES:
+        return ()
+    lines = []
+    for k in np.flatnonzero(stored.counts > _FEW).tolist():
+        count = stored.counts.item(k)
+        frames = np.unique(np.linspace(0, count - 1, min(count, _LOOK)).astype(np.int64))
+        ahead = np.broadcast_to(stored.ahead, stored.counts.shape)[k]
+        numbers = np.array([_number(stored, k, int(frame + ahead)) for frame in frames.tolist()])
+        steps = np.diff(numbers - frames)
+        if steps.any() and 2 * np.count_nonzero(steps == 0) > len(steps):
+            at = int(np.flatnonzero(steps)[0]) + 1
+            before, after = numbers[at - 1 : at + 1].tolist()
+            lines.append(
+                f"{stored.found.files.paths[stored.full[k]]}: number {after:,} follows {before:,} in its frame headers"
+            )
+    if not lines:
+        return ()
+    others = f" (and {len(lines) - 1:,} more like it)" if len(lines) > 1 else ""
+    return (Absence(f"{lines[0]}{others}: the frames are shown in the order of the file"),)
 
 
 def _number(stored: StoredFrames, k: int, frame: int, start: bytes | None = None) -> int:
