@@ -8,6 +8,8 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from vfs.model.file_state import FileState
 
+_MOST_FAR = 16  # places of a file that is not on this machine
+
 
 def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
     """Say that the states and some bytes of many files are asked for next.
@@ -20,6 +22,14 @@ def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None 
     ahead = getattr(sources, "expect", None)
     if ahead is not None and len(names) > 1:
         ahead(names, starts)
+
+
+def worth_looking(sources: Sources, most: int) -> int:
+    """Return how many places of a file may be looked at in case something is wrong there.
+
+    They are `most`, or a few where each question takes long.
+    """
+    return most if getattr(sources, "expect", None) is None else min(most, _MOST_FAR)
 
 
 @runtime_checkable

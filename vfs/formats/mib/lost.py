@@ -9,6 +9,7 @@ import numpy as np
 
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
+from vfs.model.sources import expect, worth_looking
 from vfs.model.stored import Absence
 
 _NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
@@ -49,19 +50,20 @@ def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
     """
     if len(stored.found.files) > _MOST_FILES:
         return ()
-    lines = []
+    files, lines = stored.found.files, []
+    look = worth_looking(files.sources, _LOOK)
     for k in np.flatnonzero(stored.counts > _FEW).tolist():
         count = stored.counts.item(k)
-        frames = np.unique(np.linspace(0, count - 1, min(count, _LOOK)).astype(np.int64))
-        ahead = np.broadcast_to(stored.ahead, stored.counts.shape)[k]
-        numbers = np.array([_number(stored, k, int(frame + ahead)) for frame in frames.tolist()])
+        frames = np.unique(np.linspace(0, count - 1, min(count, look)).astype(np.int64))
+        at_file = frames + np.broadcast_to(stored.ahead, stored.counts.shape)[k]
+        path = files.paths[stored.full[k]]
+        expect(files.sources, [path] * len(frames), (at_file * stored.record).tolist())
+        numbers = np.array([_number(stored, k, frame) for frame in at_file.tolist()])
         steps = np.diff(numbers - frames)
         if steps.any() and 2 * np.count_nonzero(steps == 0) > len(steps):
             at = int(np.flatnonzero(steps)[0]) + 1
             before, after = numbers[at - 1 : at + 1].tolist()
-            lines.append(
-                f"{stored.found.files.paths[stored.full[k]]}: number {after:,} follows {before:,} in its frame headers"
-            )
+            lines.append(f"{path}: number {after:,} follows {before:,} in its frame headers")
     if not lines:
         return ()
     others = f" (and {len(lines) - 1:,} more like it)" if len(lines) > 1 else ""
