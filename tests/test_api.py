@@ -399,6 +399,12 @@ def test_options_name_the_format_of_a_file_that_none_recognises(
         vfs.open(tmp_path / "x.raw", sig_shape=(8, 8))
     with pytest.raises(vfs.UnknownFormatError, match=r"stored_dtype='u2', sig_shape=\(256, 256\)"):
         vfs.open(tmp_path / "x.raw", nothing=1)
+    for name, said in {
+        "offset": "its options: stored_dtype, ",
+        "stored_type": r"\(did you mean stored_dtype\?\)",
+    }.items():
+        with pytest.raises(vfs.OptionError, match=f"format raw has no option '{name}'.*{said}"):
+            vfs.open(tmp_path / "x.raw", sig_shape=(8, 8), **{name: "u2"})
     np.save(tmp_path / "x.npy", values)
     with pytest.raises(vfs.OptionError, match="format npy has no option 'stored_dtype', raw has"):
         vfs.open(tmp_path / "x.npy", stored_dtype="u2")
