@@ -385,6 +385,25 @@ def test_arrays_are_made_when_they_are_asked_for_and_once(many: Path) -> None:
     assert reader_of(group["stamp"]).cache is reader_of(group.main).cache
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\r\n<!DOCTYPE html><html>404", "a web page, .*; download it again"),
+        (b"<HTML><body>log in", "a web page"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n",
+            "a pointer of Git LFS; `git lfs pull`",
+        ),
+        (b"/annex/objects/SHA256E-s4--00.mrc\n", "a pointer of git-annex; `git annex get`"),
+    ],
+)
+@pytest.mark.parametrize("name", ["scan.mib", "scan.h5", "scan.hdr", "scan.raw", "scan.xml"])
+def test_what_stands_in_for_data_is_called_by_its_name(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(vfs.UnknownFormatError, match=f"{name}: expected a detector file, found {said}"):
+        vfs.open(tmp_path / name)
+
+
 def test_options_name_the_format_of_a_file_that_none_recognises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

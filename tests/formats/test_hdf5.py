@@ -385,3 +385,11 @@ def test_names_longer_than_a_folder_can_have(tmp_path: Path) -> None:
         ".ome.v2.zarr",
         ".npy",
     }  # of the other, too, there is no .npy file
+
+
+def test_a_file_that_is_cut_says_how_long_it_should_be(tmp_path: Path) -> None:
+    path = written(tmp_path, data=(frames_of((3, 40, 50), "<u2"), {}))
+    whole = path.read_bytes()
+    for size in (len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refuses(path, f"expected {len(whole):,} bytes", f"it has {size:,}; it looks truncated", kind=vfs.FormatError)

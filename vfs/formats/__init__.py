@@ -169,6 +169,16 @@ def by_name(name: str) -> Format:
     )
 
 
+_WEB_PAGE = "a web page, as some downloads leave it in place of the file", "download it again"
+_NO_DATA = {
+    b"<!doctype html": _WEB_PAGE,
+    b"<html": _WEB_PAGE,
+    b"version https://git-lfs": ("a pointer of Git LFS", "`git lfs pull` fetches the file itself"),
+    b"/annex/objects/": ("a pointer of git-annex", "`git annex get` fetches the file itself"),
+}
+"""Beginnings of files that stand in for data, in lower case -> (what they are, what to do)."""
+
+
 def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     """Return the format of a file by its first bytes; if that leaves it open, by the options that are given.
 
@@ -205,6 +215,9 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
         )
     if name := _named_by(sources, path):
         raise UnknownFormatError(f"{path}: no format recognises it by itself; {name} beside it names a set: open that")
+    for mark, (found, advice) in _NO_DATA.items():
+        if head.lstrip()[: len(mark)].lower() == mark:
+            raise UnknownFormatError(f"{path}: expected a detector file, found {found}; {advice}")
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(

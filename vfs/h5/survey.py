@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing
 from typing import Any
 
@@ -14,6 +15,7 @@ from vfs.helper.process import Helper, Outcome
 from vfs.model.sources import Sources
 from vfs.sources.local import LocalSources
 
+_CUT = re.compile(r"truncated file: eof = (\d+),.* stored_eof = (\d+)")  # libhdf5's words
 _NO_PLUGINS = {"HDF5_PLUGIN_PRELOAD": "::"}  # libhdf5 loads none
 LIBHDF5 = Helper("HDF5 files", "from vfs.h5.server import main; main()", _NO_PLUGINS)
 
@@ -69,6 +71,12 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
             if "busy" in said:
                 raise SourceError(f"{path}: {said['busy']}")
             if "error" in said:
+                if cut := _CUT.search(said["error"]):
+                    size, expected = map(int, cut.groups())
+                    raise FormatError(
+                        f"{path}: expected {expected:,} bytes, as the HDF5 file says of itself, it has {size:,};"
+                        " it looks truncated, and libhdf5 reads nothing of it: copy it again"
+                    )
                 raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
             if "at" in said:
                 at = said["at"]
