@@ -15,6 +15,7 @@ import zarr
 
 import vfs
 from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
+from vfs import kernels
 from vfs.testing.counted import counted
 from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.range_server import RangeServer
@@ -47,6 +48,15 @@ def test_shape_is_that_of_the_finished_scan_and_frames_come(instrument: Instrume
     assert scan.head == 11
     np.testing.assert_array_equal(scan[1, 2], instrument.frames[1, 2])
     assert scan.refresh().shape == scan.shape
+
+
+def test_a_look_needs_no_kernel(instrument: Instrument, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that are not compiled yet would delay the first event by seconds."""
+    instrument.write_frames(4)
+    scan = followed(instrument)
+    monkeypatch.setattr(kernels, "planning", None)
+    instrument.write_frames(1)
+    assert scan.head == 5
 
 
 def test_a_frame_counts_when_the_next_one_begins(instrument: Instrument) -> None:

@@ -449,7 +449,7 @@ class FrameLayout:
         return np.maximum(first, low) - self.offset, np.minimum(last, high) - self.offset
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
-        if not kernels.wanted() and (alone := self._whole_frame(region)) is not None:
+        if not kernels.wanted() and (alone := self.range_of_frame(region)) is not None:
             return alone
         box = np.array((region.start, region.stop, region.step), np.int64)
         how, chosen = self.how
@@ -462,7 +462,7 @@ class FrameLayout:
                 return (rows[first:end] if covered >= 0 else NO_ROWS), covered
             room = end
 
-    def _whole_frame(self, region: Region) -> tuple[np.ndarray, int] | None:
+    def range_of_frame(self, region: Region) -> tuple[np.ndarray, int] | None:
         """Do what `vfs.kernels.planning.plan_frames` does for one whole frame, in one piece of one file.
 
         Returns: what `read_ranges` returns; None where it is not one, or not in one piece.
