@@ -34,6 +34,7 @@ from tests.benchmarks import (
     page_bench,
     reduce_bench,
     references_bench,
+    remote_bench,
     serve_bench,
     start_bench,
     zarr_bench,
@@ -244,6 +245,7 @@ PARTS: dict[str, Callable[[Path, Size], Iterator[Row]]] = {
     "export": export_bench.rows,
     "live": live_bench.rows,
     "references": references_bench.rows,
+    "remote": remote_bench.rows,
     "doors": doors_bench.rows,
 }
 

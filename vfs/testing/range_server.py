@@ -259,10 +259,13 @@ def _send(one: socket.socket, request: ServedRequest, reply: OtherReply) -> bool
 
 
 def main() -> None:
-    """Serve a folder until the process that started this one ends. The URL is written to a file, and printed."""
-    folder, to = sys.argv[1:]
+    """Serve a folder until the process that started this one ends. The URL is written to a file, and printed.
+
+    Arguments: the folder, the file, and seconds that every request waits (0).
+    """
+    folder, to, *latency = sys.argv[1:]
     parent = os.getppid()
-    with RangeServer(folder) as server:
+    with RangeServer(folder, *map(float, latency)) as server:
         Path(to).write_text(server.url)
         print(server.url, flush=True)
         while os.getppid() == parent:

@@ -1,0 +1,220 @@
+"""Sets on a server that is 1, 20 and 100 ms away: a range server of our own, a process beside this one.
+
+The limit is taken in the same run: threads of plain HTTP connections that ask for the same bytes, 32 ranges of 8 MiB
+at a time, or one for each frame. A round trip is a plain request for one frame on a connection that is open. The last
+row is of fsspec with references, as kerchunk makes them, where it and aiohttp are installed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import local
+from urllib.parse import urlsplit
+
+import numpy as np
+
+import vfs
+from tests.benchmarks.rows import TINY, Row, Size, frames_of
+from vfs.http.computing import Asked, Computation, following
+from vfs.reduce.bright_field import central_disk
+from vfs.testing.inside import reader_of
+
+LATENCIES = 0.001, 0.02, 0.1  # seconds
+PARALLEL, RANGE = 32, 8 << 20
+FRAMES, FEWER = 4096, 512
+"""Frames of the scan, and of what is read with fsspec, which has a request for each."""
+HEADER = 128  # bytes before the frames of a .npy file
+
+
+def rows(folder: Path, size: Size) -> Iterator[Row]:
+    """See the module."""
+    frames = frames_of(min(FRAMES, size.frames))
+    np.save(folder / "scan.npy", frames.reshape(len(frames) // 16, 16, *frames.shape[1:]))
+    large = (32, 32, 64, 64) if size == TINY else (280, 280, 256, 256)
+    np.lib.format.open_memmap(folder / "large.npy", "w+", "<u2", large).flush()  # a sparse file
+    for latency in LATENCIES[:1] if size == TINY else LATENCIES:
+        with _served(folder, latency) as url, _Plain(f"{url}/scan.npy") as plain:
+            for row in _at(url, frames, size, plain):
+                yield row._replace(name=f"{latency * 1000:g} ms: {row.name}")
+
+
+@contextmanager
+def _served(folder: Path, latency: float) -> Iterator[str]:
+    """Serve a folder from another process."""
+    said = folder / "url"
+    said.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "vfs.testing.range_server", str(folder), str(said), str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def _at(url: str, frames: np.ndarray, size: Size, plain: _Plain) -> Iterator[Row]:
+    nbytes, frame = frames.nbytes, frames[0].nbytes
+    path = f"{url}/scan.npy"
+    cuts = [(at, min(at + RANGE, HEADER + nbytes)) for at in range(HEADER, HEADER + nbytes, RANGE)]
+    limit = _best(partial(plain.all, cuts), size)
+    yield Row(f"{PARALLEL} plain ranges of 8 MiB at a time", nbytes / limit / 1e6, "MB/s")
+
+    def opened() -> vfs.VirtualArray:
+        return vfs.open(path)
+
+    def whole() -> None:
+        opened()[...]
+
+    def total() -> None:
+        opened().reduce(total=vfs.FrameSum())
+
+    yield Row("all of it as one array, opened too", limit / _best(whole, size), "of that", "≥ 0.9")
+    yield Row("a sum of each frame, opened too", limit / _best(total, size), "of that", "≥ 0.9")
+    yield from _frames(path, frame, len(frames), size, plain)
+    (picture, later) = _picture(f"{url}/large.npy")
+    yield Row("disk and first picture of a scan of 9.6 GiB, opened too", picture, "s", "≤ 1 at 20 ms")
+    yield Row("its next picture, four times as fine", later, "s")
+    fewer = frames[:FEWER]
+    reference = _by_fsspec(path, fewer)
+    if reference is not None:
+        alone = _best(
+            partial(plain.all, [(HEADER + frame * k, HEADER + frame * (k + 1)) for k in range(len(fewer))]), size
+        )
+        yield Row(
+            f"fsspec with references, zarr: {len(fewer)} frames",
+            alone / _best(reference, size),
+            "of a plain range each",
+        )
+        some = vfs.open(path, roi=np.arange(len(fewer)))
+        yield Row(f"the same {len(fewer)} frames", alone / _best(lambda: some[...], size), "of a plain range each")
+
+
+def _frames(path: str, frame: int, count: int, size: Size, plain: _Plain) -> Iterator[Row]:
+    """Single frames, and many from anywhere."""
+    array = vfs.open(path)
+    order = np.random.default_rng(3).permutation(count)
+    trip = _best(lambda: plain.get((HEADER, HEADER + frame)), size, 8)
+    turns = iter(range(1 << 30))
+
+    def one() -> None:
+        k = int(order[next(turns) % count])
+        array[k // 16, k % 16]
+
+    one()
+    yield Row("a frame at the pointer", _best(one, size, 8) / trip, "round trips", "≤ 1.5")
+    some = np.sort(order[: max(8, count // 4)])
+    wanted = [(HEADER + frame * int(k), HEADER + frame * int(k + 1)) for k in some]
+    alone = _best(partial(plain.all, wanted), size)
+
+    def chosen() -> None:
+        vfs.open(path, roi=some)[...]
+
+    yield Row(
+        f"roi= of {len(some):,} frames from anywhere, opened too", alone / _best(chosen, size), "of a plain range each"
+    )
+
+
+def _picture(url: str) -> tuple[float, float]:
+    """Return the seconds until the page has its first picture of a set, and those until it has the next one."""
+    began = time.perf_counter()
+    array = reader_of(vfs.open(url))
+    disk = central_disk(array, ())
+    asked = Asked({"image": f"disk({disk.cy:g}, {disk.cx:g}, {disk.r:g})"}, None, ())
+    steps, made, taken = Computation(array, asked, array.cache).steps(), None, []
+    for _ in range(2):
+        step = following(steps, made)
+        if step is not None:
+            made = step.make()
+        taken.append(time.perf_counter() - began)
+    return taken[0], taken[1] - taken[0]
+
+
+class _Plain:
+    """Plain connections to a server, as many as threads that ask on them, for as long as `with` lasts."""
+
+    def __init__(self, url: str) -> None:
+        self._place, self._own = urlsplit(url), local()
+        self._made: list[http.client.HTTPConnection] = []
+        self._pool = ThreadPoolExecutor(PARALLEL)
+
+    def __enter__(self) -> _Plain:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+        for one in self._made:
+            one.close()
+
+    def all(self, cuts: Sequence[tuple[int, int]]) -> None:
+        """Ask for ranges of bytes, first and end, `PARALLEL` at a time."""
+        assert sum(self._pool.map(self.get, cuts)) == sum(stop - start for start, stop in cuts)
+
+    def get(self, cut: tuple[int, int]) -> int:
+        """Ask for a range in this thread. Returns how many bytes came."""
+        if not hasattr(self._own, "connection"):
+            self._own.connection = http.client.HTTPConnection(self._place.netloc)
+            self._own.memory = memoryview(bytearray(RANGE))
+            self._made.append(self._own.connection)
+        (start, stop), done = cut, 0
+        self._own.connection.request("GET", self._place.path, headers={"Range": f"bytes={start}-{stop - 1}"})
+        reply = self._own.connection.getresponse()
+        while done < stop - start and (n := reply.readinto(self._own.memory[: stop - start - done])):
+            done += n
+        reply.read()
+        return done
+
+
+def _best(call: Callable[[], object], size: Size, times: int = 1) -> float:
+    """Return the least seconds that a call takes."""
+    best = float("inf")
+    for _ in range(min(3, size.rounds) * times):
+        began = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def _by_fsspec(url: str, frames: np.ndarray) -> Callable[[], object] | None:
+    """Return what reads the array as kerchunk describes it, a reference for each frame; None: it is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("fsspec", "aiohttp", "zarr")):
+        print("fsspec with references: not measured, fsspec or aiohttp is missing", file=sys.stderr)
+        return None
+    import fsspec
+    import zarr
+
+    shape, one = frames.shape, frames[0].nbytes
+    about = {
+        "zarr_format": 2,
+        "shape": shape,
+        "chunks": [1, *shape[1:]],
+        "dtype": "<u2",
+        "compressor": None,
+        "filters": None,
+        "fill_value": 0,
+        "order": "C",
+    }
+    refs = {".zgroup": '{"zarr_format": 2}', "data/.zarray": json.dumps(about)}
+    chunks = {f"data/{k}.0.0": [url, HEADER + one * k, one] for k in range(len(frames))}
+
+    run = {"asynchronous": True}
+
+    def read() -> object:
+        files = fsspec.filesystem(
+            "reference", fo={"version": 1, "refs": refs | chunks}, remote_protocol="http", remote_options=run, **run
+        )
+        store = zarr.storage.FsspecStore(files, read_only=True, path="")
+        with zarr.config.set({"async.concurrency": PARALLEL}):
+            return zarr.open_group(store, mode="r", zarr_format=2)["data"][...]
+
+    np.testing.assert_array_equal(np.asarray(read()), frames)
+    return read
