@@ -213,6 +213,58 @@ def test_a_page_of_links_that_never_ends(server: RangeServer) -> None:
         sources.names(server.url)
 
 
+@pytest.fixture
+def bucket(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> RangeServer:
+    """The server as one that has buckets."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"SKIP_SIGNATURE": "true", "ALLOW_HTTP": "true", "ENDPOINT_URL": server.url}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    return server
+
+
+def _page(number: int, more: bool) -> OtherReply:
+    """Return a page of the list of a bucket."""
+    keys = "".join(
+        f"<Contents><Key>set/{number}-{k}</Key><LastModified>2001-09-09T01:46:40.000Z</LastModified><Size>1</Size>"
+        "</Contents>"
+        for k in range(3)
+    )
+    token = f"<NextContinuationToken>{number}</NextContinuationToken>" if more else ""
+    said = str(more).lower()
+    text = f"<ListBucketResult><IsTruncated>{said}</IsTruncated>{token}{keys}</ListBucketResult>".encode()
+    return OtherReply(200, {"Content-Type": "application/xml", "Content-Length": str(len(text))}, [text])
+
+
+def test_a_list_of_a_bucket_that_never_ends(bucket: RangeServer) -> None:
+    bucket.hook = lambda one: _page(one.number, True)
+    limits = replace(SHORT, seconds=0.5)
+    with (
+        RemoteSources.around(["s3://bucket/set/x"], limits=limits) as sources,
+        pytest.raises(SourceError, match=r"s3://bucket/set: cannot be listed: the list has no end within 0.5 seconds"),
+    ):
+        sources.names("s3://bucket/set")
+    time.sleep(0.1)
+    asked = len(bucket.asked)
+    time.sleep(0.2)
+    assert len(bucket.asked) == asked > 2
+
+
+def test_a_list_of_a_bucket_is_asked_for_again(bucket: RangeServer) -> None:
+    """In pages, of which the server fails at one."""
+    bucket.hook = lambda one: (
+        OtherReply(503, {"Content-Length": "0"}) if one.number == 1 else _page(one.number, one.number < 4)
+    )
+    with RemoteSources.around(["s3://bucket/set/x"], limits=SHORT) as sources:
+        assert sorted(sources.names("s3://bucket/set")) == [f"{n}-{k}" for n in (2, 3, 4) for k in range(3)]
+    bucket.hook = lambda _: OtherReply(503, {"Content-Length": "0"})
+    with (
+        RemoteSources.around(["s3://bucket/set/x"], limits=SHORT) as sources,
+        pytest.raises(SourceError, match=r"s3://bucket/set: cannot be listed: .*status 503, asked 3 times"),
+    ):
+        sources.names("s3://bucket/set")
+
+
 def test_ctrl_c_does_not_wait_for_a_server(server: RangeServer) -> None:
     server.hook = lambda _: time.sleep(60)  # type: ignore[func-returns-value]
     code = f"import vfs\nprint('asks', flush=True)\nvfs.open('{server.url}/a.npy')"

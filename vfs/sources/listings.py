@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.error
 import urllib.request
+from functools import partial
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from vfs.errors import MissingSourceError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
-from vfs.sources.library import obstore
-from vfs.sources.transfers import Transfers, login, reason, state_of
+from vfs.sources.threads import in_parallel
+from vfs.sources.transfers import Transfers, login, state_of
 from vfs.sources.urls import WEB, place, quoted
 
 MOST_PAGE = 16 << 20
@@ -32,21 +34,33 @@ def listed(transfers: Transfers, folder: str) -> Listed:
     """
     if place(folder).scheme in WEB:
         return _links(transfers, folder)
-    where = place(folder)
-    store = transfers.store(where)
-    transfers.counts.add(1, 0)
-    try:
-        found = obstore().list_with_delimiter(store, f"{where.path}/" if where.path else None)
-    except FileNotFoundError:
+    try:  # in another thread, which may have a loop of its own, and for which Ctrl-C does not wait
+        (found,) = in_parallel(partial(_objects, transfers), [folder], transfers.limits.parallel)
+    except MissingSourceError:
         raise MissingSourceError(f"{folder}: no such folder") from None
-    except Exception as error:
-        raise SourceError(f"{folder}: cannot be listed: {reason(error)[0]}") from None
     names: Listed = {one.rstrip("/").rpartition("/")[2]: None for one in found["common_prefixes"]}
     for meta in found["objects"]:
         names[str(meta["path"]).rpartition("/")[2]] = state_of(meta)
     if not names:
         raise MissingSourceError(f"{folder}: no such folder")
     return names
+
+
+def _objects(transfers: Transfers, folder: str) -> Any:
+    """List a folder of a bucket, as obstore does."""
+    seconds = transfers.limits.seconds
+
+    def ask(library: Any, store: Any, path: str) -> Any:
+        async def all_pages() -> Any:
+            return await library.list_with_delimiter_async(store, f"{path}/" if path else None)
+
+        transfers.counts.add(1, 0)
+        try:
+            return asyncio.run(asyncio.wait_for(all_pages(), seconds))
+        except TimeoutError:
+            raise SourceError(f"{folder}: cannot be listed: the list has no end within {seconds:g} seconds") from None
+
+    return transfers.again(folder, f"{folder}: cannot be listed", ask)
 
 
 def _links(transfers: Transfers, folder: str) -> Listed:

@@ -164,7 +164,7 @@ class Transfers:
             self.counts.add(1, 1)  # it answers no HEAD
             return state_of(library.get(store, path, options={"range": (0, 1)}).meta)
 
-        found: FileState = self._again(name, f"{name}: cannot be looked at", ask)
+        found: FileState = self.again(_of_file(name), f"{name}: cannot be looked at", ask)
         return found
 
     def get(self, wanted: WantedBytes, until: Until | None = None) -> Got:
@@ -236,7 +236,7 @@ class Transfers:
 
         failed: list[float] = []
         what = f"{name}: bytes {start:,} to {stop:,} cannot be read"
-        got: Got = self._again(name, what, ask, failed, until)
+        got: Got = self.again(_of_file(name), what, ask, failed, until)
         return got
 
     def get_all(self, all_wanted: Sequence[WantedBytes]) -> list[Got]:
@@ -256,7 +256,7 @@ class Transfers:
                 one.end()
             raise
 
-    def _again(
+    def again(
         self,
         name: str,
         what: str,
@@ -271,8 +271,6 @@ class Transfers:
             failed: receives the time of each failure; who clears it says that these do not count.
             until: says when nobody waits any more.
         """
-        if not place(name).path or name.endswith("/"):
-            raise SourceError(f"{name}: expected the URL of a file, found that of a folder")
         where, failed = place(name), [] if failed is None else failed
         store = self.store(where)
         while True:
@@ -292,6 +290,17 @@ class Transfers:
                     kind = TruncatedSourceError if "status code: 416" in str(error) else SourceError
                     raise kind(f"{what}: {why}{asked}") from None
             time.sleep(self.limits.pause * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
+
+
+def _of_file(name: str) -> str:
+    """Return the URL of a file.
+
+    Raises:
+        SourceError: it is that of a folder.
+    """
+    if not place(name).path or name.endswith("/"):
+        raise SourceError(f"{name}: expected the URL of a file, found that of a folder")
+    return name
 
 
 class Until:
