@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.errors import MissingSourceError, SourceError
+from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
@@ -80,6 +80,14 @@ def test_a_server_serves_and_notices_what_changed(server: RangeServer, tmp_path:
 def test_other_users_do_not_read_with_the_rights_of_who_mounted() -> None:
     askers = Askers(lambda: (0, 0, 0))
     assert askers.kept_by(["s3://bucket/a.mib"], EVERYBODY) == "s3://bucket/a.mib"
+
+
+def test_a_tree_of_a_server_is_refused(server: RangeServer, tmp_path: Path) -> None:
+    """Its URL was taken for a folder below the current one."""
+    for url in (f"{server.url}/bucket", "s3://bucket/run7/"):
+        with pytest.raises(OptionError, match=r"^(http|s3)://.*/\*\.hdr$") as caught:
+            vfs.serve([url], port=0, tree=True)
+        assert str(caught.value).startswith(f"{url}: tree=True shows a folder of this machine")
 
 
 # stores of objects

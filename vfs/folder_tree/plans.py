@@ -32,6 +32,7 @@ from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
 from vfs.sources.globs import file_name
+from vfs.sources.names import is_url
 from vfs.wording import ANY, option, option_names
 
 
@@ -80,11 +81,16 @@ def plan_tree(
         how: more arguments for `folder_tree`.
 
     Raises:
-        OptionError: there are several folders; also errors of `folder_tree`.
+        OptionError: there are several folders, or one on a server; also errors of `folder_tree`.
     """
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
         raise OptionError(f"{option(tree=True)} shows one folder, found {len(folders)}")
-    root = os.path.abspath(file_name(folders[0]))
+    if is_url(name := file_name(folders[0])):
+        raise OptionError(
+            f"{name}: {option(tree=True)} shows a folder of this machine; name the data sets on the server, or a glob"
+            f" of them such as {name.rstrip('/')}/*.hdr"
+        )
+    root = os.path.abspath(name)
     make = partial(folder_tree, root, options, format_options, **how)
     shown = make()  # raises errors now rather than in the process that serves; opens nothing
     return MountPlan(make, lambda: shown, [root])
