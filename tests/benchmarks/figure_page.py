@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from tests.benchmarks.figure_samples import FULL_SHAPES, Shapes
 from tests.benchmarks.figure_tools import WRONG
 from tests.benchmarks.figures import BUSY, LOOKS, Figure, Row, Table
@@ -29,9 +31,9 @@ NAMES = {
 """Step -> the head of its column."""
 
 TITLES = {
-    "sparse": "A 60 GB-shaped MRC: opening, one frame",
-    "mrc": "The same, 1/32 of it: virtual image",
-    "mrc, cold": "The same, not in the page cache",
+    "sparse": "A 60 GB-shaped MRC",
+    "mrc": "An MRC of 2 GiB: virtual image",
+    "mrc, cold": "The MRC of 2 GiB, not in the page cache",
     "arina": "ARINA, bitshuffle and LZ4",
     "http": "HDF5 over HTTP",
     "export": "An export of 2 GiB",
@@ -42,7 +44,7 @@ PUBLISHED = {
     "sparse": "[SpyDE](https://github.com/directelectron/spyde/blob/main/benchmarks.md) publishes, for 256 x 256"
     " frames of"
     " 512 x 512 float32 on 48 logical cores, warm: opening 5.6 s, a frame 40 to 60 ms. Here the file has that shape,"
-    " but only 64 of its frames take place on the disk; these are the ones that are read.",
+    " but only 64 of its frames have room on the disk; these are read.",
     "mrc": "SpyDE publishes for the virtual image 2.9 to 3.0 GB/s on 48 logical cores, 0.06 GB/s a core. Here it is"
     " that of"
     " a scan of 64 x 32 such frames, 2 GiB.",
@@ -158,7 +160,9 @@ def _section(kind: str, table: Table) -> Iterator[str]:
     yield f"\n## {TITLES[kind]}\n"
     shape = " x ".join(map(str, (*sample.scan, *sample.sig)))
     size = f"{sample.nbytes / 2**30:.2f} GiB" if sample.nbytes >= 2**28 else f"{sample.nbytes / 2**20:.1f} MiB"
-    yield f"{shape}, {sample.dtype[1:]}, {size} of pixels." + (f" {PUBLISHED[kind]}" if kind in PUBLISHED else "")
+    yield f"{shape}, {np.dtype(sample.dtype).name}, {size} of pixels." + (
+        f" {PUBLISHED[kind]}" if kind in PUBLISHED else ""
+    )
     steps = list(dict.fromkeys(step for row in table.rows for step in row.figures))
     yield ""
     yield f"| tool | {' | '.join(NAMES[step] for step in steps)} | most memory |"
