@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.cli.support import run
 from tests.zarr.support import content
+from vfs.outputs import MarksFile
 from vfs.testing.writers import write_mib
+from vfs.zarr.export.places import FolderPlace
 
 pytestmark = pytest.mark.zarr
 
@@ -111,3 +114,41 @@ def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Pat
     assert size == sum(len(data) for name, data in before.items() if name != "sums")
     assert content(target) == before
     assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.sums"]
+
+
+@pytest.mark.parametrize("name", ["o.zarr", "o.zarr.zip"])
+def test_a_disk_that_is_full_before_the_first_mark(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """An empty journal stayed behind."""
+
+    def full(lines: MarksFile, more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MarksFile, "add", full)
+    with pytest.raises(vfs.OptionError, match=rf"{name}: cannot be written: No space left on device"):
+        vfs.export(scan, tmp_path / name)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_full_disk_says_how_to_go_on(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, added = FolderPlace.keep, []
+
+    def full(place: FolderPlace, paths: list[str]) -> int:
+        added.append(paths)
+        if len(added) > 2:
+            raise OSError(28, "No space left on device")
+        return real(place, paths)
+
+    target = tmp_path / "o.zarr"
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderPlace, "keep", full)
+        assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
+    said = capsys.readouterr().err.splitlines()
+    assert "is not complete; the same command with --resume goes on" in said[0]
+    assert said[1].endswith("o.zarr: cannot be written: No space left on device")
+    assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1, "a wrong call is no export that was interrupted"
+    assert run("export", scan, target, "--chunks", "1,2,-1,-1", "--resume", "--verify") == 0

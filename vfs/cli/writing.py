@@ -87,8 +87,15 @@ def export(
     warn_of_chunks([group])
     face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
     total = sum(array.nbytes for array in face.arrays.values())
+    begun = False
     try:
         with cluster(scheduler) as client, stopping() as check, _bar(target, total, check, ratio=True) as bar:
+
+            def tell(done: int, total: int, stored: int) -> None:
+                nonlocal begun
+                begun = True
+                bar(done, total, stored)
+
             stored = write(
                 face,
                 target,
@@ -96,12 +103,12 @@ def export(
                 shards=options.shards,
                 sources=group.opening.version,
                 resume=options.resume,
-                progress=bar,
+                progress=tell,
                 executor=client,
                 opening=group.opening,
             )
     except BaseException as error:
-        if not isinstance(error, OptionError) and place.noted():
+        if (begun or not isinstance(error, OptionError)) and place.noted():
             say(f"{target}: is not complete; the same command with --resume goes on from what {place.holds} holds")
         raise
     put(

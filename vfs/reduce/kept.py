@@ -82,7 +82,11 @@ class KeptState:
                 )
         if not there:
             self._lines.cut([])
-            self._lines.add([json.dumps({"vfs_reduce": subject}).encode() + b"\n"])
+            try:
+                self._lines.add([json.dumps({"vfs_reduce": subject}).encode() + b"\n"])
+            except OSError:
+                self._lines.remove()
+                raise
         return there
 
     def load(self) -> dict[str, np.ndarray]:

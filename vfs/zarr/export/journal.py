@@ -100,7 +100,11 @@ class Journal:
         told = _told(self._marks, lines[0]) if lines and lines[0].endswith(b"\n") else None
         if told is None or anew:
             self._marks.cut([])
-            self._marks.add([self._first])
+            try:
+                self._marks.add([self._first])
+            except OSError:  # of it nothing is there to go on from
+                self._marks.remove()
+                raise
             return
         name = self._marks.name
         if not resume:
