@@ -75,10 +75,21 @@ def test_boxes_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         "bin=2": "expected box=",
         "box=0,0,5,5&bin=0": "expected a number from 1",
         "box=1,2,3": "expected box=",
-        "box=0,0,5,5&max=3": "no max=",
+        "box=0,0,5,5&max=3": "neither max=",
     }.items():
         status, text = refused(application, f"/api/frame/a.zarr/data?{query}")
         assert (status, said in text) == (400, True), text
+
+
+def test_planes_across_frames(tmp_path: Path) -> None:
+    values = RNG.integers(0, 99, (3, 4, 5, 6)).astype("u1")
+    np.save(tmp_path / "a.npy", values)
+    application = application_of(contents_of(tmp_path / "a.npy"))
+    path = "/api/frame/a.zarr/data"
+    np.testing.assert_array_equal(frame(application, f"{path}?plane=1,3&at=2,4")[0], values[2, :, 4])
+    np.testing.assert_array_equal(frame(application, f"{path}?plane=2,1&at=2,5")[0], values[2, :, :, 5].T)
+    for plane in ("1", "1,1", "1,4", "0,1,2"):
+        assert refused(application, f"{path}?plane={plane}&at=2,4")[0] == 400
 
 
 def test_boxes_have_etags_of_their_own(tmp_path: Path) -> None:

@@ -190,6 +190,22 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
         page.wait("vfs.frame.caption === String(vfs.state.at)")
         assert np.array_equal(page.numbers("frame"), movie[page.state("at")[0]])
         page.screenshot("movie")
+        page.press("o")  # orthogonal views
+        page.click("frame", 4, 9)
+        page.wait("String(vfs.state.cross) === '4,9'")
+        page.press("ArrowDown")
+        page.wait("String(vfs.state.cross) === '5,9' && vfs.state.sides.every((one) => one?.data[0] !== undefined)")
+        for side, expected in enumerate((movie[:, :, 9].T, movie[:, 5])):
+            page.wait(f"String(vfs.state.sides[{side}].data) === '{','.join(map(str, expected.ravel()))}'")
+        at = page.page.evaluate("""() => {
+            const { left, top, width, height } = document.querySelector('[data-side="right"]').getBoundingClientRect();
+            return [left + width / 2, top + height / 2];
+        }""")
+        page.page.mouse.click(*at)  # the frame in the middle
+        page.wait("vfs.state.at[0] === 4 && vfs.frame.caption === '4'")
+        page.screenshot("orthogonal")
+        page.press("Escape")
+        page.wait("vfs.state.cross === null && !document.querySelector('[data-side]')")
         page.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,9 @@ FEW = 3
 BAND = 16 << 20  # bytes of a large frame that are read at once
 
 
-def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> tuple[np.ndarray, int]:
+def small_frame(
+    array: ArrayReader, at: Sequence[int], most: int, part: str = "abs", plane: tuple[int, ...] = ()
+) -> tuple[np.ndarray, int]:
     """Read a frame of an array, or a smaller picture of it.
 
     Args:
@@ -33,6 +36,7 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
             the mean of a square of pixels that are numbers, or of those of a row or column where
             there are no more than `FEW` of them.
         part: of complex numbers, see `PARTS`.
+        plane: two axes that are shown as rows and columns, instead of those of the frame.
 
     Returns: numbers, [], [n], [rows, columns] or [rows, columns, samples]; and the side of the squares.
 
@@ -40,7 +44,7 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
         OptionError: there is no such picture.
         SourceError: it cannot be read.
     """
-    view = checked_view(array, at)
+    view = checked_view(array, at, plane)
     factor = _factor(view, most)
     frame = _frame_bytes(view)
     if frame > MOST:
@@ -58,7 +62,9 @@ def small_frame(array: ArrayReader, at: Sequence[int], most: int, part: str = "a
     return made if view.palette is None else np.rint(made).astype(np.uint8), factor
 
 
-def size_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> tuple[int, np.dtype]:
+def size_of(
+    array: ArrayReader, at: Sequence[int], most: int, part: str = "abs", plane: tuple[int, ...] = ()
+) -> tuple[int, np.dtype]:
     """Return how many numbers a picture has, or a few more, and of which dtype, before it is read.
 
     Arguments are those of `small_frame`.
@@ -66,7 +72,7 @@ def size_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     Raises:
         OptionError: there is no such picture.
     """
-    view = checked_view(array, at)
+    view = checked_view(array, at, plane)
     factor = _factor(view, most)
     if _frame_bytes(view) > MOST:
         return math.prod(min(n, most) for n in view.sizes), np.dtype(np.float64)
@@ -74,16 +80,22 @@ def size_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs")
     return math.prod(_shape(view, factor)), read.dtype if factor == 1 else np.dtype(np.float32)
 
 
-def checked_view(array: ArrayReader, at: Sequence[int]) -> FrameView:
+def checked_view(array: ArrayReader, at: Sequence[int], plane: tuple[int, ...] = ()) -> FrameView:
     """Return how a picture lies in an array.
 
     Args:
         at: an index along each axis that is not shown.
+        plane: see `small_frame`.
 
     Raises:
         OptionError: there is none.
     """
     view = FrameView.of(array)
+    if plane:
+        axes = sorted({*view.where, *view.shown})
+        if len(set(plane)) != 2 or not set(plane) <= set(axes):
+            raise OptionError(f"plane={','.join(map(str, plane))}: expected two of the axes {axes}")
+        view = replace(view, where=tuple(k for k in axes if k not in plane), shown=plane)
     if array.dtype.kind not in "biufcmM":
         raise OptionError(f"{array.dataset.path} is {array.dtype}: expected numbers")
     if not all(view.counts):

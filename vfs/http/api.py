@@ -100,7 +100,7 @@ class Api:
             "set": RequestKind(self._set, fields=("first", "count")),
             "array": RequestKind(self._array),
             "python": RequestKind(self._python),
-            "frame": RequestKind(self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin")),
+            "frame": RequestKind(self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin", "plane")),
             "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id")),
             "centre": RequestKind(self._centre, fields=("within",)),
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),

@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     """A picture that is asked for: two that are equal are read once.
 
     Attributes:
-        key: path of the array; at, most, part: see `vfs.http.views.picture`.
+        key: path of the array; at, most, part, plane: see `vfs.http.views.picture`.
         level, box, side: see `vfs.http.tiles.tile`; a box of no numbers: the picture as a whole.
     """
 
@@ -57,6 +57,7 @@ class Wanted(NamedTuple):
     level: int
     box: tuple[int, ...]
     side: int
+    plane: tuple[int, ...]
 
     @classmethod
     def of(cls, key: str, request: Request) -> Wanted:
@@ -69,11 +70,22 @@ class Wanted(NamedTuple):
         if part not in PARTS:
             raise RefusedError(400, f"part={printable(part[:40])}: expected {', '.join(PARTS)}")
         box = indices(request, "box")
-        others = ("max",) if box else ("level", "bin")
+        others = ("max", "plane") if box else ("level", "bin")
         if len(box) not in (0, 4) or any(name in request.query for name in others):
-            raise RefusedError(400, "a box: expected box=y0,x0,y1,x1, with or without level= and bin=, and no max=")
+            raise RefusedError(
+                400, "a box: expected box=y0,x0,y1,x1, with or without level= and bin=, and neither max= nor plane="
+            )
         most, level = number(request, "max", LARGEST, 1, LARGEST), number(request, "level", 0, 0, 64)
-        return cls(key, indices(request, "at"), most, part, level, box, number(request, "bin", 1, 1, LARGEST))
+        return cls(
+            key,
+            indices(request, "at"),
+            most,
+            part,
+            level,
+            box,
+            number(request, "bin", 1, 1, LARGEST),
+            indices(request, "plane"),
+        )
 
     def etag(self, version: bytes) -> bytes:
         """Return the ETag of the picture in one state of its sources; empty if they may change at any time."""
@@ -132,7 +144,7 @@ class Pictures:
         if wanted.box:
             nbytes = tile_bytes(face, path, wanted.at, wanted.level, wanted.box, wanted.part)
         else:
-            nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part)
+            nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part, wanted.plane)
         return wanted.etag(self._contents.version(wanted.key)), nbytes
 
     def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int]:
@@ -141,7 +153,7 @@ class Pictures:
         if wanted.box:
             read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.side, wanted.part)
         else:
-            read = partial(picture, array, wanted.at, wanted.most, wanted.part)
+            read = partial(picture, array, wanted.at, wanted.most, wanted.part, wanted.plane)
         (numbers, factor), version = self._unchanged(wanted.key, read)
         return wanted.etag(version), numbers, factor
 

@@ -42,22 +42,24 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
     }
 
 
-def picture(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> tuple[np.ndarray, int]:
+def picture(
+    array: ArrayReader, at: Sequence[int], most: int, part: str = "abs", plane: tuple[int, ...] = ()
+) -> tuple[np.ndarray, int]:
     """Read a picture as `vfs.engine.small_frames.small_frame` does, as numbers that `sendable` has made.
 
     Raises:
         OptionError: there is no such picture.
         SourceError: it cannot be read.
     """
-    numbers, side = small_frame(array, at, most, part)
+    numbers, side = small_frame(array, at, most, part, plane)
     return sendable(numbers), side
 
 
-def bytes_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs") -> int:
+def bytes_of(array: ArrayReader, at: Sequence[int], most: int, part: str = "abs", plane: tuple[int, ...] = ()) -> int:
     """Return the bytes of a picture, or a little more, before it is read. Arguments and errors are those of `picture`.
 
     Raises:
         OptionError: there is no such picture.
     """
-    count, dtype = size_of(array, at, most, part)
+    count, dtype = size_of(array, at, most, part, plane)
     return count * sendable(np.zeros(1, dtype)).itemsize

@@ -213,6 +213,17 @@ export async function tile(key, path, at, level, box, bin, part, signal) {
   return { data, shape };
 }
 
+/**
+ * Fetch a plane along other axes than those of frames.
+ *
+ * @param {string} key @param {string} path see `frame`. @param {number[]} at an index for each axis that is not shown.
+ * @param {number[]} axes that are rows and columns. @param {number} most @param {AbortSignal} [signal]
+ * @returns {Promise<{data: TypedArray, shape: number[], bin: number}>}
+ */
+export function plane(key, path, at, axes, most, signal) {
+  return picture(key, path, { at: at.join(","), plane: axes.join(","), max: most }, signal);
+}
+
 /** Fetch numbers of a picture. @param {Object} query name -> value; "" is left out. */
 async function picture(key, path, query, signal) {
   const given = Object.entries(query).filter(([, value]) => value !== "");

@@ -101,6 +101,7 @@ window.vfs = {
       channels: viewer.detecting.channels,
       maps: viewer.showing.maps,
       fragment: location.hash,
+      sides: viewer.orthogonal.sides.map(({ view }) => view.numbers),
       summary: Boolean(viewer.images?.summary?.complete),
     };
   },
@@ -352,6 +353,7 @@ function actions() {
   const preset = (name) => () => viewer.detects && viewer.detecting.preset(name);
   const able = {
     arrow: (dy, dx) => {
+      if (framed && viewer.orthogonal.on) return viewer.orthogonal.nudge(dy, dx);
       if (framed && viewer.detects) return viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx);
       return viewer.array.where.length ? viewer.step(dy, dx) : viewer.frame.view?.moveBy?.(dy / 10, dx / 10);
     },
@@ -386,6 +388,7 @@ function actions() {
     ".": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active + 1),
     t: () => viewer.arrangeNext(),
     z: nextSize,
+    o: () => viewer.orthogonal.toggle(),
     c: () => viewer.mixing.toggle(),
     b: () => viewer.detects && viewer.detecting.nextModel(),
     "<": () => viewer.detects && viewer.detecting.growFit(-2),
@@ -404,8 +407,10 @@ function actions() {
   return able;
 }
 
+/** Leave what was begun last. */
 function leave(panel) {
   if (viewer.measuring.leave(panel)) return;
+  if (viewer.orthogonal.on) return viewer.orthogonal.toggle();
   if (viewer.view.selection) viewer.selecting.pick("point");
   else viewer.axes.stop();
 }

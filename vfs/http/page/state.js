@@ -30,6 +30,7 @@ import { quoted, unquoted } from "./names.js";
  * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
  * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
+ * @property {?number[]} cross row and column through which a stack is looked at in orthogonal views; null: there are none.
  * @property {?Object[]} layers of channels: on, colour, contrast of each; []: one channel is shown; null: as is usual.
  * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
  */
@@ -61,6 +62,7 @@ export function empty() {
     side: "wheel",
     turn: null,
     part: "abs",
+    cross: null,
     layers: null,
     scan: null,
     frame: null,
@@ -91,6 +93,7 @@ export function write(view) {
   if (view.side !== "wheel") add("side", view.side);
   if (view.turn !== null) add("turn", String(view.turn));
   if (view.part !== "abs") add("part", view.part);
+  if (view.cross) add("cross", view.cross.join(","));
   if (view.layers) add("layers", view.layers.map(layerText).join(";") || "off");
   for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
   return pairs.join("&");
@@ -120,8 +123,9 @@ export function read(text) {
   const view = empty();
   for (const name of ["folder", "set", "array"]) view[name] = given.get(name) || "";
   view.open = optionsOr(given.get("open"));
-  const at = (given.get("at") || "").split(",").filter(Boolean).map(Number);
-  if (at.length && at.every((index) => Number.isInteger(index) && index >= 0)) view.at = at;
+  view.at = indicesOf(given.get("at"));
+  view.cross = indicesOf(given.get("cross"));
+  if (view.cross?.length !== 2) view.cross = null;
   view.detector = shapeOr(given.get("detector"));
   view.selection = shapeOr(given.get("selection"), ["rectangle", "disk"]);
   view.channels = channelsOr(given.get("detectors"));
@@ -141,6 +145,12 @@ export function read(text) {
   view.layers = layersOf(given.get("layers"));
   for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
   return view;
+}
+
+/** @returns {?number[]} indices; null where a text holds none. */
+function indicesOf(text) {
+  const found = (text || "").split(",").filter(Boolean).map(Number);
+  return found.length && found.every((index) => Number.isInteger(index) && index >= 0) ? found : null;
 }
 
 /** @returns {string} a channel: its detector and, behind -, the background: "rectangle(0,90,1,99)-power(60,88)". */

@@ -123,6 +123,10 @@ export function frameTools(viewer) {
       layers.update();
       radii.update();
       spectrum.update();
+      if (panel.planesButton) {
+        panel.planesButton.hidden = viewer.orthogonal.place < 0;
+        panel.planesButton.setAttribute("aria-pressed", String(viewer.orthogonal.on));
+      }
       presets.element.hidden = !viewer.patterns;
       tools.offer(viewer.curves ? WINDOWS : DETECTORS);
       part.hidden = !viewer.complex;
@@ -222,5 +226,7 @@ function common(viewer, panel) {
     panel.id === "scan" && !alone ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
     panel.id === "scan" && !alone ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
   );
-  return el("div.common", {}, profile, region, panel.sheet, menu);
+  const across = button("Orthogonal views of the stack", "planes", () => viewer.orthogonal.toggle(), { "aria-pressed": "false" });
+  if (panel.id === "frame" && !alone) panel.planesButton = across;
+  return el("div.common", {}, panel.planesButton ? across : null, profile, region, panel.sheet, menu);
 }

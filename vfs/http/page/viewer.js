@@ -21,6 +21,7 @@ import {
 import { ARRANGED, colourOf } from "./maps.js";
 import { Measuring } from "./measuring.js";
 import { Mixing } from "./mixing.js";
+import { Orthogonal } from "./orthogonal.js";
 import { Panel } from "./panel.js";
 import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
@@ -77,6 +78,7 @@ export class Viewer {
     this.selecting = new Selecting(this);
     this.spectra = new Spectra(this);
     this.showing = new Showing(this);
+    this.orthogonal = new Orthogonal(this);
     this._toolbars = [frameTools(this), scanTools(this)];
     this._layers();
     this.images = this.frames = this.pyramid = null;
@@ -181,6 +183,7 @@ export class Viewer {
     this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear" }));
     this.mixing.choose();
     if (scanned) this._startScan();
+    this.orthogonal.begin();
     this.wantFrame();
     this.update();
   }
@@ -227,9 +230,11 @@ export class Viewer {
     if (!panel.view || panel.view.listens) return;
     panel.view.listens = true;
     const tools =
-      panel.id === "scan" ? [(place) => this.selecting.press(place)] : [(place) => this.detecting.press(place)];
+      panel.id === "scan"
+        ? [(place) => this.selecting.press(place)]
+        : [(place) => this.orthogonal.press(place), (place) => this.detecting.press(place)];
     listen(panel.view, [...this.measuring.tools(panel), ...tools], (place) => readOut(panel, place));
-    panel.view.moved = () => (panel.id === "frame" ? this._zoomed() : this.showing.tiles.follow());
+    panel.view.moved = () => (panel.id === "frame" ? (this._zoomed(), this.orthogonal.follow()) : this.showing.tiles.follow());
   }
 
   /** @returns {number} height of a pixel over its width, where both are known in one unit and differ by less than OBLONG. */
@@ -273,6 +278,7 @@ export class Viewer {
     this.frames?.stop();
     this.images?.stop();
     this.pyramid?.stop();
+    this.orthogonal.leave();
     this.pyramid = this.frames = this.images = null;
     for (const panel of [this.scan, this.frame]) panel.clear("");
     this.element.hidden = true;
@@ -388,6 +394,7 @@ export class Viewer {
     this.view.at = at;
     this.axes.put(at);
     this.mixing.choose();
+    this.orthogonal.update();
     if (this.images && String(this.within()) !== String(this.images.within)) {
       this.images.go(this.within());
       if (this.detecting.shape) this.images.want(this.detecting.wanted());
@@ -496,5 +503,6 @@ export class Viewer {
     this._finer();
     this.spectra.curves();
     this.measuring.update(this.frame);
+    this.orthogonal.update();
   }
 }
