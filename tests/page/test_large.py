@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,9 +82,22 @@ def test_a_large_image_is_seen_as_fine_as_the_screen(browse: Browse, tmp_path: P
         with page.page.expect_download() as saved:
             page.named("button", "Numbers (.npy)").locator("visible=true").click()
         assert np.array_equal(np.load(saved.value.path()), values[1])
+        os.truncate(tmp_path / "large.tif", 5_000_000)
+        asked: list[str] = []
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.page.locator(".frame-panel .stage").focus()
+        page.press("Escape", *"++++++", "End", "End", "PageDown", "PageDown")
+        page.wait("document.querySelector('.banner.error')")
+        page.page.evaluate(FRAMES, 20)
+        assert 0 < len(asked) < 40, "what cannot be read is asked for once"
+        assert all("status of 4" in text for text in page.said)
+        page.said.clear()
         page.close()
 
 
+FRAMES = """async (count) => {
+    for (let k = 0; k < count; k++) await new Promise((then) => requestAnimationFrame(then));
+}"""
 SEEN = """([x, y]) => {
     const [a, b] = [vfs.frame.onPage(0, 0), vfs.frame.onPage(1000, 1000)];
     return [(1000 * (y - a[0])) / (b[0] - a[0]), (1000 * (x - a[1])) / (b[1] - a[1])];

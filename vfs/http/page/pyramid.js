@@ -99,6 +99,7 @@ export class Pyramid {
     this._painted = new Kept(...PAINTED);
     this._probes = new Kept(NUMBERS[0], NUMBERS[1] >> 4);
     this._under = new Map(); // key -> AbortController
+    this._lost = new Set(); // keys of tiles that could not be read: they are not asked for again until `show`
     this._wanted = [];
     this._shown = null;
     this._ats = [];
@@ -114,6 +115,7 @@ export class Pyramid {
    */
   show(ats, part, bin) {
     Object.assign(this, { _ats: ats, _part: part, _bin: bin });
+    this._lost.clear();
   }
 
   /** True while tiles that are seen are fetched. */
@@ -165,7 +167,7 @@ export class Pyramid {
     let missing = 0;
     for (const [row, column] of tiles) {
       const keys = this._ats.map((at) => ({ key: this._key(at, level, row, column), at, level, row, column }));
-      const open = keys.filter(({ key }) => !this._numbers.get(key));
+      const open = keys.filter(({ key }) => !this._numbers.get(key) && !this._lost.has(key));
       missing += open.length > 0;
       wanted.push(...open);
     }
@@ -197,7 +199,7 @@ export class Pyramid {
       this._numbers.set(key, await api.tile(this.array.set, this.array.path, at, level, box, 1, this._part, abort.signal));
     } catch (error) {
       if (api.aborted(error) || abort.signal.aborted) return;
-      this._wanted = [];
+      this._lost.add(key);
       this.failed(error);
     } finally {
       if (this._under.get(key) === abort) this._under.delete(key);
