@@ -6,7 +6,6 @@ import gc
 import json
 import os
 import pickle
-import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.inside import reader_of
@@ -199,11 +199,8 @@ def test_what_is_dropped_lets_go_at_once(
                     path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), dark=np.zeros((64, 64)), backend=backend
                 )
             )
-        for _ in range(200):  # zarr reads in a thread of its own, which may not have let go yet
-            if left_open(tmp_path) == before:
-                break
-            time.sleep(0.05)
-        assert left_open(tmp_path) == before
+        # zarr reads in a thread of its own, which may not have let go yet
+        assert eventually(lambda: left_open(tmp_path) == before, 10)
     finally:
         gc.enable()
     array = vfs.open(path, format="raw", stored_dtype="<u2", sig_shape=(64, 64), backend="mmap")

@@ -1,9 +1,12 @@
-"""Waits for what another thread or process does."""
+"""Waits for what another thread, task or process does: until a condition holds, never for so long."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+
+OFTEN = 0.005  # seconds between two looks
 
 
 def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
@@ -12,5 +15,17 @@ def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     while not true():
         if time.monotonic() > end:
             return False
-        time.sleep(0.02)
+        time.sleep(OFTEN)
     return True
+
+
+async def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until a condition holds, while other tasks go on.
+
+    Raises:
+        AssertionError: it does not within some seconds.
+    """
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(OFTEN)

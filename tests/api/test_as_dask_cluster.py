@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 import vfs
 from tests.reduce import spread
+from tests.waiting import eventually
 from vfs.hierarchy.opening import Opening
 from vfs.testing.writers import write_npy, write_raw
 
@@ -99,7 +99,4 @@ def test_results_are_kept_spilled_and_made_again_where_a_worker_is_lost(
     lost, pid = next(iter(client.run(os.getpid).items()))
     os.kill(pid, signal.SIGKILL)
     np.testing.assert_array_equal(kept.compute(), frames.reshape(32, 32, 64, 64))
-    until = time.monotonic() + 60
-    while (lost in client.nthreads() or len(client.nthreads()) < 2) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert len(client.nthreads()) == 2
+    assert eventually(lambda: lost not in client.nthreads() and len(client.nthreads()) == 2)

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ import zarr
 
 import vfs
 from tests.cli.support import mount_status, process, refused, run, said_at_the_end
+from tests.waiting import eventually
 from vfs.cli import app, desktop, report
 from vfs.cli.writing import stopping
 from vfs.errors import size
@@ -678,8 +678,7 @@ def test_an_interrupted_export_leaves_what_can_be_resumed(tmp_path: Path, number
     folder.mkdir()
     command = [sys.executable, "-P", "-m", "vfs", "export", str(source), str(folder / "o.zarr"), "--zarr-format", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        while running.poll() is None and not any(folder.rglob("data/0/0/0")):
-            time.sleep(0.01)
+        assert eventually(lambda: running.poll() is not None or any(folder.rglob("data/0/0/0")))
         running.send_signal(number)
         err = said_at_the_end(running)
     assert running.returncode == status

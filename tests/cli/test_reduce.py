@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import zarr
 
 import vfs
 from tests.cli.support import refused, run, said_at_the_end
+from tests.waiting import eventually
 from vfs.cli.reduce import reduced
 from vfs.hierarchy.describing import describe
 from vfs.testing.inside import reader_of, set_of
@@ -207,8 +207,7 @@ def test_an_interrupted_pass_leaves_nothing(tmp_path: Path, number: signal.Signa
     )
     command = [sys.executable, "-P", "-c", code, "reduce", str(source), str(folder / "o.zarr"), "s=sum"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        while running.poll() is None and not begun.exists():
-            time.sleep(0.01)
+        assert eventually(lambda: running.poll() is not None or begun.exists())
         running.send_signal(number)
         err = said_at_the_end(running)
     assert running.returncode == status, err

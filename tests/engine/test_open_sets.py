@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.waiting import eventually
 from vfs.engine import open_sets
 from vfs.engine.open_sets import MOST, OpenSets
 from vfs.hierarchy.following import for_workers
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_npy
-
-PATIENCE = 30  # seconds
 
 
 @pytest.fixture
@@ -50,11 +48,7 @@ def test_the_sets_used_last_are_kept(openings: list[bytes]) -> None:
 def test_sets_that_nobody_uses_are_closed(openings: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_sets, "IDLE", 0.05)
     kept = weakref.ref(OpenSets().array(openings[0], "data"))
-    until = time.monotonic() + PATIENCE
-    while kept() is not None and time.monotonic() < until:
-        time.sleep(0.02)
-        gc.collect()
-    assert kept() is None
+    assert eventually(lambda: gc.collect() >= 0 and kept() is None)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -149,7 +149,7 @@ def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan
     ]
     with Mounting(*files, point) as server:
         (point / "part0.npy").read_bytes()
-        time.sleep(1.5)
+        assert eventually(lambda: any(one["bytes"] for one in listed()))  # now a line would be shown
         unmount(point)
         assert server.rest()[1].count("\n") == 1
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -128,11 +127,7 @@ def test_one_process_for_many_files_and_threads(desk: Any, path: str) -> None:
     vfs.open(path)
     assert desk.running.process.pid == number
     assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None  # no zombies of ours
-    for _ in range(1000):
-        if not children(number):
-            break
-        time.sleep(0.01)
-    assert not children(number)
+    assert eventually(lambda: not children(number))
 
 
 def children(of: int) -> list[int]:
@@ -168,11 +163,7 @@ def test_it_leaves_when_it_has_nothing_to_do(desk: Any, monkeypatch: pytest.Monk
     for _ in range(3):
         vfs.open(path)
         number = desk.running.process.pid
-        for _ in range(1000):
-            if not alive(number):
-                break
-            time.sleep(0.01)
-        assert not alive(number)
+        assert ends(number)
 
 
 def test_it_does_not_leave_while_a_file_is_read(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
@@ -195,10 +186,7 @@ def test_no_thread_stays_in_a_process_that_may_be_forked(desk: Any, path: str) -
 def test_a_killed_one_is_replaced(desk: Any, path: str) -> None:
     vfs.open(path)
     os.kill(desk.running.process.pid, signal.SIGKILL)
-    for _ in range(1000):
-        if "Z" in Path(f"/proc/{desk.running.process.pid}/stat").read_text().rpartition(")")[2]:
-            break
-        time.sleep(0.01)
+    assert ends(desk.running.process.pid)
     vfs.open(path)
 
 
@@ -285,11 +273,11 @@ print(LIBHDF5.running.process.pid, flush=True)
             check=False,
         )
         assert done.stderr == ""
-        for _ in range(1000):
-            if not alive(int(done.stdout)):
-                break
-            time.sleep(0.01)
-        assert not alive(int(done.stdout))
+        assert ends(int(done.stdout))
+
+
+def ends(number: int) -> bool:
+    return eventually(lambda: not alive(number))
 
 
 def alive(number: int) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import uvicorn
 from uvicorn.server import ServerState
 
+from tests.waiting import until
 from vfs.hierarchy.contents import Contents
 from vfs.http.application import Application
 from vfs.http.connection import Connection, Shared
@@ -174,8 +175,7 @@ def talk(application: Application, to: Talk) -> Any:
             made = await asyncio.wait_for(to(reader, writer), 60)
             writer.close()
             await writer.wait_closed()
-            while state.connections or state.tasks:
-                await asyncio.sleep(0.01)
+            await until(lambda: not state.connections and not state.tasks)
             return made
         finally:
             server.close()
@@ -194,3 +194,8 @@ async def answer(reader: asyncio.StreamReader, body: bool = True) -> tuple[int, 
 
 def request(key: str, method: str = "GET", more: str = "") -> bytes:
     return f"{method} /{key} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n".encode()
+
+
+def waiting(application: Application) -> int:
+    """Requests that wait for threads which read."""
+    return sum(len(flight.waiting) for flight in application.reads._flights.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 import vfs
 from tests.http.support import Asgi, application_of
+from tests.waiting import until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import ahead, computing
@@ -99,13 +99,6 @@ def told(application: Application, path: str) -> Any:
     done = asyncio.run(Asgi(application, path).run())
     assert done.status == 200, done.body
     return json.loads(done.body)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 40
-    while not true():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.01)
 
 
 async def page(application: Application) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, frame, headers_of, refused, told
 from tests.http.support import Asgi, application_of
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 from vfs.engine import small_frames
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
@@ -616,8 +616,7 @@ def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatc
     async def run() -> list[int]:
         asked = [Asgi(shown, f"/api/frame/scan.zarr/data?at=0,{k}") for k in range(3)]
         running = [asyncio.ensure_future(one.run()) for one in asked]
-        while not asked[2].sent:
-            await asyncio.sleep(0.01)
+        await until(lambda: asked[2].sent)
         hold.set()
         await asyncio.gather(*running)
         return [one.status for one in asked]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.http.support import Asgi, answer, application_of, look, request, talk
+from tests.waiting import until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
@@ -341,8 +342,7 @@ def test_a_client_that_goes_away_leaves_all_its_requests(
 
     async def to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(request("scan.npy") * 3)
-        while reads < 3:
-            await asyncio.sleep(0.001)
+        await until(lambda: reads >= 3)
         writer.transport.abort()
 
     talk(application, to)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import vfs
 from tests.http.support import answer, application_of, look, request, talk
+from tests.waiting import until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.http import connection, deciding
@@ -107,8 +107,7 @@ def test_garbage_behind_an_answer_under_way_breaks_the_connection(
 
     async def to(reader: StreamReader, writer: StreamWriter) -> bytes:
         writer.write(request("scan.npy"))
-        while reads < at:
-            await asyncio.sleep(0.001)
+        await until(lambda: reads >= at)
         writer.write(GARBAGE[garbage])
         return await _whole(reader)
 

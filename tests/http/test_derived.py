@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import eventually
 from vfs.http import servers
 
 
@@ -57,10 +58,7 @@ def test_a_computation_ends_with_its_client_or_the_server(tmp_path: Path, ending
             before = seconds_of(pid)
             head = f"{asked.format(place.path)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             client.sendall(head.encode() + body)
-            until = time.monotonic() + 40
-            while seconds_of(pid) < before + 1 and time.monotonic() < until:
-                time.sleep(0.05)
-            assert seconds_of(pid) >= before + 1
+            assert eventually(lambda: seconds_of(pid) >= before + 1)
             if ending == "server":
                 server.close()
                 assert not Path(f"/proc/{pid}").exists()

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,8 +26,8 @@ import pytest
 import vfs
 import vfs.fuse
 from tests.cli.support import refused
-from tests.http.support import Asgi, Client, application_of, connected
-from tests.waiting import eventually
+from tests.http.support import Asgi, Client, application_of, connected, waiting
+from tests.waiting import eventually, until
 from vfs.cli.app import main
 from vfs.cli.browser import open_page
 from vfs.engine.cache import ChunkCache
@@ -373,9 +372,7 @@ def test_two_clients_of_one_chunk_decode_it_once(scan: Path) -> None:
 
     async def both() -> list[Asgi]:
         asked = [asyncio.ensure_future(Asgi(application, f"/{key}").run()) for _ in range(5)]
-        while not read:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.05)
+        await until(lambda: waiting(application) == 5)
         free.set()
         return await asyncio.gather(*asked)
 
@@ -389,7 +386,7 @@ def test_an_error_reaches_all_who_wait_and_is_tried_again(scan: Path) -> None:
     real, fails = shown.get, [True]
 
     def get(*arguments: Any) -> Any:
-        time.sleep(0.05)
+        assert eventually(lambda: waiting(application) == (3 if fails[0] else 2))
         if fails[0]:
             raise vfs.SourceError("scan001.mib: broken")
         return real(*arguments)
@@ -427,8 +424,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
     async def leave() -> tuple[list[Asgi], Asgi]:
         clients = [Asgi(application, "/scan.npy", range=f"bytes={k}-{k + 9}") for k in range(20)]
         tasks = [asyncio.ensure_future(one.run()) for one in clients]
-        while not read:
-            await asyncio.sleep(0.001)
+        await until(lambda: read)
         for one in clients:
             one.gone.set()
         await asyncio.wait_for(asyncio.gather(*tasks), 60)

@@ -8,7 +8,7 @@ import json
 import threading
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.http.support import Asgi, application_of
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.http import leaving, pictures, views
@@ -87,11 +87,6 @@ def test_the_bytes_of_a_picture_are_known_before(tmp_path: Path, dtype: str, sha
 
 
 # pictures that nobody takes
-
-
-async def until(true: Callable[[], bool]) -> None:
-    while not true():
-        await asyncio.sleep(0.005)
 
 
 def test_pictures_that_are_not_taken_count(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ import pytest
 
 import vfs
 from tests.http.requests import fuzz, served
-from tests.http.support import Asgi, application_of
+from tests.http.support import Asgi, application_of, waiting
+from tests.waiting import until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.hierarchy import face_folder
@@ -75,7 +76,7 @@ def test_a_client_that_has_nothing_gets_the_picture(tmp_path: Path, monkeypatch:
         known = [{"if_none_match": etag}, {}, {"if_none_match": f'"x", W/{etag}'}, {"if_none_match": '"x"'}]
         asked = [Asgi(shown, PATH, **headers) for headers in known]
         running = [asyncio.ensure_future(one.run()) for one in asked]
-        await asyncio.sleep(0.05)
+        await until(lambda: waiting(shown) == len(asked))
         go.set()
         await asyncio.gather(*running)
         return asked
@@ -102,7 +103,7 @@ def test_equal_pictures_are_read_once_however_they_are_asked_for(
         ways = ("at=1,1", "max=8192&at=1,1", "at=01,1&part=abs", "at=1,1&max=08192", "at=1%2C1")
         asked = [Asgi(shown, f"/api/frame/a.zarr/data?{way}") for way in ways]
         running = [asyncio.ensure_future(one.run()) for one in asked]
-        await asyncio.sleep(0.1)
+        await until(lambda: waiting(shown) == len(asked))
         go.set()
         await asyncio.gather(*running)
         return [one.status for one in asked]

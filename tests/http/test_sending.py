@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.waiting import until
 from vfs.http.sending import SendingTransport
 
 DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
@@ -159,8 +160,7 @@ def test_a_client_that_breaks_off_is_let_go(reading: bool) -> None:
         writer.transport.abort()
         await server.ended
         server.transport.write(b"to nobody")
-        while server.transport.get_write_buffer_size():
-            await asyncio.sleep(0.01)
+        await until(lambda: not server.transport.get_write_buffer_size())
 
     connected(do)
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 import vfs
+from tests.waiting import eventually
 from vfs import kernels
 from vfs.kernels.importing import loading
 from vfs.testing.writers import write_npy
@@ -49,15 +49,10 @@ def test_a_child_forked_while_a_thread_compiles_reads_on(tmp_path: Path, lock: A
             os._exit(status)
     done.set()
     thread.join()
-    until = time.monotonic() + PATIENCE
-    found, status = os.waitpid(child, os.WNOHANG)
-    while not found and time.monotonic() < until:
-        time.sleep(0.05)
-        found, status = os.waitpid(child, os.WNOHANG)
-    if not found:
+    ended = eventually(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None, PATIENCE)
+    if not ended:
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    assert (found, os.waitstatus_to_exitcode(status)) == (child, 0)
+    assert (ended, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) == (True, 0)
     with lock:  # let go of here, too
         assert (array[...] == frames).all()
 

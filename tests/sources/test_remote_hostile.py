@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import eventually
 from vfs.errors import SourceError, VfsError
 from vfs.sources.remote import RemoteSources
 from vfs.sources.threads import GRACE
@@ -272,8 +273,7 @@ def test_ctrl_c_does_not_wait_for_a_server(server: RangeServer) -> None:
         assert process.stdout
         assert process.stderr
         process.stdout.readline()
-        while not server.asked:
-            time.sleep(0.01)
+        assert eventually(lambda: bool(server.asked))
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert b"KeyboardInterrupt" in process.stderr.readline() + process.stderr.read(1 << 16)
