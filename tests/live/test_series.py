@@ -15,7 +15,7 @@ from vfs.testing.detector_writers import write_cbf
 from vfs.testing.frame_writers import write_frms6
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.plane_writers import write_edf, write_fits
-from vfs.testing.tiff_writers import write_tiff
+from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
@@ -37,6 +37,17 @@ SERIES: dict[str, Callable[[Path, int], Path]] = {
     "dm4": lambda folder, n: write_dm(folder, FRAMES[n], version=4, name=f"a_{n}"),
 }
 """Ending -> what writes a file of a frame."""
+
+
+def test_an_ome_tiff_is_whole_when_all_planes_that_its_xml_names_are_there(tmp_path: Path) -> None:
+    images = np.random.default_rng(3).integers(1, 99, (2, 1, 3, 16, 32), dtype="u2")
+    path = write_ome_tiff(tmp_path, images)
+    scan = vfs.open(path, **HOW | {"settle": 1e9})
+    assert scan.group.attrs["vfs"]["live"]["of"] == 6
+    ended = vfs.open(path, **HOW)
+    assert ended.wait(timeout=0)
+    assert ended.complete
+    np.testing.assert_array_equal(ended[...], images)
 
 
 def _mib(folder: Path) -> tuple[list[Path], str]:

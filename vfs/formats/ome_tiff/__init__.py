@@ -434,10 +434,9 @@ def _array(
     fill, absent = fill_of(found.table, rows, planes.parts, dtype)
     dims = _DIMS + ("s",) * (len(shown) - 2)
     shape = nav + tuple(kind.shaped[k] for k in shown)
-    gone = (*planes.absent(), *absent)
-    return StoredArray(
-        path, found.files, layout, decoder, shape, dims, 3, fill=fill, block=block, attrs=attrs, absent=gone
-    )
+    gone, said = (*planes.absent(), *absent), math.prod(nav)
+    made = StoredArray(path, found.files, layout, decoder, shape, dims, 3, fill=fill, block=block, attrs=attrs)
+    return altered(made, absent=gone, declared=said)
 
 
 def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
