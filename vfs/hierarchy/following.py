@@ -222,7 +222,7 @@ class Following:
 
     def _stat(self) -> dict[str, FileLook]:
         """Look at the files that may grow, at those that were named, and at their folders."""
-        paths = dict.fromkeys((*self.opening.paths, *([self._opened.begun] if self._opened.begun else [])))
+        paths = dict.fromkeys((*self.opening.paths, *self._opened.begun[-FEW:]))
         for files in self._opened.tree.file_sets:
             paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
         if not isinstance(self.opening.sources, LocalSources):

@@ -129,9 +129,8 @@ class Opening:
         # Links that were named may still lead outside, to where they led then
         with self.sources.opening() as sources:
             try:
-                names = names_now(self.paths, sources) if self.options.follow else list(self.paths)
                 found = _open_begun(
-                    names, self.options, self.format_options, cache, sources, name=self.name, watch=watch
+                    self._names(sources), self.options, self.format_options, cache, sources, name=self.name, watch=watch
                 )
             except (FormatError, TruncatedSourceError) as error:
                 if self.options.follow:
@@ -144,13 +143,17 @@ class Opening:
             )
         return found
 
+    def _names(self, sources: Sources) -> list[str]:
+        """Return the names of the files; of a set that is still being written, those that are there now."""
+        return names_now(self.paths, sources) if self.options.follow else list(self.paths)
+
     def changed(self, options: OpenOptions, format_options: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
         """Open the same files with other options, within the same folders.
 
         Raises: what `open_set` raises.
         """
         with self.sources.opening() as sources:
-            return _open_named(list(self.paths), options, format_options, cache, sources, name=self.name or None)
+            return _open_named(self._names(sources), options, format_options, cache, sources, name=self.name or None)
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class OpenedSet:
         absent: things that it should hold and does not, or that it holds and vfs does not show.
         progress: how far it is written, if it is still being written; None: it is whole, or was not followed.
         watch: what was seen of its files, if it was opened with `follow`.
-        begun: its newest file, if that one has only begun and is left out; else None.
+        begun: files that are left out because they have only begun, or have yet to come, as far as they are known.
         warnings: a line for each of these, and for each thing that the files of its correction
             images lack.
     """
@@ -174,7 +177,7 @@ class OpenedSet:
     warnings: tuple[str, ...] = ()
     progress: Progress | None = None
     watch: FileWatch | None = None
-    begun: str | None = None
+    begun: tuple[str, ...] = ()
 
     def now(self) -> OpenedSet:
         """Return the set itself: see `Current`."""
@@ -261,7 +264,9 @@ def _open_begun(
         return _open_named(chosen, options, given, cache, sources, **how)
 
     found, begun = as_before(opened, names, sources, options.give_up)
-    return replace(found, begun=begun, opening=replace(found.opening, paths=tuple(names))) if begun else found
+    if begun is None:
+        return found
+    return replace(found, begun=(*found.begun, begun), opening=replace(found.opening, paths=tuple(names)))
 
 
 def _open_named(
@@ -311,7 +316,9 @@ def _open_named(
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
     absent = all_absent(stored.datasets, stored.main, main.dataset)
+    begun: tuple[str, ...] = ()
     if progress is not None:
+        begun = tuple([path for absence in absent if absence.to_come for path in absence.files])
         absent = tuple([absence for absence in absent if not absence.to_come])
     if absent:
         refuse([absence for absence in absent if not absence.main], options)
@@ -328,6 +335,7 @@ def _open_named(
         (*images.warnings, *(absence.said for absence in absent)),
         progress,
         watch,
+        begun,
     )
 
 

@@ -191,7 +191,7 @@ class OpenOptions:
     )
     cache_dir_size: int | str = option(
         "10GiB",
-        "Most bytes that --cache-dir has; what was not used for longest is removed.",
+        "Most bytes in the folder of what is read from servers; what was not used for longest is removed.",
         "BYTES",
         saved="never",
         scope="reading",

@@ -197,7 +197,8 @@ def without_frames(empty: Sequence[str], others: Sequence[str]) -> tuple[Absence
         return ()
     said = f"{empty[0]}: expected frames, found an empty file{_others(len(empty))}"
     last = len(empty) == 1 and natural(empty[0]) > max(map(natural, others))
-    return (Absence(said, TruncatedSourceError, "shows the frames of the other files", {}, to_come=last),)
+    shows = "shows the frames of the other files"
+    return (Absence(said, TruncatedSourceError, shows, files=tuple(empty), to_come=last),)
 
 
 def _count(ranges: Sequence[tuple[int, int]]) -> int:
