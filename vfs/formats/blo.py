@@ -59,6 +59,7 @@ HEADER = np.dtype(
 _MARK = 6  # bytes before every pattern
 _PROOF = Proof(0, 2)  # AA 55
 _LOOK = 256  # patterns whose numbers are read in any case where some were lost
+_ORDER = 64  # patterns whose numbers are read of any file: on a cold disk each is a seek
 _MOST_NOTE = 1 << 20  # bytes of free text that are read
 
 
@@ -252,7 +253,7 @@ def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanO
 
     Returns: (None if patterns are shown in the order of the file, what to say).
     """
-    look = worth_looking(numbers.sources, _LOOK)
+    look = worth_looking(numbers.sources, _ORDER)
     known = np.unique(np.linspace(0, stored - 1, min(stored, look)).astype(np.int64))
     expect(numbers.sources, [numbers.path] * len(known), (numbers.at + known * numbers.record).tolist())
     if stored > math.prod(scan) or np.ptp(numbers.read(known) - known) == 0:

@@ -17,6 +17,7 @@ BEGIN = 24  # bytes of a header that hold its sequence number
 _FEW = 3  # frames of which nobody can tell whether their numbers count
 _MOST_FILES = 16  # files that are looked at for numbers that repeat or go back
 _LOOK = 256  # frames of a file with lost ones that are looked at in any case
+_ORDER = 64  # frames of all files whose numbers are looked at when nothing is lost: on a cold disk each is a seek
 
 
 def in_runs(stored: StoredFrames, lasts: Mapping[int, bytes]) -> StoredFrames:
@@ -51,8 +52,9 @@ def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
     if len(stored.found.files) > _MOST_FILES:
         return ()
     files, lines = stored.found.files, []
-    look = worth_looking(files.sources, _LOOK)
-    for k in np.flatnonzero(stored.counts > _FEW).tolist():
+    counted = np.flatnonzero(stored.counts > _FEW).tolist()
+    look = max(_FEW, worth_looking(files.sources, _ORDER) // max(1, len(counted)))
+    for k in counted:
         count = stored.counts.item(k)
         frames = np.unique(np.linspace(0, count - 1, min(count, look)).astype(np.int64))
         at_file = frames + np.broadcast_to(stored.ahead, stored.counts.shape)[k]
