@@ -142,7 +142,7 @@ def test_the_address_of_what_does_not_open_says_why(browse: Browse, flat: Path) 
     with vfs.serve(flat.parent, tree=True, port=0) as server:
         page = browse(server.url).open("set=cut.npy")
         page.page.locator(".field-said.wrong").wait_for()
-        assert "cut.npy: expected a .npy file, it begins with" in page.page.inner_text(".field-said")
+        assert "cut.npy: expected a .npy header, the file ends after 8 bytes" in page.page.inner_text(".field-said")
         page.close()
 
 

@@ -39,7 +39,7 @@ def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtyp
     if not start.startswith(_MARK):
         raise FormatError(f"{path}: expected a .npy file, it begins with {start[:8]!r}")
     if len(start) < 12:
-        raise TruncatedSourceError(f"{path}: ends within its .npy header, after {len(start)} bytes")
+        raise TruncatedSourceError(f"{path}: expected a .npy header, the file ends after {len(start)} bytes")
     wide = start[6] >= 2
     offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
     if start[6] not in (1, 2, 3) or offset > _MOST:

@@ -24,12 +24,17 @@ def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None 
         ahead(names, starts)
 
 
+def far_away(sources: Sources) -> bool:
+    """Return True if each question takes long, as of a server."""
+    return getattr(sources, "expect", None) is not None
+
+
 def worth_looking(sources: Sources, most: int) -> int:
     """Return how many places of a file may be looked at in case something is wrong there.
 
     They are `most`, or a few where each question takes long.
     """
-    return most if getattr(sources, "expect", None) is None else min(most, _MOST_FAR)
+    return min(most, _MOST_FAR) if far_away(sources) else most
 
 
 @runtime_checkable

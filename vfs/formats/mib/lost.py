@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
-from vfs.model.sources import expect, worth_looking
+from vfs.model.sources import far_away
 from vfs.model.stored import Absence
 
 _NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
@@ -45,21 +45,21 @@ def in_runs(stored: StoredFrames, lasts: Mapping[int, bytes]) -> StoredFrames:
 
 
 def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
-    """Say that numbers of frames repeat or go back within a file, in which most count on; few files are looked at.
+    """Say that numbers of frames repeat or go back within a file, in which most count on; few files are looked at,
+    and none on a server, where each look is a request.
 
     Such frames are shown in the order of the file: nothing tells whether the number or the place is right.
     """
-    if len(stored.found.files) > _MOST_FILES:
-        return ()
     files, lines = stored.found.files, []
+    if len(files) > _MOST_FILES or far_away(files.sources):
+        return ()
     counted = np.flatnonzero(stored.counts > _FEW).tolist()
-    look = max(_FEW, worth_looking(files.sources, _ORDER) // max(1, len(counted)))
+    look = max(_FEW, _ORDER // max(1, len(counted)))
     for k in counted:
         count = stored.counts.item(k)
         frames = np.unique(np.linspace(0, count - 1, min(count, look)).astype(np.int64))
         at_file = frames + np.broadcast_to(stored.ahead, stored.counts.shape)[k]
         path = files.paths[stored.full[k]]
-        expect(files.sources, [path] * len(frames), (at_file * stored.record).tolist())
         numbers = np.array([_number(stored, k, frame) for frame in at_file.tolist()])
         steps = np.diff(numbers - frames)
         if steps.any() and 2 * np.count_nonzero(steps == 0) > len(steps):
