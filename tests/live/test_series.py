@@ -120,3 +120,22 @@ def test_the_newest_file_beside_the_one_that_is_named(
         np.testing.assert_array_equal(series[(0, 1)[-series.ndim + 2 :]], FRAMES[1])
         files[-1].write_bytes(whole)
         np.testing.assert_array_equal(np.asarray(series.refresh()[...]).reshape(FRAMES.shape), FRAMES)
+
+
+@pytest.mark.parametrize("write", [_mib, _frms6])
+@pytest.mark.parametrize("begun", [0, 20])
+def test_a_file_that_begins_while_its_set_is_looked_at(
+    tmp_path: Path, write: Callable[[Path], tuple[list[Path], str]], begun: int
+) -> None:
+    """It adds no frame at first, and the folder does not change when it grows."""
+    files, name = write(tmp_path)
+    whole = files[-1].read_bytes()
+    files[-1].unlink()
+    series = vfs.open(tmp_path / name, **HOW)
+    following = series._set.following
+    assert following is not None
+    for content, head in ((b"", 2), (whole[:begun], 2), (whole, 3)):
+        files[-1].write_bytes(content)
+        following._trust.end()
+        assert series.head == head
+    np.testing.assert_array_equal(np.asarray(series.refresh()[...]).reshape(FRAMES.shape), FRAMES)

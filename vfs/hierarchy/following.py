@@ -56,6 +56,7 @@ class Following:
 
     def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
         self._opened, self._cache = opened, cache
+        self._files, self._begun = opened.tree.file_sets, opened.begun  # that are looked at
         self.opening = opened.opening
         options = opened.opening.options
         self._settle, self._give_up = options.settle, options.give_up
@@ -164,6 +165,7 @@ class Following:
             self._wrong = _begun_anew(self.opening.paths[0])
             return
         self._seen = found
+        self._files, self._begun = opened.tree.file_sets, opened.begun  # also of new files without a frame
         if opened.progress != self._opened.progress or opened.progress is None:
             self._show(opened)
         self._end_if_whole()
@@ -222,8 +224,8 @@ class Following:
 
     def _stat(self) -> dict[str, FileLook]:
         """Look at the files that may grow, at those that were named, and at their folders."""
-        paths = dict.fromkeys((*self.opening.paths, *self._opened.begun[-FEW:]))
-        for files in self._opened.tree.file_sets:
+        paths = dict.fromkeys((*self.opening.paths, *self._begun[-FEW:]))
+        for files in self._files:
             paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
         if not isinstance(self.opening.sources, LocalSources):
             return {path: look for path in paths if (look := self._state(path)) is not None}
