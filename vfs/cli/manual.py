@@ -42,6 +42,7 @@ ORDER = (
     "decisions",
     "security",
     "comparison",
+    "figures",
     "scale",
     "speed",
     "adding-a-format",
