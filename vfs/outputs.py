@@ -1,8 +1,8 @@
 """Writes files and folders that appear only when they are complete: stores of an export, results of `vfs reduce`.
 
 Each is written beside its final name, flushed to the disk, and renamed at the end, so what has the final name is
-always complete. A name that is taken is refused. `not_ours` says whether a folder is fit for files that nobody else
-may write.
+always complete. A name that is taken is refused. `MarksFile` notes beside it how far it is, so that what was
+interrupted can go on. `not_ours` says whether a folder is fit for files that nobody else may write.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -14,9 +14,9 @@ import pytest
 import zarr
 
 import vfs
+from tests.zarr.support import StoppedError, exported_scan, stop_after
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
-from vfs.testing.writers import write_mib
 from vfs.zarr.buckets import Bucket
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.files import UnitFiles
@@ -47,10 +47,7 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketSe
 def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(planning, "UNIT", 1 << 11)
     monkeypatch.setattr(planning, "BATCH", 1 << 10)
-    frames = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
-    frames[8:20] = 0
-    (tmp_path / "in").mkdir()
-    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+    return exported_scan(tmp_path)
 
 
 def local(scan: Path, folder: Path, **how: Any) -> dict[str, bytes]:
@@ -63,18 +60,6 @@ def local(scan: Path, folder: Path, **how: Any) -> dict[str, bytes]:
 def put(server: BucketServer) -> list[str]:
     """Return what was written, in order."""
     return [one.path.removeprefix("/bucket/dir/") for one in server.asked if one.method == "PUT"]
-
-
-class StoppedError(Exception):
-    """Raised by a progress, to end an export."""
-
-
-def stop_after(bytes_: int) -> Callable[[int, int, int], None]:
-    def progress(done: int, total: int, stored: int) -> None:
-        if done >= bytes_:
-            raise StoppedError
-
-    return progress
 
 
 @pytest.mark.parametrize("how", [HOW, {"zarr_format": 2}, {"codec": "none"}])

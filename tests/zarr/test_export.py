@@ -6,7 +6,6 @@ import math
 import os
 import pickle
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import vfs
-from tests.zarr.support import content
+from tests.zarr.support import StoppedError, content, exported_scan, stop_after
 from vfs.model.region import Region
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
-from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.testing.writers import write_npy, write_raw
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.arrays import shard_shape
 from vfs.zarr.export.codecs import codec
@@ -43,10 +42,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def scan(tmp_path: Path) -> Path:
-    frames = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
-    frames[8:20] = 0  # whole chunks of it hold only the fill value
-    (tmp_path / "in").mkdir()
-    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+    return exported_scan(tmp_path)
 
 
 def by_tensorstore(store: Path, path: str, version: int) -> np.ndarray:
@@ -232,18 +228,6 @@ def test_an_open_set_takes_no_options_for_opening(scan: Path, tmp_path: Path) ->
 
 
 # interrupted
-
-
-class StoppedError(Exception):
-    """Raised by a progress, to end an export."""
-
-
-def stop_after(bytes_: int) -> Callable[[int, int, int], None]:
-    def progress(done: int, total: int, stored: int) -> None:
-        if done >= bytes_:
-            raise StoppedError
-
-    return progress
 
 
 HOW: dict[str, Any] = {"chunks": (1, 2, -1, -1), "shards": (1, 4, -1, -1), "codec": "zstd:1"}

@@ -8,14 +8,12 @@ import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import vfs
 from tests.cli.support import run
-from tests.zarr.support import content
+from tests.zarr.support import content, exported_scan
 from vfs.outputs import MarksFile
-from vfs.testing.writers import write_mib
 from vfs.zarr.export.places import FolderPlace
 
 pytestmark = pytest.mark.zarr
@@ -23,10 +21,7 @@ pytestmark = pytest.mark.zarr
 
 @pytest.fixture
 def scan(tmp_path: Path) -> Path:
-    frames = np.random.default_rng(1).integers(0, 4000, (24, 8, 16)).astype(np.uint16)
-    frames[8:20] = 0  # whole chunks of it hold only the fill value
-    (tmp_path / "in").mkdir()
-    return write_mib(tmp_path / "in", frames, frames_per_file=5, scan=(4, 6))
+    return exported_scan(tmp_path)
 
 
 def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:

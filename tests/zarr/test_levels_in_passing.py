@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import zarr
 
 import vfs
 from tests.engine.support import halved
+from tests.zarr.support import StoppedError, content, stop_after
 from vfs.engine import other_axes
 from vfs.engine.cache import ChunkCache
 from vfs.reduce import pyramid
@@ -48,11 +48,6 @@ def opened(folder: Path) -> tuple[vfs.VirtualArray, CountingBackend]:
     return a, counting
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return found | {"sums": Path(f"{folder}.sums").read_bytes()}
-
-
 def check(folder: Path) -> None:
     expected = IMAGES
     for number in itertools.count():
@@ -82,10 +77,6 @@ def test_the_source_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     check(tmp_path / "o.ome.zarr")
 
 
-class StoppedError(Exception):
-    """Raised by a progress, to end an export."""
-
-
 @pytest.mark.usefixtures("tiled")
 @pytest.mark.parametrize("side", [16, 7], ids=["even", "odd"])
 def test_how_it_is_made_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int) -> None:
@@ -101,14 +92,6 @@ def test_how_it_is_made_does_not_show(tmp_path: Path, monkeypatch: pytest.Monkey
         vfs.export(a, tmp_path / "later.ome.zarr", shards=shards)
     assert content(tmp_path / "later.ome.zarr") == expected
     target = tmp_path / "stopped.ome.zarr"
-
-    def stop_after(limit: int) -> Callable[[int, int, int], None]:
-        def stop(done: int, total: int, stored: int) -> None:
-            if done > limit:
-                raise StoppedError
-
-        return stop
-
     for limit in (20_000, 35_000, 48_000):
         with pytest.raises(StoppedError):
             vfs.export(a, target, shards=shards, resume=True, progress=stop_after(limit))

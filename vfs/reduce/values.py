@@ -14,21 +14,7 @@ from vfs.model import coverage
 
 @dataclass(frozen=True, eq=False)
 class ResultValues:
-    """The numbers of a result, and what is known of them. numpy takes it for its `data`.
-
-    Attributes:
-        name: what it was called in `reduce`.
-        kind: "nav" (for each position of the scan), "sig" (for each pixel of a frame) or "single".
-        selected: of kind "nav" [m, …], for the m positions that were selected, flat and in their
-            order; else the result itself.
-        dims: a name for each axis of `data`. units: of its values, "" where nobody says.
-        calibration: where the elements along each axis are, as `VirtualArray.calibration` says it.
-        scan: shape of the scan; positions: int64[m], flat positions in it that were selected, None for all.
-        filled: of kind "nav" bool[m], the selected positions that are stored, and done; else whether there is any.
-        upward: the bottom row of a frame comes first: frames, and directions in them, are drawn upwards.
-        reduction: what it is, as the command line writes it: "disk(cy=128, cx=128, r=20)"; of: path of the array
-            that it was made of.
-    """
+    """The numbers of a result, and what is known of them. `vfs.reduce.result.Result` says what its attributes are."""
 
     name: str
     kind: str
