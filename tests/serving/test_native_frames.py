@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,46 @@ def test_native_code_is_shown_where_frames_lie_and_what_is_open(tmp_path: Path) 
     assert frames.hide(1) is opened
     assert frames.hide(1) is None
     assert [word_at(words[FrameWord.DESCRIPTORS], k) for k in range(2)] == [0, 0]
+
+
+class Told:
+    """The lifetime of a set which somebody finds changed while it is asked how long it is good."""
+
+    stamp = 1
+    dropped = False
+
+    def __init__(self) -> None:
+        self.told: list[Callable[[], None]] = []
+        self.times = [10.0]
+
+    @property
+    def until(self) -> float:
+        if not self.times:
+            return -1e9
+        good = self.times.pop()
+        for tell in self.told.copy():
+            tell()
+        return good
+
+
+def test_what_a_set_says_while_it_is_asked_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(10))
+    words = np.zeros(len(FrameWord), np.int64)
+    frames = NativeFrames(words, local_files([tmp_path / "a.bin"]), None)
+    lifetime, said = Told(), []
+    frames.follow(lifetime, lambda: said.append(int(words[FrameWord.UNTIL])))
+    assert words[FrameWord.UNTIL] == 1
+    frames.trust(lifetime.until)
+    assert said == [1]
+    assert words[FrameWord.UNTIL] == 1  # not 10 seconds: its files must be looked at again
+    lifetime.times = [20.0, 20.0]
+    lifetime.told.clear()
+    frames.trust(lifetime.until)
+    assert words[FrameWord.UNTIL] == 20_000_000_000
+    lifetime.dropped, lifetime.times = True, [30.0, 30.0]
+    frames.trust(lifetime.until)
+    assert words[FrameWord.UNTIL] == 1
+    frames.end()
 
 
 def test_of_frames_that_it_does_not_read_native_code_knows_the_files(tmp_path: Path) -> None:

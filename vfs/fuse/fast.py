@@ -275,12 +275,14 @@ class NativeTables:
         held = self.check(fh, path)
         source = self.sources.sources.get(which)
         if held is not None and held.lifetime is not None:
-            if source is None or source.lifetime is not held.lifetime:  # closed meanwhile
+            if source is None or source.frames.lifetime is not held.lifetime:  # closed meanwhile
                 self._handle(held, which)
                 source = self.sources.sources.get(which)
             elif not held.lifetime.dropped:
                 self.sources.trust(source, held.lifetime)
-        return None if held is not None and source is not None and source.lifetime is not held.lifetime else source
+        if held is not None and source is not None and source.frames.lifetime is not held.lifetime:
+            return None
+        return source
 
     def _from_files(self, which: int, source: NativeSource, fh: int, to: int, size: int, offset: int) -> int | None:
         """Open the source files that are needed and not open, and read from them."""

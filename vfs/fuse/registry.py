@@ -18,7 +18,6 @@ from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup
 from vfs.kernels.native.fuse.tables import SourceWord
-from vfs.serving.native_frames import OVER
 
 MANY = 1 << 16  # sources at most; others are read through the interpreter
 CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
@@ -71,7 +70,7 @@ class SourceRegistry:
             if found is None:
                 found = self._added(array, header, key, lifetime, number)
             source = self.sources.get(found)
-        if lifetime is not None and source is not None and source.lifetime is lifetime:
+        if lifetime is not None and source is not None and source.frames.lifetime is lifetime:
             self.trust(source, lifetime)
         return found
 
@@ -92,13 +91,11 @@ class SourceRegistry:
                 self.numbers[key] = -1
             return -1
         source.words[SourceWord.NUMBER] = number
-        source.lifetime = lifetime
         self.numbers.setdefault(key, number)
         self.sources[number] = source
         if lifetime is not None:
-            source.frames.answer_until(OVER)
             self._remember(number, lifetime.stamp)
-            lifetime.told.append(partial(self._stop, number, lifetime))
+            source.frames.follow(lifetime, partial(self._take_out, number, lifetime))
         memory.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
         return number
 
@@ -118,19 +115,18 @@ class SourceRegistry:
 
     def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
         """Allow native reads of a source until its files must be looked at again."""
-        source.frames.answer_until(lifetime.until)
-        if lifetime.dropped:  # perhaps before `_stop` was registered for its end
-            self._stop(int(source.words[SourceWord.NUMBER]), lifetime)
+        source.frames.trust(lifetime.until)
+        self._take_out(int(source.words[SourceWord.NUMBER]), lifetime)  # perhaps it ended before it was followed
 
-    def _stop(self, number: int, lifetime: Lifetime) -> None:
-        """Stop native reads of a source: for now or, if it was dropped, for ever."""
+    def _take_out(self, number: int, lifetime: Lifetime) -> None:
+        """Take a source out of the table, if its set was dropped."""
+        if not lifetime.dropped:
+            return
         with self.lock:
             source = self.sources.get(number)
-            if source is None or source.lifetime is not lifetime:
+            if source is None or source.frames.lifetime is not lifetime:
                 return
-            source.frames.answer_until(OVER)
-            if not lifetime.dropped:
-                return
+            source.frames.end()
             del self.sources[number]
             memory.write_word(self.places.ctypes.data, number % MANY, 0)
             key = id(source.array), source.npy

@@ -12,7 +12,6 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.contents import Lifetime
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.kernels.native.fuse.tables import SOURCE_WORDS, SourceWord
 from vfs.model.files import Files
@@ -35,7 +34,6 @@ class NativeSource:
         whole: True if a piece is a chunk.
         per: number of pieces of a file.
         count: number of pieces of all files.
-        lifetime: tells if its set is still current; None: its set cannot change.
         texts: parts of paths by which native code knows the source.
     """
 
@@ -46,7 +44,6 @@ class NativeSource:
         self.sources: Files = array.backend.files
         self.recent: deque[int] = deque(maxlen=16)  # pieces that were read lately
         self.ends: deque[int] = deque(maxlen=16)  # ends of the latest reads
-        self.lifetime: Lifetime | None = None
         self.texts: list[str] = []
         self.trust, self.unchanged = Trust(LOOKS), False  # all files together: when looked at, and as they were opened
         body = array.nbytes if self.npy else array.chunk_bytes

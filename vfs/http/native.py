@@ -11,7 +11,6 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from vfs import kernels
 from vfs.backends.handles import Descriptor
@@ -21,7 +20,6 @@ from vfs.hierarchy.faces import PlannedChunk
 from vfs.http.conditions import split, stem_of
 from vfs.http.native_tables import AnswerTables, ArraySource, Loan
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
-from vfs.serving.native_frames import OVER
 
 MOST_FILES = 64
 """Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
@@ -95,9 +93,7 @@ class NativeAnswers:
         source = self._source_of(self._tables, path, key, chunk, found, make=opened is not None)
         if source is None or opened is None or not self._shown(source, file, opened):
             return False
-        source.answer_until(found.until)
-        if found.lifetime is not None and (found.lifetime.dropped or found.lifetime.until < found.until):
-            source.answer_until(OVER)  # it was told just now
+        source.frames.trust(found.until)
         return True
 
     def _source_of(
@@ -132,15 +128,15 @@ class NativeAnswers:
             return
         self._collect()
         if not tables.free and self._sources:
-            self._drop(min(self._sources.values(), key=lambda source: source.until))
+            self._drop(min(self._sources.values(), key=lambda source: source.frames.until))
         if not tables.free:
             return
         source = ArraySource(tables.free.pop(), prefix, plan, pieces, found.version, about)
-        source.until = found.until  # threads do not know yet; but others were not asked for as lately
         tables.show(source.number)
         self._sources[prefix] = source
         if found.lifetime is not None:
-            source.live(found.lifetime, partial(self._loop.call_soon_threadsafe, self._collect))
+            source.frames.follow(found.lifetime, self._collect_soon)
+        source.frames.until = found.until  # threads do not know yet; but others were not asked for as lately
 
     def _shown(self, source: ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""
@@ -158,10 +154,15 @@ class NativeAnswers:
         source.end()
         self._ended.append(source)
 
+    def _collect_soon(self) -> None:
+        """Do what `_collect` does. May be called in any thread."""
+        with suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(self._collect)
+
     def _collect(self) -> None:
         """Free what ended sources had, and end those whose sets are not served any longer."""
         for source in list(self._sources.values()):
-            if source.lifetime is not None and source.lifetime.dropped:
+            if source.frames.lifetime is not None and source.frames.lifetime.dropped:
                 self._drop(source)
         for source in self._ended.copy():
             if not source.used:

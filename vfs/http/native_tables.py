@@ -13,14 +13,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 
 from vfs import kernels
 from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan, Pieces
-from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native.http.words import (
     ANSWER_WORDS,
     CHUNK_WORDS,
@@ -123,8 +121,6 @@ class ArraySource:
         about: header lines of its answers, up to the coordinates in the ETag.
 
     Attributes:
-        until: monotonic seconds up to which it is answered for.
-        lifetime: see `vfs.hierarchy.contents.ResolvedPath`.
         frames: where its frames lie, and the files that threads may read.
     """
 
@@ -139,7 +135,6 @@ class ArraySource:
         self.path = path
         self.plan = plan
         self.version = version
-        self.lifetime: Lifetime | None = None
         self.maps, self.tells = np.zeros((2, len(files)), np.int64)
         strides = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
         ranges = np.ascontiguousarray(pieces.ranges)
@@ -150,9 +145,8 @@ class ArraySource:
         self._kept = [strides, ranges, about]
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
-        self._told: Callable[[], None] | None = None
         self.frames = NativeFrames(self.words, files, layout)
-        self.answer_until(OVER)
+        self.frames.answer_until(OVER)
         self.words[word.MOVED :] = 0
         for name, value in (
             (word.MOVED, files.moves.item(0)),
@@ -182,29 +176,10 @@ class ArraySource:
     def _set(self, word: int, value: int) -> None:
         _write(self.words, word, value)
 
-    def answer_until(self, until: float) -> None:
-        """Answer for it up to a time, monotonic seconds."""
-        self.until = until
-        self.frames.answer_until(until)
-
-    def live(self, lifetime: Lifetime, collect: Callable[[], object]) -> None:
-        """Have it end with its set. The set may say so in any thread."""
-
-        def told() -> None:
-            self.answer_until(OVER)
-            with suppress(RuntimeError):  # the event loop has ended
-                collect()
-
-        self.lifetime, self._told = lifetime, told
-        lifetime.told.append(told)
-
     def end(self) -> None:
         """Answer for it no longer."""
         self._set(ChunkSource.ACTIVE, 0)
-        if self.lifetime is not None and self._told is not None:
-            with suppress(ValueError):
-                self.lifetime.told.remove(self._told)
-            self._told = None  # it refers to this: its files would stay open until the collector comes
+        self.frames.end()
 
     @property
     def held(self) -> int:

@@ -1,18 +1,19 @@
 """Shows native code where the frames of an array lie, and which of its files are open.
 
 The native sources of a mount and of an HTTP server begin with the same words (`FrameWord`), and `NativeFrames` fills
-them. How long a source lives differs: a mount shows up to 65,536 of them, whose requests take some microseconds, and
-frees one when all callbacks that were inside have left; a server answers for 64, counts who uses each, since a body
-may be under way for as long as a client is slow, and frees one with its last body.
+them. `vfs docs decisions` says why the tables that hold these sources differ.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from vfs.backends.handles import Descriptor
+from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.words import FrameWord
 from vfs.model.files import Files
@@ -31,11 +32,16 @@ class NativeFrames:
 
     Attributes:
         open: the files that native code may read.
+        until: monotonic seconds up to which native code may answer, as it was told last.
+        lifetime: tells if the set of the array is still current; None: it cannot change.
     """
 
     def __init__(self, words: np.ndarray, files: Files, layout: FrameLayout | None) -> None:
         self.words = words
         self.open: dict[int, Descriptor] = {}
+        self.until = OVER
+        self.lifetime: Lifetime | None = None
+        self._told: Callable[[], None] | None = None
         self._descriptors = np.zeros(len(files), np.int64)
         self._kept: list[Any] = [files]
         words[: len(FrameWord)] = 0
@@ -52,7 +58,37 @@ class NativeFrames:
 
     def answer_until(self, until: float) -> None:
         """Allow native code to answer up to a time, monotonic seconds."""
+        self.until = until
         memory.write_word(self.words.ctypes.data, int(FrameWord.UNTIL), max(1, int(until * 1e9)))
+
+    def follow(self, lifetime: Lifetime, told: Callable[[], object]) -> None:
+        """Let native code answer only where `trust` allows it, and no longer than the set says.
+
+        Args:
+            lifetime: of the set.
+            told: called whenever the set says something, in any thread.
+        """
+
+        def stop() -> None:
+            self.answer_until(OVER)
+            told()
+
+        self.answer_until(OVER)
+        self.lifetime, self._told = lifetime, stop
+        lifetime.told.append(stop)
+
+    def trust(self, until: float) -> None:
+        """Allow native code to answer up to a time, unless the set has said something meanwhile."""
+        self.answer_until(until)
+        if self.lifetime is not None and (self.lifetime.dropped or self.lifetime.until < until):
+            self.answer_until(OVER)
+
+    def end(self) -> None:
+        """Follow the set no longer, which would keep this, and so its open files."""
+        if self.lifetime is not None and self._told is not None:
+            with suppress(ValueError):
+                self.lifetime.told.remove(self._told)
+            self._told = None
 
     def show(self, file: int, opened: Descriptor) -> None:
         """Let native code read a file."""
