@@ -650,11 +650,12 @@ def test_files_that_are_no_data_set_are_shown_as_they_are_if_asked_for(scan: Pat
     (scan / "void").write_bytes(b"")
     save(scan / "good.npy")
     folder_tree = plans.folder_tree(scan, show_files=True)
-    extra = {"notes.txt", "bad.npy", "void"}
+    (scan / "notes.json").write_text("{}")
+    extra = {"notes.txt", "notes.json", "bad.npy", "void"}
     assert set(names(folder_tree)) - set(names(plans.folder_tree(scan))) == extra
     for name in extra:
         data = (scan / name).read_bytes()
-        assert folder_tree.node(name) == Node(False, len(data))
+        assert folder_tree.node(name) == Node(False, len(data), json=name == "notes.json")
         assert bytes(folder_tree.get(name) or b"") == data
         assert bytes(folder_tree.get(name, 2, 5) or b"") == data[2:5]
         assert folder_tree.time(name) == (scan / name).stat().st_mtime_ns

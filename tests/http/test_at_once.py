@@ -117,6 +117,8 @@ def test_one_decision_for_every_request(
         if status < 400:
             assert bytes(decision.body) == whole[start:stop]
             assert (b"etag", etag.encode()) in decision.about
+            kind = b"json" if key.endswith("zarr.json") else b"octet-stream"
+            assert (b"content-type", b"application/" + kind) in decision.about
         if status in (200, 206):
             assert (b"content-length", b"%d" % (stop - start if method == "GET" else whole.nbytes)) in decision.about
     else:

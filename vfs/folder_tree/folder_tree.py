@@ -131,7 +131,7 @@ class FolderTree:
             return GROUP
         if place.ending is None:
             state = state_of(place.listing.folder.join(place.name))
-            return Node(False, state[0].size) if state else None
+            return Node(False, state[0].size, json=place.name.endswith(".json")) if state else None
         if not place.key:
             node = dict(place.listing.records.current(place.name).faces).get(place.ending)
             if node is None:  # it was there a moment ago

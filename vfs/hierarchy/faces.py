@@ -40,12 +40,14 @@ class Node(NamedTuple):
     """A name in a face: a folder, or a file of `size` bytes.
 
     `listed` is True for a folder whose names people look for: a group, or a folder of data sets. A
-    folder of chunks may hold millions, which nobody reads.
+    folder of chunks may hold millions, which nobody reads. `json` is True for a file of JSON, as the documents of zarr
+    are; other files are bytes.
     """
 
     folder: bool
     size: int
     listed: bool = False
+    json: bool = False
 
 
 class PlannedChunk(NamedTuple):
@@ -298,7 +300,7 @@ class ZarrFace:
     def node(self, key: str) -> Node | None:
         document = self.documents.get(key)
         if document is not None:
-            return Node(False, len(document))
+            return Node(False, len(document), json=True)
         if key in self._folders:
             return FOLDER if key in self.arrays else GROUP
         found = self.part(key)

@@ -238,7 +238,7 @@ class Decisions:
                 check_no_chunk(key)
                 raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
             return Work(key, ("index", key), partial(self._index, key), partial(self._listed, asked))
-        status, about, span = _wanted(asked.method, key, looked, asked.headers)
+        status, about, span = _wanted(asked.method, looked, asked.headers)
         if span is None:
             return Reply(status, about)
         self._tally.reads += 1
@@ -334,7 +334,6 @@ _FOR_OWN: Usual = ((b"cross-origin-resource-policy", b"same-origin"), *USUAL)
 _READS = frozenset(("GET", "HEAD"))
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
-_DOCUMENTS = (".json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
 def _asset(method: str, key: str, headers: Mapping[bytes, bytes]) -> Reply:
@@ -353,14 +352,14 @@ class _Wanted(NamedTuple):
     span: conditions.Span | None
 
 
-def _wanted(method: str, key: str, looked: _Looked, headers: Mapping[bytes, bytes]) -> _Wanted:
+def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes]) -> _Wanted:
     """Return how a request for a file is to be answered.
 
     Raises:
         RefusedError: it wants bytes that are not there, or of another state.
     """
     size, etag = looked.node.size, looked.etag
-    kind = b"application/json" if key.endswith(_DOCUMENTS) else b"application/octet-stream"
+    kind = b"application/json" if looked.node.json else b"application/octet-stream"
     about = [(b"etag", etag), (b"content-type", kind)]
     if not looked.version:  # these bytes may be others at any time: blank frames of a set that is still written
         about.append((b"cache-control", b"no-store"))
