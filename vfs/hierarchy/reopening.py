@@ -21,8 +21,8 @@ from vfs.model.option_fields import known
 from vfs.model.options import fitting, from_text, kinds, named
 from vfs.wording import option, shown
 
-SETTABLE = ("array", "nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype", "allow_incomplete")
-"""Options for every format that may be asked for. Others name files, or only say how files are read."""
+SETTABLE = {name: option.about.group for name, option in known(OpenOptions).items() if option.about.asked}
+"""Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""
 LONGEST = 4000  # most characters of a text
 MOST = 32  # most numbers of a list, and most options
 

@@ -20,12 +20,12 @@ from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.guessing import MANY, guesses
 from vfs.hierarchy.opening import Opening
 from vfs.hierarchy.recipe import SERVING
-from vfs.hierarchy.reopening import options_of, reopened, said_options
+from vfs.hierarchy.reopening import SETTABLE, options_of, reopened, said_options
 from vfs.http.guard import RefusedError
 from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
 from vfs.model.open_options import OpenOptions
-from vfs.model.option_fields import known
+from vfs.model.option_fields import SCAN, known
 from vfs.outputs import whole
 from vfs.sources.names import is_url
 
@@ -80,7 +80,8 @@ class Describing:
             SourceError: its files cannot be read.
         """
         opening = self._opening(key)
-        found = reopened(opening, dict.fromkeys(_SCAN), self._contents.cache)
+        scan = [name for name, group in SETTABLE.items() if group == SCAN]
+        found = reopened(opening, dict.fromkeys(scan), self._contents.cache)
         main = found.tree.arrays[found.tree.main]
         if not main.dataset.nav_ndim or main.dataset.chosen is not None:
             return []
@@ -154,9 +155,6 @@ class Describing:
         if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         return opening
-
-
-_SCAN = ("nav_shape", "sync_offset", "line_skip", "axes", "calibration")
 
 
 def _is_replaceable(path: str) -> bool:

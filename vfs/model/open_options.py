@@ -41,7 +41,7 @@ class OpenOptions:
         group=FILES,
     )
     array: str | None = option(
-        None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES
+        None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES, asked=True
     )
     nav_shape: int | str | Sequence[int] | None = option(
         None,
@@ -51,6 +51,7 @@ class OpenOptions:
         saved="numbers",
         scope="one set",
         group=SCAN,
+        asked=True,
     )
     sync_offset: int = option(
         0,
@@ -58,6 +59,7 @@ class OpenOptions:
         "N",
         scope="one set",
         group=SCAN,
+        asked=True,
     )
     line_skip: int = option(
         0,
@@ -69,6 +71,7 @@ class OpenOptions:
         ),
         scope="one set",
         group=SCAN,
+        asked=True,
     )
     roi: Any = option(
         None,
@@ -93,6 +96,7 @@ class OpenOptions:
         ),
         scope="one set",
         group=SCAN,
+        asked=True,
     )
     calibration: Any = option(
         None,
@@ -103,6 +107,7 @@ class OpenOptions:
         scope="one set",
         several=True,
         group=SCAN,
+        asked=True,
     )
     dtype: Any = option(
         None,
@@ -111,6 +116,7 @@ class OpenOptions:
         more="For data without headers this is the dtype of the stored pixels, unless `stored_dtype` is given.",
         saved="dtype",
         group=PIXELS,
+        asked=True,
     )
     dark: Any = option(
         None,
@@ -247,6 +253,7 @@ class OpenOptions:
         "Open a set although files or frames are missing. Missing frames are blank or left out.",
         more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
         group=FILES,
+        asked=True,
     )
     follow_outside: bool = option(
         False,

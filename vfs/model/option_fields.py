@@ -38,6 +38,8 @@ class About:
         several: the command line takes it several times; the value is a list.
         hidden: the help of the command line leaves it out.
         group: heading under which the help of the command line has it; "" for those of the command itself.
+        asked: somebody who looks at a set may ask for it, a stranger too: see `vfs.hierarchy.reopening`. Such an option
+            names no file, and says what is shown, not how files are read.
     """
 
     help: str
@@ -48,6 +50,7 @@ class About:
     several: bool = False
     hidden: bool = False
     group: str = ""
+    asked: bool = False
 
 
 FILES, SCAN, PIXELS = "Files and arrays", "The scan", "Pixels"
@@ -66,6 +69,7 @@ def option(
     several: bool = False,
     hidden: bool = False,
     group: str = "",
+    asked: bool = False,
 ) -> Any:
     """Make a field of a dataclass that is an option.
 
@@ -73,9 +77,10 @@ def option(
 
     Args:
         default: value of the option if it is not given.
-        help, metavar, more, saved, scope, several, hidden, group: see `About`.
+        help, metavar, more, saved, scope, several, hidden, group, asked: see `About`.
     """
-    return field(default=default, metadata={"about": About(help, metavar, more, saved, scope, several, hidden, group)})
+    about = About(help, metavar, more, saved, scope, several, hidden, group, asked)
+    return field(default=default, metadata={"about": about})
 
 
 class Known(NamedTuple):
