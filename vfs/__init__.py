@@ -30,6 +30,7 @@ from vfs.errors import (
     VerifyError,
     VfsError,
 )
+from vfs.reduce import CLASSES as _REDUCTIONS
 
 if TYPE_CHECKING:
     from vfs.api import VirtualArray, VirtualGroup, export, guess_nav_shape, mount, open, open_group, serve, show
@@ -106,18 +107,12 @@ _HOMES = (
         "Region": "vfs.model.region",
         "Reduction": "vfs.reduce.reduction",
         "Result": "vfs.reduce.result",
-        "Histogram": "vfs.reduce.histogram",
     }
     | dict.fromkeys(
         ("VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"),
         "vfs.api",
     )
-    | dict.fromkeys(("Max", "Mean", "Min", "Std", "Sum", "Variance"), "vfs.reduce.over_frames")
-    | dict.fromkeys(
-        ("CenterOfMass", "Disk", "FrameSum", "Masks", "Point", "RadialSum", "Rectangle", "Ring"),
-        "vfs.reduce.in_frames",
-    )
-    | dict.fromkeys(("AnnularBrightField", "AnnularDarkField", "BrightField", "HighAngleDarkField"), "vfs.reduce.usual")
+    | {name: f"vfs.reduce.{home}" for name, home in _REDUCTIONS.items()}
 )
 # virtualizarr is in no __all__, since `from vfs import *` would need it
 _MODULES = {name: f"vfs.integrations.{name}" for name in ("rsciio", "virtualizarr")}

@@ -5,3 +5,14 @@
 - `blocks`: brings frames into reach; `passes`: runs reductions; `result`: what they give.
 - `partitions`: lets the workers of an executor share a pass, by `executors` and `stop_file`.
 """
+
+CLASSES = (
+    dict.fromkeys(("Sum", "Mean", "Std", "Variance", "Max", "Min"), "over_frames")
+    | dict.fromkeys(
+        ("FrameSum", "Disk", "Ring", "Rectangle", "Point", "Masks", "CenterOfMass", "RadialSum"), "in_frames"
+    )
+    | {"Histogram": "histogram"}
+    | dict.fromkeys(("BrightField", "AnnularBrightField", "AnnularDarkField", "HighAngleDarkField"), "usual")
+)
+"""Class of each reduction -> its module here. `vfs` exports them, `spelling` reads and writes them as text, and they are
+listed in messages."""

@@ -34,6 +34,7 @@ from vfs.model import coverage
 from vfs.model.calibration import of_axes
 from vfs.model.files import TRIES
 from vfs.model.stored import nav_dims
+from vfs.reduce import CLASSES
 from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, stored_positions, supply_of
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
@@ -397,7 +398,7 @@ def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
     """
     if not isinstance(reduction, Reduction):
         raise OptionError(
-            f"{name}={reduction!r}: expected a reduction: vfs.{', vfs.'.join(NAMES)}, or an object"
+            f"{name}={reduction!r}: expected a reduction: vfs.{', vfs.'.join(CLASSES)}, or an object"
             " of a subclass of vfs.Reduction"
         )
     try:
@@ -426,10 +427,3 @@ def _is_spec(spec: Any) -> bool:
     except (TypeError, ValueError, SyntaxError):
         return False
     return kind in KINDS
-
-
-NAMES = (
-    *("Sum", "Mean", "Std", "Variance", "Max", "Min", "FrameSum", "Disk", "Ring", "Rectangle", "Point"),
-    *("BrightField", "AnnularBrightField", "AnnularDarkField", "HighAngleDarkField"),
-    *("Masks", "CenterOfMass", "RadialSum", "Histogram"),
-)

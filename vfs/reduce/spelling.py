@@ -14,46 +14,30 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.naming import unusable
-from vfs.reduce import histogram, in_frames, over_frames, usual
+from vfs.reduce import CLASSES
+from vfs.reduce.in_frames import Masks
 from vfs.reduce.reduction import Reduction, dtype_of
 from vfs.reduce.values import ResultValues
 from vfs.wording import shown
 
-_CLASSES: tuple[type[Reduction], ...] = (
-    over_frames.Sum,
-    over_frames.Mean,
-    over_frames.Std,
-    over_frames.Variance,
-    over_frames.Max,
-    over_frames.Min,
-    in_frames.FrameSum,
-    in_frames.Disk,
-    in_frames.Ring,
-    in_frames.Rectangle,
-    in_frames.Point,
-    in_frames.Masks,
-    in_frames.CenterOfMass,
-    in_frames.RadialSum,
-    histogram.Histogram,
-    usual.BrightField,
-    usual.AnnularBrightField,
-    usual.AnnularDarkField,
-    usual.HighAngleDarkField,
-)
-_SHORT: dict[str, type[Reduction]] = {
-    "com": in_frames.CenterOfMass,
-    "bf": usual.BrightField,
-    "abf": usual.AnnularBrightField,
-    "adf": usual.AnnularDarkField,
-    "haadf": usual.HighAngleDarkField,
+_SHORT = {
+    "com": "centerofmass",
+    "bf": "brightfield",
+    "abf": "annularbrightfield",
+    "adf": "annulardarkfield",
+    "haadf": "highangledarkfield",
 }
-KINDS = {kind.__name__.lower(): kind for kind in _CLASSES} | _SHORT
+KINDS: dict[str, type[Reduction]] = {
+    name.lower(): getattr(import_module(f"vfs.reduce.{home}"), name) for name, home in CLASSES.items()
+}
+KINDS |= {short: KINDS[name] for short, name in _SHORT.items()}
 """Name of a kind -> its class."""
 WORDS = ("array", "dtype")
 """Arguments that are words: the file of masks, and a dtype."""
@@ -254,6 +238,6 @@ def _possible(kind: type[Reduction]) -> str:
     for name, parameter in inspect.signature(kind).parameters.items():
         usual = parameter.default
         takes.append(name if usual is parameter.empty else f"{name}={usual}")
-    word = "FILE.npy" if kind is in_frames.Masks else ""
+    word = "FILE.npy" if kind is Masks else ""
     said = ", ".join(word if name == "array" else name for name in takes)
     return f"expected {kind.__name__.lower()}({said})"
