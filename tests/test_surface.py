@@ -128,7 +128,8 @@ def test_a_command_has_a_flag_for_every_option(
 ) -> None:
     assert main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    refused = {"chunks", "derive"} if command == "look" else set()
+    levels = {"pyramid_cache", "pyramid_cache_size"}
+    refused = {"info": levels, "look": {"chunks", "derive", *levels}}.get(command, set())
     for name, option in known(kind).items():
         hidden = option.about.hidden or name in refused
         assert (flag(name) in text) != hidden

@@ -70,7 +70,13 @@ class Own(vfs.Mean):
 def test_values_that_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "PACKED", 1000)
     file = str(write_npy(tmp_path, np.zeros((4, 40, 30))))
-    options = OpenOptions(dark=np.random.default_rng(0).normal(size=(40, 30)), derive={"own": Own()}, sync_offset=1)
+    kept = {
+        "cache_dir": tmp_path,
+        "pyramid_cache": tmp_path,
+        "pyramid_cache_size": 1,
+    }  # names of folders are no numbers
+    dark = np.random.default_rng(0).normal(size=(40, 30))
+    options = OpenOptions(dark=dark, derive={"own": Own()}, sync_offset=1, **kept)
     made = Recipe.of([file], options, {})
     assert made.options == {"sync_offset": "1"}
     assert made.absent == ["dark", "derive"]

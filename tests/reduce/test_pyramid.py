@@ -9,6 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,10 +22,13 @@ from tests.engine.support import failing, halved, in_memory
 from vfs.engine.abandon import AbandonedError, asked
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.errors import SourceError
+from vfs.errors import OptionError, SourceError
+from vfs.folder_tree.plans import folder_tree
 from vfs.formats.tiff_structure.segments import SegmentDecoder
+from vfs.model.open_options import OpenOptions
+from vfs.model.region import Region
 from vfs.reduce import pyramid
-from vfs.testing.inside import reader_of
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.tiff_writers import write_tiff
 
 DTYPES = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "?"]
@@ -171,3 +175,110 @@ def test_blocks_of_a_file_that_was_touched_are_made_anew(
     os.utime(path, ns=(1, 1))
     assert array[0, 0] == 1
     assert (level[:] == 1).all()
+
+
+def kept(folder: Path, path: str | os.PathLike[str], **how: Any) -> list[ArrayReader]:
+    """The levels of an image that is opened anew, which are kept in a folder: the coarsest first."""
+    arrays = set_of(vfs.open_group(path, pyramid_cache=folder, **how)).tree.images["data"].levels
+    return arrays[:0:-1]
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _damaged(path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[-7] ^= 4
+    path.write_bytes(whole)
+
+
+def _foreign(path: Path) -> None:
+    """As long as the right one."""
+    path.write_bytes(b"?" * path.stat().st_size)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_next_run_computes_nothing(tmp_path: Path, layout: str, decoded: Counter[int]) -> None:
+    (tmp_path / "in").mkdir()
+    image = np.random.default_rng(3).integers(0, 60000, (150, 130)).astype("u2")
+    path = tiff(tmp_path / "in", image[None], layout).files[0]
+    cache, expected = tmp_path / "levels", [image := halved(image) for _ in range(6)]
+
+    def look(computes: bool, **how: Any) -> None:
+        decoded.clear()
+        found = kept(cache, path, **how)
+        for level, right in zip(found, reversed(expected), strict=True):
+            np.testing.assert_array_equal(level[...], right)
+        assert bool(decoded) == computes
+        assert set(decoded.values()) <= {1}
+
+    look(True)
+    look(False)
+    look(False, chunks=(50, 50), derive={"sum": vfs.Sum()})  # changes no number
+    look(True, dtype="u4")
+    os.chmod(path, 0o600)  # its time of change is another one: nothing tells whether its pixels are
+    look(True)
+    look(False)
+    blocks = [one for one in sorted(cache.rglob("*")) if one.is_file()]
+    for spoil in (_cut, _damaged, _foreign, os.unlink):
+        for one in blocks:
+            spoil(one)
+        look(True)
+        look(False)
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "in", cache], "nothing is written elsewhere"
+    assert os.listdir(tmp_path / "in") == ["a.tif"]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_that_was_ended_is_gone_on_from(
+    tmp_path: Path, decoded: Counter[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    image = np.random.default_rng(4).integers(0, 60000, (150, 130)).astype("u2")
+    path = tiff(tmp_path / "in", image[None], "tiles").files[0]
+    made = pyramid._Pyramid._made
+    count = iter(range(1000))
+
+    def ends(self: Any, number: int, region: Region) -> np.ndarray:
+        if next(count) > 40:
+            raise MemoryError
+        return made(self, number, region)
+
+    with monkeypatch.context() as once:
+        once.setattr(pyramid._Pyramid, "_made", ends)
+        with pytest.raises(MemoryError):
+            kept(tmp_path / "levels", path)[0].read()
+    assert 0 < len(decoded) < 10 * 9
+    decoded.clear()
+    found = kept(tmp_path / "levels", path)
+    found[0].read()
+    assert 0 < len(decoded) < 10 * 9
+    for level in reversed(found):
+        np.testing.assert_array_equal(level[...], image := halved(image))
+
+
+@pytest.mark.usefixtures("small")
+def test_levels_that_cannot_be_kept(tmp_path: Path) -> None:
+    """Nor are those of files that may change, or that have changed while they were read."""
+    (tmp_path / "in").mkdir()
+    image = np.ones((60, 52), "u1")
+    np.save(tmp_path / "in/a.npy", image)
+    cache = tmp_path / "levels"
+    assert (kept(cache, tmp_path / "in/a.npy", accept_changes=True)[0][...] == 1).all()
+    full = mock.patch("vfs.sources.disk_cache.os.rename", side_effect=OSError(28, "No space left on device"))
+    with full, mock.patch("vfs.reduce.kept_levels.log.warning") as warning:
+        for _ in range(2):
+            assert (kept(cache, tmp_path / "in/a.npy")[0][...] == 1).all()
+    assert not [one for one in cache.rglob("*") if one.is_file()]
+    ((said, *words),) = [call.args for call in warning.call_args_list]
+    assert (
+        said % tuple(words)
+        == f"pyramid_cache='{cache}': levels cannot be kept: No space left on device; they are computed anew"
+    )
+    for place, why in ((tmp_path / "in", "data lies there"), (tmp_path / "in/a.npy", "cannot be used: File exists")):
+        with pytest.raises(OptionError, match=f"pyramid_cache='{place}': {why}"):
+            vfs.open(tmp_path / "in/a.npy", pyramid_cache=place)
+    with pytest.raises(OptionError, match=r"pyramid_cache=.*: lies in .*, where nothing is written"):
+        folder_tree(tmp_path, OpenOptions(pyramid_cache=cache))

@@ -161,7 +161,10 @@ _command(
     "vfs look scan.hdr 10,20",
     "vfs look many.h5 --array entry/data",
 )
-@opens(refused=("chunks", "derive", "zarr_format"), where="for look, which reads one frame")
+@opens(
+    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
+    where="for look, which reads one frame",
+)
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
     position: Annotated[

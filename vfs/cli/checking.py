@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from vfs.model.sources import Sources
 
 
-@opens(refused=("chunks", "derive", "zarr_format"), where="for check, which reads what is stored")
+@opens(
+    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
+    where="for check, which reads what is stored",
+)
 def check(
     datasets: Annotated[
         list[str],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vfs.model.sources import Sources
 
 
-@opens()
+@opens(refused=("pyramid_cache", "pyramid_cache_size"), where="for info, which computes no levels")
 def info(
     datasets: Datasets,
     json_: Json = False,

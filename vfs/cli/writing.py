@@ -223,7 +223,7 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
 
 @opens(
     ReduceOptions,
-    refused=("chunks", "derive", "zarr_format"),
+    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
     where="for reduce, which takes frames as they come and writes zarr 3",
 )
 def reduce(

@@ -167,6 +167,7 @@ def folder_tree(
     options, own = _for_all(options or OpenOptions(), format_options or {})
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
+    _check_outside(root, options.pyramid_cache)
     cache = ChunkCache(cache_size)
     told: dict[str, None] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
@@ -206,6 +207,25 @@ def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[O
         dtype_option(options.dtype)
     backend, _ = choice(options.backend, serves=True)
     return replace(options, backend=backend), by_name(options.format).fitted(format_options) if options.format else {}
+
+
+def _check_outside(root: str | os.PathLike[str], folder: str | os.PathLike[str] | None) -> None:
+    """Check that a folder that is written to lies outside of the one that is shown.
+
+    Raises:
+        OptionError: it does not.
+    """
+    if folder is None:
+        return
+    try:
+        inner, outer = os.path.realpath(folder), os.path.realpath(root)
+    except ValueError as error:  # a NUL in its name
+        raise OptionError(f"{option(pyramid_cache=os.fspath(folder))}: cannot be used: {error}") from None
+    if os.path.commonpath([inner, outer]) == outer:
+        raise OptionError(
+            f"{option(pyramid_cache=os.fspath(folder))}: lies in {os.fspath(root)}, where nothing is written; name a"
+            " folder outside of it"
+        )
 
 
 def _opened(

@@ -16,7 +16,7 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.computed import ComputedBlocks
@@ -30,6 +30,9 @@ from vfs.hierarchy.url_names import url_paths
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.naming import check_paths, first_free
+
+if TYPE_CHECKING:
+    from vfs.reduce.kept_levels import LevelStore
 
 FILE_ENDING = ".npy"
 """Ending of the name of each face that is a file; of the main array's, all that follows the name of the set."""
@@ -114,6 +117,7 @@ class Hierarchy:
         main: path of the main array, see `vfs.model.stored.main_of`.
         stands_in: True if the real main array is absent and `main` is only the best of the
             others. Then no .npy file has the name of the data set.
+        store: keeps computed levels of images for the next run; None: nothing does.
 
     Raises:
         FormatError: an array cannot have its path, see `vfs.model.naming`.
@@ -126,6 +130,7 @@ class Hierarchy:
         attrs: Mapping[str, Any],
         main: str,
         stands_in: bool = False,
+        store: LevelStore | None = None,
     ) -> None:
         check_paths(arrays.keys())
         self.name = name
@@ -133,6 +138,7 @@ class Hierarchy:
         self.attrs = attrs
         self.main = main
         self.stands_in = stands_in
+        self.store = store
 
     @property
     def files(self) -> Iterator[str]:
@@ -165,7 +171,7 @@ class Hierarchy:
         """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""
         shown = url_paths(self.arrays)
         arrays = {shown[path]: array for path, array in self.arrays.items()}
-        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in)
+        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in, self.store)
 
     def zarr(self, zarr_format: int = 3, face: str = "zarr") -> ZarrFace:
         """Return a face that shows a zarr hierarchy.
@@ -188,7 +194,7 @@ class Hierarchy:
     @cached_property
     def images(self) -> Images:
         """The images of the set, by the paths of their arrays."""
-        return Images(self.name, self.arrays, self.main)
+        return Images(self.name, self.arrays, self.main, self.store)
 
     def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:
         """Return the faces that the set has, the main one first.

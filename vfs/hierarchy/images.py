@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement, arranged, converted
 from vfs.model.naming import DERIVED
+
+if TYPE_CHECKING:
+    from vfs.reduce.kept_levels import LevelStore
 
 _CHANNELS = ("c", "s")  # what is counted along these is channels: of a microscope, of a pixel
 _COMPONENTS = 4
@@ -60,10 +63,13 @@ class Images(Mapping[str, ShownImage]):
     Args:
         name: name of the set, which its array `data` has for people.
         arrays: path -> array of the set; main: path of its main array.
+        store: keeps computed levels for the next run; None: nothing does.
     """
 
-    def __init__(self, name: str, arrays: Mapping[str, ArrayReader], main: str) -> None:
-        self._name, self._arrays, self._main = name, arrays, main
+    def __init__(
+        self, name: str, arrays: Mapping[str, ArrayReader], main: str, store: LevelStore | None = None
+    ) -> None:
+        self._name, self._arrays, self._main, self._store = name, arrays, main, store
         self._made: dict[str, ShownImage] = {}
 
     @cached_property
@@ -76,7 +82,8 @@ class Images(Mapping[str, ShownImage]):
     def __getitem__(self, path: str) -> ShownImage:
         found = self._made.get(path)
         if found is None:  # two threads get the same one
-            found = self._made.setdefault(path, _image(self._name, self._arrays, path, self._how[path]))
+            made = _image(self._name, self._arrays, path, self._how[path], self._store)
+            found = self._made.setdefault(path, made)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -136,7 +143,9 @@ def _custom(names: list[str], axes: list[int]) -> str:
     return "_".join(own)
 
 
-def _image(name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrangement) -> ShownImage:
+def _image(
+    name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrangement, store: LevelStore | None
+) -> ShownImage:
     from vfs.reduce.pyramid import levels  # loads kernels, which few openings need
 
     array = arrays[path]
@@ -152,7 +161,7 @@ def _image(name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrange
             found.append(level)
             y, x = map(_times, finest.shape[-2:], level.shape[-2:])
             times.append((y, x))
-    for level in levels(found[-1], array.attrs.get("photometric") in BY_NAME):
+    for level in levels(found[-1], array.attrs.get("photometric") in BY_NAME, store):
         found.append(level)
         times.append((2 * times[-1][0], 2 * times[-1][1]))
     return ShownImage(_name(array) or name, array, how, found, times)

@@ -23,11 +23,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
+from vfs.engine.chunking import as_bytes
 from vfs.errors import (
     FormatError,
     IncompleteWarning,
@@ -51,13 +52,17 @@ from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
+from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray, main_of
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
-from vfs.sources.names import absolute
+from vfs.sources.names import absolute, is_url
+
+if TYPE_CHECKING:
+    from vfs.reduce.kept_levels import LevelStore
 
 _ORDER = {True: 0, None: 1, False: 2}
 
@@ -108,6 +113,19 @@ class Opening:
             return b""
         own = dict(sorted(self.format_options.items()))
         return digest((self.paths, self.options, own, self.states, self.name))
+
+    @property
+    def numbers(self) -> bytes:
+        """Digest of the files, their sizes and times, and of the options that decide which numbers there are; empty if
+        the files may change meanwhile.
+        """
+        if self.options.may_change:
+            return b""
+        about = known(OpenOptions)
+        given = {name: value for name, value in self.options.said().items() if about[name].about.scope != "reading"}
+        given.pop("derive", None)  # adds arrays, and changes none
+        own = dict(sorted(self.format_options.items()))
+        return digest((self.paths, given, own, self.states))
 
     @property
     def identity(self) -> str:
@@ -326,8 +344,9 @@ def _open_named(
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
-    tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in)
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
+    store = None if options.pyramid_cache is None else _level_store(opening, stored.datasets)
+    tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store)
     return OpenedSet(
         tree,
         opening,
@@ -466,6 +485,25 @@ def _attributes(
     more = ({"incomplete": counts} if counts else {}) | ({"live": progress.said()} if progress else {})
     made = {"vfs": {"format": format, **main.attrs, **more}}
     return made | dict(stored.main.group_attrs) if as_stored else made
+
+
+def _level_store(opening: Opening, datasets: Sequence[StoredArray]) -> LevelStore:
+    """Return what keeps the computed levels of a set for the next run.
+
+    Raises:
+        OptionError: the folder cannot be used.
+    """
+    from vfs.reduce.kept_levels import LevelStore, check_apart  # which few openings need
+    from vfs.sources.disk_cache import DiskCache
+
+    options = opening.options
+    assert options.pyramid_cache is not None
+    size = as_bytes(options.pyramid_cache_size, "pyramid_cache_size")
+    cache = DiskCache(absolute(options.pyramid_cache), size)
+    cache.check("pyramid_cache")
+    files = {id(one.files): one.files for one in datasets}.values()
+    check_apart(cache.folder, {os.path.dirname(path) for one in files for path in one.paths if not is_url(path)})
+    return LevelStore(cache, opening.numbers)
 
 
 def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OtherSet:

@@ -29,7 +29,15 @@ SHORT = 64
 """Most elements of an array that are written as numbers; others are written as packed bytes."""
 PACKED = 2 << 20
 """Most letters of packed bytes."""
-SERVING = ("backend", "chunks", "accept_changes")
+SERVING = (
+    "backend",
+    "chunks",
+    "accept_changes",
+    "cache_dir",
+    "cache_dir_size",
+    "pyramid_cache",
+    "pyramid_cache_size",
+)
 """Options that only say how a set is served: its numbers are the same without them."""
 
 

@@ -203,6 +203,26 @@ class OpenOptions:
         scope="reading",
         group=READING,
     )
+    pyramid_cache: str | os.PathLike[str] | None = option(
+        None,
+        "Keep computed levels of images in this folder, and read them there the next time.",
+        "DIR",
+        more=(
+            "Levels are kept by the files, their sizes and times, and the options that decide which numbers there are,"
+            " so that they are computed anew of files that changed. The folder cannot be one that data lies in."
+        ),
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
+    pyramid_cache_size: int | str = option(
+        "10GiB",
+        "Most bytes in the folder of computed levels; what was not used for longest is removed.",
+        "BYTES",
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
     accept_changes: bool = option(
         False,
         "Keep reading files that change after they were opened. Without it, that is an error.",

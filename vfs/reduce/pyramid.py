@@ -31,6 +31,7 @@ from vfs.engine.computed import ComputedBlocks
 from vfs.engine.other_axes import uncached
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import StoredArray
+from vfs.reduce.kept_levels import KeptLevels, LevelStore
 
 LEAST = 512
 """Pixels along y and x of the coarsest level, at most."""
@@ -77,16 +78,17 @@ def _halved(images: np.ndarray, box: tuple[slice, slice], nearest: bool) -> np.n
     return out
 
 
-def levels(image: ArrayReader, nearest: bool = False) -> list[ArrayReader]:
+def levels(image: ArrayReader, nearest: bool = False, store: LevelStore | None = None) -> list[ArrayReader]:
     """Make the levels above an array of images, the finest first, until none is larger than `LEAST`.
 
     Args:
         image: its last two axes are y and x, which are halved.
         nearest: see `halved`.
+        store: keeps them for the next run; None: only the cache of the image keeps them.
 
     Returns: arrays with the same axes and dtype; none where the image is small.
     """
-    return _Pyramid(image, nearest).levels
+    return _Pyramid(image, nearest, None if store is None else store.of(image, nearest)).levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +110,15 @@ class _Pyramid:
     A block that somebody still holds is not made again, unless a file was found changed since: the cache drops
     blocks that are waited for, too, where a level has more than it can hold.
 
+    Args:
+        kept: keeps blocks for the next run.
+
     Attributes:
         levels: the levels, the finest first.
     """
 
-    def __init__(self, image: ArrayReader, nearest: bool) -> None:
-        self.image, self.nearest = uncached(image), nearest
+    def __init__(self, image: ArrayReader, nearest: bool, kept: KeptLevels | None) -> None:
+        self.image, self.nearest, self.kept = uncached(image), nearest, kept
         self.cache = image.cache
         self.levels: list[ArrayReader] = []
         self._alive: WeakValueDictionary[tuple[Any, int, Region], np.ndarray] = WeakValueDictionary()
@@ -155,15 +160,20 @@ class _Pyramid:
         check()
         moved = self.image.moved(0)
         block = self._alive.get((moved, number, region))
+        if block is None and self.kept is not None:
+            block = self.kept.get(number, region)
         if block is None:
             before = _ahead.made
             below = [] if before or not number else self._made_ahead(number, region)
             try:
                 _ahead.made = before or bool(below)
-                block = self._alive[moved, number, region] = self._made(number, region)
+                block = self._made(number, region)
             finally:
                 _ahead.made = before
             del below  # held until now
+            if self.kept is not None:
+                self.kept.put(number, region, block, moved)
+        self._alive[moved, number, region] = block
         return block
 
     def _made(self, number: int, region: Region) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""Keeps blocks of files of servers in a folder of this machine, for those who look at the same files again.
+"""Keeps blocks of bytes in a folder of this machine, for those who want the same again.
 
-A block is `BLOCK` bytes of a file, fewer at its end, in a file of its own. Its name is a digest of the URL and of what
+Each is a file, whose name is a digest of what the bytes are. In front of the bytes stand the digest and a sum over
+both: what was cut, damaged or renamed is not there.
+
+Of files of servers a block is `BLOCK` bytes, fewer at the end of the file. The digest is of the URL and of what
 the server's reply said the file to be: its ETag and size; without one, when it was written and its size. So a file that
-was replaced has other blocks, and no name holds a URL. In front of the bytes stand the digest and a sum over both: what
-was cut, damaged or renamed is not there.
+was replaced has other blocks, and no name holds a URL. `vfs.reduce.kept_levels` keeps levels of images.
 
 Several processes may use a folder. Blocks appear when they are complete, under temporary names before; whoever has
 written a sixteenth of what the folder may have looks through it and removes what was not used for longest.
@@ -64,8 +66,11 @@ class DiskCache:
     def __hash__(self) -> int:
         return hash((self.folder, self.size))
 
-    def check(self) -> None:
+    def check(self, name: str = "cache_dir") -> None:
         """Make the folder, and see that nobody else could put blocks into it.
+
+        Args:
+            name: of the option that says it.
 
         Raises:
             OptionError: it cannot be used.
@@ -73,11 +78,12 @@ class DiskCache:
         try:
             os.makedirs(self.folder, 0o700, exist_ok=True)
             found = os.stat(self.folder)
-        except OSError as error:
-            raise OptionError(f"{option(cache_dir=self.folder)}: cannot be used: {error.strerror}") from None
+        except (OSError, ValueError) as error:  # a NUL in its name
+            why = error.strerror if isinstance(error, OSError) else error
+            raise OptionError(f"{option(**{name: self.folder})}: cannot be used: {why}") from None
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             raise OptionError(
-                f"{option(cache_dir=self.folder)}: expected a folder of your own that nobody else can write to"
+                f"{option(**{name: self.folder})}: expected a folder of your own that nobody else can write to"
                 " (chmod 700)"
             )
 
@@ -117,12 +123,13 @@ class DiskCache:
             self.nbytes += size
         return data
 
-    def put(self, digest: bytes, data: bytes) -> None:
-        """Keep a block. Where that is not possible (no room on the disk), it is not kept."""
+    def put(self, digest: bytes, data: bytes) -> OSError | None:
+        """Keep a block. Where that is not possible (no room on the disk), it is not kept; return why."""
         path = self._path(digest)
         part = f"{path[: -2 * _DIGEST]}part-{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with suppress(OSError):
+        failed = None
+        try:
             try:
                 fd = os.open(part, flags, 0o600)
             except FileNotFoundError:
@@ -135,12 +142,15 @@ class DiskCache:
             except OSError:
                 os.unlink(part)
                 raise
+        except OSError as error:
+            failed = error
         with self._lock:
             self._written += _BEFORE + len(data)
             looks = self._written * _LOOKS >= self.size
             self._written = 0 if looks else self._written
         if looks:
             self._make_room()
+        return failed
 
     def _path(self, digest: bytes) -> str:
         text = digest.hex()
