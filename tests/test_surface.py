@@ -19,6 +19,7 @@ import vfs
 from vfs.api.exporting import ExportHere
 from vfs.api.opening import OpenHere
 from vfs.cli.app import main
+from vfs.cli.common import OF_IMAGES
 from vfs.formats import formats
 from vfs.hierarchy.describing import describe
 from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions
@@ -128,8 +129,7 @@ def test_a_command_has_a_flag_for_every_option(
 ) -> None:
     assert main([command, "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    levels = {"pyramid_cache", "pyramid_cache_size"}
-    refused = {"info": levels, "look": {"chunks", "derive", *levels}}.get(command, set())
+    refused = {"info": {*OF_IMAGES}, "look": {"chunks", "derive", *OF_IMAGES}}.get(command, set())
     for name, option in known(kind).items():
         hidden = option.about.hidden or name in refused
         assert (flag(name) in text) != hidden

@@ -1,14 +1,16 @@
-"""Validators of OME-Zarr accept every face: of generated sets, in both versions, through the mount."""
+"""Validators of OME-Zarr accept every face: of generated sets, in all versions, through mounts."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
 import vfs
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
@@ -32,8 +34,12 @@ def yaozarrs(path: str) -> None:
 
 
 def ngff_zarr(path: str) -> None:
-    """Validate with ngff-zarr, which asks the schemas of the specification."""
+    """Validate with ngff-zarr, which has the schemas of the specification, and does not ask them of sets of images."""
     assert pytest.importorskip("ngff_zarr").from_ngff_zarr(path, validate=True).images
+    attrs = dict(zarr.open_group(path, mode="r").attrs)
+    about = attrs.get("ome", attrs)
+    version = about.get("version", "0.4")
+    import_module("ngff_zarr.validate").validate(attrs, version, "image")
 
 
 def ome_zarr(path: str) -> None:
@@ -47,12 +53,13 @@ def ome_zarr(path: str) -> None:
 
 @pytest.fixture(scope="module", params=SETS)
 def images(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
-    """The images of a set, in both versions, in a mount."""
-    folder, point = (tmp_path_factory.mktemp(name) for name in ("in", "mnt"))
+    """The images of a set, in all versions, in two mounts: 0.5 and 0.4, and 0.6."""
+    folder, point, new = (tmp_path_factory.mktemp(name) for name in ("in", "mnt", "new"))
     more: dict[str, Any] = {"derive": {"bf": vfs.Disk(4, 8, 3)}} if request.param == "scan" else {}
-    with vfs.mount(SETS[request.param](folder), point, **more):
-        roots = [path for path in sorted(point.iterdir()) if ".ome." in path.name]
-        assert len(roots) == 2
+    path = SETS[request.param](folder)
+    with vfs.mount(path, point, **more), vfs.mount(path, new, ngff="0.6", **more):
+        roots = [*sorted(point.glob("*.ome.*")), *new.glob("*.ome.zarr")]
+        assert len(roots) == 3
         yield roots
 
 
@@ -70,6 +77,8 @@ def refusals(validate: Callable[[str], None], roots: list[Path]) -> list[str]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("validate", [yaozarrs, ngff_zarr, ome_zarr])
 def test_a_validator_accepts_it(images: list[Path], validate: Callable[[str], None]) -> None:
+    if validate is yaozarrs:
+        images = images[:2]  # 0.3.4 knows no version 0.6
     several = [root for root in images if (root / "OME").exists()]
     shown = [root for root in images if root not in several or validate is yaozarrs]  # the others take images only
     shown += [root / name for root in several for name in ("0", "1")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import re
 import zlib
 from collections.abc import Mapping
@@ -153,6 +154,13 @@ CALIBRATION = {
 }
 
 
+AXES_OF_IT = [
+    {"name": "t", "type": "time", "unit": "second"},
+    {"name": "y", "type": "space", "unit": "micrometer"},
+    {"name": "x", "type": "space"},  # 1/nm is no unit that NGFF has
+]
+
+
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> None:
     monkeypatch.setattr(pyramid, "LEAST", 4)
@@ -160,16 +168,36 @@ def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> 
     face = tree_of(array).zarr(zarr_format, "ome")
     check_valid(face)
     (image,) = said(face)["multiscales"]
-    assert image["axes"] == [
-        {"name": "t", "type": "time", "unit": "second"},
-        {"name": "y", "type": "space", "unit": "micrometer"},
-        {"name": "x", "type": "space"},
-    ], "1/nm is no unit that NGFF has"
+    assert image["axes"] == AXES_OF_IT
     assert [one["coordinateTransformations"] for one in image["datasets"]] == [
         [{"type": "scale", "scale": [30, 0.5 * k, 0.25 * k]}, {"type": "translation", "translation": [0, y, x]}]
         for k, y, x in ((1, 2.0, 0.0), (2, 2.25, 0.125), (4, 2.75, 0.375))
     ]
     assert image["type"] == "mean"
+    mask = tree_of(shown("y x", (9, 16), "?")).zarr(zarr_format, "ome")
+    assert said(mask)["multiscales"][0]["type"] == "nearest"
+
+
+def test_version_06_has_coordinate_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The validators of tests/differential ask its schemas."""
+    monkeypatch.setattr(pyramid, "LEAST", 4)
+    np.save(tmp_path / "a.npy", np.zeros((2, 9, 16), "u2"))
+    opened = {"sig_ndim": 2, "axes": "t=frame|y,x", "calibration": CALIBRATION}
+    group = vfs.open_group(tmp_path / "a.npy", ngff="0.6", **opened)
+    store = pickle.loads(pickle.dumps(group.store(face="ome")))
+    about = dict(zarr.open_group(store, mode="r").attrs)["ome"]
+    usual = said(set_of(vfs.open_group(tmp_path / "a.npy", **opened)).tree.zarr(3, "ome"))
+    (image,), (before,) = about["multiscales"], usual["multiscales"]
+    assert (about["version"], about["omero"]) == ("0.6", usual["omero"])
+    assert image["coordinateSystems"] == [{"name": "intrinsic", "axes": AXES_OF_IT}]
+    assert "axes" not in image
+    for one, other in zip(image["datasets"], before["datasets"], strict=True):
+        (step,) = one["coordinateTransformations"]
+        assert (step.pop("input"), step.pop("output")) == ({"path": other["path"]}, {"name": "intrinsic"})
+        assert step == {"type": "sequence", "transformations": other["coordinateTransformations"]}
+    check_valid(set_of(group).tree.zarr(2, "ome"))
+    with pytest.raises(OptionError, match=r"ngff='0\.7': expected 0\.5 or 0\.6"):
+        vfs.open(tmp_path / "a.npy", ngff="0.7")
 
 
 def test_levels_of_the_file_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

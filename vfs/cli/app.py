@@ -30,6 +30,7 @@ import typer
 from vfs import wording
 from vfs.cli import checking, describing, mounting, serving, writing
 from vfs.cli.common import (
+    OF_IMAGES,
     Json,
     Settings,
     document,
@@ -162,7 +163,7 @@ _command(
     "vfs look many.h5 --array entry/data",
 )
 @opens(
-    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
+    refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
     where="for look, which reads one frame",
 )
 def look(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import Json, Settings, converted, document, opens, put, refuse
+from vfs.cli.common import OF_IMAGES, Json, Settings, converted, document, opens, put, refuse
 from vfs.cli.writing import careful, stopping
 from vfs.errors import FormatError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @opens(
-    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
+    refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
     where="for check, which reads what is stored",
 )
 def check(

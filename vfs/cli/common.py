@@ -51,6 +51,10 @@ Datasets = Annotated[
 ]
 
 
+OF_IMAGES = ("ngff", "pyramid_cache", "pyramid_cache_size")
+"""Options of the faces that show images with levels, which have no effect on commands that show none."""
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

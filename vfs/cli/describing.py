@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.cli.common import (
+    OF_IMAGES,
     Datasets,
     Json,
     Settings,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from vfs.model.sources import Sources
 
 
-@opens(refused=("pyramid_cache", "pyramid_cache_size"), where="for info, which computes no levels")
+@opens(refused=OF_IMAGES, where="for info, which shows no levels")
 def info(
     datasets: Datasets,
     json_: Json = False,

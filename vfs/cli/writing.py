@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
+from vfs.cli.common import OF_IMAGES, Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
 from vfs.model.open_options import ExportOptions, ReduceOptions
@@ -223,7 +223,7 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
 
 @opens(
     ReduceOptions,
-    refused=("chunks", "derive", "pyramid_cache", "pyramid_cache_size", "zarr_format"),
+    refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
     where="for reduce, which takes frames as they come and writes zarr 3",
 )
 def reduce(

@@ -26,6 +26,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.following import Following, followed, kept
 from vfs.hierarchy.live_folder import LiveFolder
+from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
@@ -167,6 +168,7 @@ def folder_tree(
     options, own = _for_all(options or OpenOptions(), format_options or {})
     if zarr_format not in (None, 2, 3):
         raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
+    check_version(options.ngff)
     _check_outside(root, options.pyramid_cache)
     cache = ChunkCache(cache_size)
     told: dict[str, None] = {}

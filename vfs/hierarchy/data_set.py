@@ -5,7 +5,8 @@ A `Hierarchy` is one data set: its arrays under their paths. It has faces, read-
     NAME.zarr      zarr v3: zarr.json, data/zarr.json, data/c/0/0/0/0 …
     NAME.v2.zarr   zarr v2: .zgroup, .zattrs, .zmetadata, data/.zarray, data/0/0/0/0 …
     NAME.ome.zarr, NAME.ome.v2.zarr
-                   the images among them, with smaller versions, as OME-NGFF 0.5 and 0.4; only if there are images
+                   the images among them, with smaller versions, as OME-NGFF 0.5 (or 0.6) and 0.4; only if there
+                   are images
     NAME.npy       the main array as one .npy file (others of two or more axes: NAME.path.of.array.npy)
 """
 
@@ -24,7 +25,7 @@ from vfs.errors import OptionError
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.hierarchy.faces import GROUP, LONGEST, Face, FileFace, Node, ZarrFace
 from vfs.hierarchy.images import Images
-from vfs.hierarchy.ngff import OME_ENDING, ome_face
+from vfs.hierarchy.ngff import OME_ENDING, USUAL, ome_face
 from vfs.hierarchy.npy_face import NpyFace
 from vfs.hierarchy.url_names import url_paths
 from vfs.model.files import Files
@@ -118,6 +119,7 @@ class Hierarchy:
         stands_in: True if the real main array is absent and `main` is only the best of the
             others. Then no .npy file has the name of the data set.
         store: keeps computed levels of images for the next run; None: nothing does.
+        ngff: version of OME-NGFF of the face that is a hierarchy of zarr v3.
 
     Raises:
         FormatError: an array cannot have its path, see `vfs.model.naming`.
@@ -131,6 +133,7 @@ class Hierarchy:
         main: str,
         stands_in: bool = False,
         store: LevelStore | None = None,
+        ngff: str = USUAL,
     ) -> None:
         check_paths(arrays.keys())
         self.name = name
@@ -139,6 +142,7 @@ class Hierarchy:
         self.main = main
         self.stands_in = stands_in
         self.store = store
+        self.ngff = ngff
 
     @property
     def files(self) -> Iterator[str]:
@@ -171,7 +175,7 @@ class Hierarchy:
         """Return the set as HTTP shows it: with names of arrays that need no quotes (`vfs.hierarchy.url_names`)."""
         shown = url_paths(self.arrays)
         arrays = {shown[path]: array for path, array in self.arrays.items()}
-        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in, self.store)
+        return Hierarchy(self.name, arrays, self.attrs, shown[self.main], self.stands_in, self.store, self.ngff)
 
     def zarr(self, zarr_format: int = 3, face: str = "zarr") -> ZarrFace:
         """Return a face that shows a zarr hierarchy.
@@ -189,7 +193,7 @@ class Hierarchy:
             raise OptionError(
                 f"{self.name}: has no image, that is no array with axes y and x: there is no OME-Zarr of it"
             )
-        return ome_face(self.images.values(), self.attrs, zarr_format)
+        return ome_face(self.images.values(), self.attrs, zarr_format, self.ngff)
 
     @cached_property
     def images(self) -> Images:

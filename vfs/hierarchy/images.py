@@ -36,6 +36,8 @@ class ShownImage:
         how: which axes of `source` its axes are.
         levels: the image and its smaller versions, the finest first. All have the same axes and dtype.
         times: for each level, how many pixels of the finest one a pixel is along y and x.
+        computed: how a level is computed of the one below: "mean" of 2 × 2 pixels, or "nearest", one of them; "" where
+            none is computed.
     """
 
     name: str
@@ -43,6 +45,7 @@ class ShownImage:
     how: Arrangement
     levels: list[ArrayReader]
     times: list[tuple[float, float]]
+    computed: str
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -161,10 +164,13 @@ def _image(
             found.append(level)
             y, x = map(_times, finest.shape[-2:], level.shape[-2:])
             times.append((y, x))
-    for level in levels(found[-1], array.attrs.get("photometric") in BY_NAME, store):
+    nearest = array.attrs.get("photometric") in BY_NAME
+    above = levels(found[-1], nearest, store)
+    for level in above:
         found.append(level)
         times.append((2 * times[-1][0], 2 * times[-1][1]))
-    return ShownImage(_name(array) or name, array, how, found, times)
+    computed = "" if not above else "nearest" if nearest or array.dtype.kind == "b" else "mean"
+    return ShownImage(_name(array) or name, array, how, found, times, computed)
 
 
 def _times(finest: int, length: int) -> float:

@@ -1,7 +1,10 @@
 """Shows the images of a data set as OME-NGFF, which image viewers open: https://ngff.openmicroscopy.org/.
 
-Version 0.5 (https://ngff.openmicroscopy.org/0.5/) is a hierarchy of zarr v3, version 0.4 (…/0.4/) one of v2. A set
-with one image is that image: the levels are `0`, `1`, … Several images are groups `0`, `1`, … of a
+Version 0.5 (https://ngff.openmicroscopy.org/0.5/) is a hierarchy of zarr v3, version 0.4 (…/0.4/) one of v2. Version
+0.6 (https://github.com/ome/ngff-spec/releases/tag/0.6) is one of v3, too: there the axes stand in a coordinate system,
+and each level says by one transformation where it lies in it.
+
+A set with one image is that image: the levels are `0`, `1`, … Several images are groups `0`, `1`, … of a
 `bioformats2raw.layout`, each with its levels, in the order of the data set.
 
 Some details are there because viewers fail otherwise: only units that NGFF lists, or none; steps that are never
@@ -15,23 +18,43 @@ from typing import Any
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement
+from vfs.errors import OptionError
 from vfs.hierarchy.channels import omero
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.images import ShownImage
 from vfs.hierarchy.ome_xml import ome_xml
 from vfs.model.units import long_name
+from vfs.wording import option
 
-VERSIONS = {3: "0.5", 2: "0.4"}
-"""Version of NGFF by version of zarr."""
+OLD, USUAL, NEW = "0.4", "0.5", "0.6"
+"""Versions of NGFF: that of zarr v2; of zarr v3, unless the other is asked for; that one."""
+SYSTEM = "intrinsic"
+"""Name of the coordinate system of an image, in version 0.6."""
 OME_ENDING = ".ome"
 """What stands before the ending of a zarr face in the name of one that shows images."""
 
+_METHODS = {
+    "mean": "each pixel of a level is the mean of 2 x 2 pixels below, rounded where these are integers",
+    "nearest": "each pixel of a level is the first of 2 x 2 pixels below",
+}
 _TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 _LOOKS = 16
 """Images of a set of which a few pixels are read, for their contrast."""
 
 
-def ome_face(images: Iterable[ShownImage], attrs: Mapping[str, Any], zarr_format: int = 3) -> ZarrFace:
+def check_version(ngff: str) -> None:
+    """Check the version of NGFF that people ask for, of a hierarchy of zarr v3.
+
+    Raises:
+        OptionError: it is another one.
+    """
+    if ngff not in (USUAL, NEW):
+        raise OptionError(f"{option(ngff=ngff)}: expected {USUAL} or {NEW}")
+
+
+def ome_face(
+    images: Iterable[ShownImage], attrs: Mapping[str, Any], zarr_format: int = 3, ngff: str = USUAL
+) -> ZarrFace:
     """Make the face that shows the images of a data set.
 
     Of the first images a few pixels are read, so that viewers begin with their contrast.
@@ -39,8 +62,9 @@ def ome_face(images: Iterable[ShownImage], attrs: Mapping[str, Any], zarr_format
     Args:
         images: of the set, one or more.
         attrs: attributes of the set.
+        ngff: version of NGFF where `zarr_format` is 3.
     """
-    found, version = list(images), VERSIONS[zarr_format]
+    found, version = list(images), ngff if zarr_format == 3 else OLD
     shown: dict[str, ArrayReader] = {}
     groups: dict[str, Mapping[str, Any]] = {}
     for k, image in enumerate(found):
@@ -65,29 +89,45 @@ def _said(zarr_format: int, said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _image(image: ShownImage, version: str, look: bool) -> dict[str, Any]:
     """Describe an image."""
-    named = {"version": version} if version == VERSIONS[2] else {}
-    axes, steps = _axes(image.source, image.how)
-    computed = len(image.levels) > 1 and image.levels[-1].dataset.computed
+    named = {"version": version} if version == OLD else {}
+    axes, steps = _axes(image.source, image.how, "custom" if version == NEW else "")
+    places = [_places(steps, times) for times in image.times]
+    said: dict[str, Any] = {"axes": axes}
+    if version == NEW:
+        said = {"coordinateSystems": [{"name": SYSTEM, **said}]}
+        places = [[_in_system(str(n), place)] for n, place in enumerate(places)]
     scales = {
         **named,
         "name": image.name,
-        "axes": axes,
-        "datasets": [
-            {"path": str(n), "coordinateTransformations": _places(steps, times)} for n, times in enumerate(image.times)
-        ],
-        **({"type": "mean"} if computed else {}),
+        **said,
+        "datasets": [{"path": str(n), "coordinateTransformations": place} for n, place in enumerate(places)],
+        **({"type": image.computed, "metadata": {"description": _METHODS[image.computed]}} if image.computed else {}),
     }
     channels = omero(image) if look else None
     return {"version": version, "multiscales": [scales], **({"omero": {**channels, **named}} if channels else {})}
 
 
-def _axes(array: ArrayReader, how: Arrangement) -> tuple[list[dict[str, str]], list[tuple[float, float]]]:
-    """Return the axes of an image, and of each the distance of two elements and the place of the first."""
+def _in_system(path: str, steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Say where the pixels of a level are, as one transformation from its array to the coordinate system.
+
+    Args:
+        steps: those that do it, one after the other.
+    """
+    made = dict(steps[0]) if len(steps) == 1 else {"type": "sequence", "transformations": list(steps)}
+    return {**made, "input": {"path": path}, "output": {"name": SYSTEM}}
+
+
+def _axes(array: ArrayReader, how: Arrangement, other: str) -> tuple[list[dict[str, str]], list[tuple[float, float]]]:
+    """Return the axes of an image, and of each the distance of two elements and the place of the first.
+
+    Args:
+        other: type of an axis that is none of time, channels and space; "": it has none.
+    """
     axes, steps = [], []
     for name, group in zip(how.dims, how.axes, strict=True):
         known = array.calibration.get(array.dims[group[0]], {}) if len(group) == 1 else {}
-        kind = _TYPES.get(name)
-        unit = long_name(known.get("unit", ""), kind or "")
+        kind = _TYPES.get(name, other)
+        unit = long_name(known.get("unit", ""), kind)
         axes.append({"name": name, **({"type": kind} if kind else {}), **({"unit": unit} if unit else {})})
         step = known.get("scale")
         ascending = step is not None and step > 0

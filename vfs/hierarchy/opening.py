@@ -45,6 +45,7 @@ from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
 from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
 from vfs.hierarchy.incomplete import all_absent, counted, refuse, standing_in
+from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
 from vfs.kernels.columns import CHANGED
@@ -306,6 +307,7 @@ def _open_named(
         name: name of the set; None for the name that the format derives from the first file.
         watch: see `Opening.open`.
     """
+    check_version(options.ngff)
     kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
     name = kind.label(names[0]) if name is None else name
     given = convert(kind, format_options) if convert else format_options
@@ -346,7 +348,7 @@ def _open_named(
     attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
     store = None if options.pyramid_cache is None else _level_store(opening, stored.datasets)
-    tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store)
+    tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
     return OpenedSet(
         tree,
         opening,

@@ -203,6 +203,15 @@ class OpenOptions:
         scope="reading",
         group=READING,
     )
+    ngff: str = option(
+        "0.5",
+        "Version of OME-Zarr that images have in zarr 3: 0.5, or 0.6, which few programs read yet.",
+        "0.5|0.6",
+        more="In zarr 2 it is 0.4.",
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
     pyramid_cache: str | os.PathLike[str] | None = option(
         None,
         "Keep computed levels of images in this folder, and read them there the next time.",
