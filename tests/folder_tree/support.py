@@ -5,6 +5,7 @@ from __future__ import annotations
 from vfs.folder_tree import FolderTree
 from vfs.folder_tree.records import Rules
 from vfs.formats import formats
+from vfs.sources.local import LocalSources
 
 
 def names(folder_tree: FolderTree, path: str = "") -> list[str]:
@@ -15,4 +16,4 @@ def refused(path: str) -> None:
     raise AssertionError(f"{path} was opened")
 
 
-RULES = Rules("/", refused, list(formats().values()))  # type: ignore[arg-type]
+RULES = Rules(LocalSources(), refused, list(formats().values()))  # type: ignore[arg-type]

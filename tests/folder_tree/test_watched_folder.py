@@ -34,7 +34,7 @@ def test_names_that_come_and_go_are_told_once(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "b.npy").touch()
     os.utime(tmp_path, (2, 2))
     assert [[sorted(names) for names in changes] for changes in look(folder)] == [
-        [["a.npy"], ["b.npy"], ["old"], ["new"]]
+        [["a.npy"], ["b.npy"], ["old"], ["new"], []]
     ]
     assert (folder.changes, folder.appeared, list(folder.candidates.order)) == (2, {"b.npy": 2}, ["b.npy"])
 

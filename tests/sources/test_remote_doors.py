@@ -19,7 +19,9 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.errors import MissingSourceError, OptionError, SourceError
+from tests.waiting import eventually
+from vfs.errors import MissingSourceError, SourceError
+from vfs.folder_tree import FolderTree, plans, watched_folder
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
@@ -82,14 +84,6 @@ def test_other_users_do_not_read_with_the_rights_of_who_mounted() -> None:
     assert askers.kept_by(["s3://bucket/a.mib"], EVERYBODY) == "s3://bucket/a.mib"
 
 
-def test_a_tree_of_a_server_is_refused(server: RangeServer, tmp_path: Path) -> None:
-    """Its URL was taken for a folder below the current one."""
-    for url in (f"{server.url}/bucket", "s3://bucket/run7/"):
-        with pytest.raises(OptionError, match=r"^(http|s3)://.*/\*\.hdr$") as caught:
-            vfs.serve([url], port=0, tree=True)
-        assert str(caught.value).startswith(f"{url}: tree=True shows a folder of this machine")
-
-
 # stores of objects
 
 
@@ -118,6 +112,87 @@ def test_a_set_in_a_bucket(s3: BucketServer, tmp_path: Path) -> None:
     _change(tmp_path / "bucket/scan002.mib")
     with pytest.raises(vfs.SourceChangedError, match=r"s3://bucket/scan002.mib: was changed"):
         array[...]
+
+
+# trees of folders
+
+
+def _shown(tree: FolderTree, path: str = "") -> list[str]:
+    return sorted(name for name in tree.children(path) if name.count(".") < 2 and name.endswith((".npy", "sub")))
+
+
+@pytest.fixture(params=["s3", "http"])
+def folders(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[RangeServer, str]:
+    """A server with folders of sets, and the URL of one."""
+    made: RangeServer = request.getfixturevalue("s3" if request.param == "s3" else "server")
+    (tmp_path / "bucket/sub").mkdir()
+    for k in range(12):
+        np.save(tmp_path / f"bucket/sub/n{k}.npy", FRAMES[:2] + k)
+    (tmp_path / "bucket/out.zarr").mkdir()
+    (tmp_path / "bucket/out.zarr/zarr.json").write_text("{}")
+    return made, "s3://bucket/" if request.param == "s3" else f"{made.url}/bucket"
+
+
+def test_a_tree_of_folders_of_a_server(folders: tuple[RangeServer, str], tmp_path: Path) -> None:
+    """It is listed by pages, and sets are opened when they are looked up; others are read at once, 32 at a time."""
+    server, url = folders
+    if isinstance(server, BucketServer):
+        server.page = 5
+    tree = plans.folder_tree(url)
+    asked = len(server.asked)
+    node = tree.node("sub/n3.npy")
+    assert node is not None
+    assert node.size == 128 + 2 * 8192
+    # The lists of two folders, and what begins the one file
+    pages = 1 + 3 if isinstance(server, BucketServer) else 2
+    assert len(server.asked) - asked <= pages + 2
+    assert _shown(tree) == ["scan.npy", "sub"]
+    asked, server.latency = len(server.asked), 0.01
+    assert _shown(tree, "sub") == sorted(f"n{k}.npy" for k in range(12))
+    assert len(server.asked) - asked <= pages + 12
+    assert server.most_at_once > 3
+    for k in (0, 11):
+        got = tree.get(f"sub/n{k}.npy")
+        assert got is not None
+        np.testing.assert_array_equal(np.frombuffer(bytes(got)[128:], "<u2"), (FRAMES[:2] + k).reshape(-1))
+    asked = len(server.asked)
+    assert tree.node("sub/n0.npy") == node  # what was looked at a moment ago is not asked for
+    assert len(server.asked) == asked
+
+
+def test_a_tree_of_a_server_is_listed_anew_when_asked(
+    folders: tuple[RangeServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_folder, "ASKED", 0.0)
+    tree = plans.folder_tree(folders[1])
+    assert len(_shown(tree, "sub")) == 12
+    before = tree.stamp("sub/n1.npy")
+    np.save(tmp_path / "bucket/sub/n1.npy", FRAMES[:2] + 100)  # as long as before
+    np.save(tmp_path / "bucket/sub/new.npy", FRAMES)
+    (tmp_path / "bucket/sub/n2.npy").unlink()
+    assert _shown(tree, "sub") == sorted([*(f"n{k}.npy" for k in range(12) if k != 2), "new.npy"])
+    if isinstance(folders[0], BucketServer):  # pages of links say no states: files are looked at by themselves
+        assert eventually(lambda: tree.stamp("sub/n1.npy") != before)
+        got = tree.get("sub/n1.npy", 128, 130)
+        assert got is not None
+        assert bytes(got) == (FRAMES[0, 0, 0] + 100).tobytes()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="no /dev/fuse")
+def test_a_mounted_and_a_served_tree_of_a_bucket(s3: BucketServer, tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    with vfs.mount(["s3://bucket"], tmp_path / "mnt", tree=True):
+        assert "scan.npy" in os.listdir(tmp_path / "mnt")
+        assert np.load(tmp_path / "mnt/scan.npy").sum() == FRAMES.sum()
+    with (
+        vfs.serve(["s3://bucket/"], port=0, tree=True) as served,
+        urllib.request.urlopen(f"{served.url}scan.npy") as reply,
+    ):
+        assert np.frombuffer(reply.read()[128:], "<u2").sum() == FRAMES.sum()
+    assert not Askers(lambda: (0, 0, 0)).may_list("s3://bucket", EVERYBODY)
+    for url, said in (("s3://bucket/none", "no such folder"), ("ftp://host/x", "expected a URL that begins with")):
+        with pytest.raises(vfs.VfsError, match=said):
+            vfs.serve([url], port=0, tree=True)
 
 
 # other processes

@@ -251,6 +251,16 @@ def test_a_list_of_a_bucket_that_never_ends(bucket: RangeServer) -> None:
     assert len(bucket.asked) == asked > 2
 
 
+def test_a_list_of_a_bucket_that_fills_the_memory(bucket: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfs.sources.listings.MOST_LIST", -1 << 60)
+    bucket.hook = lambda one: _page(one.number, True)
+    with (
+        RemoteSources.around(["s3://bucket/set/x"], limits=SHORT) as sources,
+        pytest.raises(SourceError, match=r"s3://bucket/set: cannot be listed: the list takes more than .* of memory"),
+    ):
+        sources.names("s3://bucket/set")
+
+
 def test_a_list_of_a_bucket_is_asked_for_again(bucket: RangeServer) -> None:
     """In pages, of which the server fails at one."""
     bucket.hook = lambda one: (

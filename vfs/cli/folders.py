@@ -20,6 +20,7 @@ from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
 from vfs.hierarchy.opening import OpenedSet
+from vfs.hierarchy.set_sources import folder_name, folder_sources
 from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
@@ -117,9 +118,8 @@ def look(
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 
     kinds = [by_name(options.format)] if options.format else list(formats().values())
-    listing = Listing(
-        os.path.abspath(path), Rules(os.path.realpath(path), opened, kinds, follow_outside=options.follow_outside)
-    )
+    name = folder_name(path)
+    listing = Listing(name, Rules(folder_sources(name, options), opened, kinds))
     listing.begin()
     folder, records, names = listing.folder, listing.records, listing.names
     records.told.update(folder.files)  # so that broken sets are not logged: they are printed

@@ -5,56 +5,39 @@ It opens no file, and goes only by names and links.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vfs.folder_tree.records import Rules, below
+from vfs.folder_tree.records import Rules
 from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.model.name_order import in_order
 from vfs.model.naming import DOCUMENTS, ROOTS
+from vfs.model.sources import Inside, far_away
 
 
-def contents(path: str, rules: Rules, above: Collection[str]) -> tuple[set[str], set[str]]:
-    """Read the names in a folder.
+def shown(folder: str, inside: Inside, rules: Rules) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the folders in a folder, and those of the files, that may be shown.
 
     Args:
-        above: real paths of this folder and the folders above it. A link to one of them, or to a
-            folder above one, would lead round in circles and is left out.
-
-    Returns: (folders, files) that may be shown. A link counts as its target, if the rules allow that.
-
-    Raises:
-        OSError: the folder cannot be read.
+        inside: what its sources say is in it.
     """
-    folders, files, boundary = set(), set(), rules.sources.boundary
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                target = os.path.realpath(entry.path)
-                if not boundary.holds(target):
-                    continue
-                if os.path.isfile(target):
-                    files.add(entry.name)
-                elif rules.follow_outside and os.path.isdir(target) and not any(below(one, target) for one in above):
-                    folders.add(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
-                folders.add(entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                files.add(entry.name)
+    folders = frozenset(name for name, state in inside.items() if state is None)
     if not rules.show_files:
-        folders = {name for name in folders if not _is_store(os.path.join(path, name))}
-    return folders, files
+        folders = frozenset(name for name in folders if not _is_store(f"{folder}/{name}", rules))
+    return folders, frozenset(inside.keys() - {name for name, state in inside.items() if state is None})
 
 
-def _is_store(path: str) -> bool:
+def _is_store(path: str, rules: Rules) -> bool:
     """Return True for a folder that is a zarr store, such as an exported one.
 
     It holds no data sets, and its name may be that of a face of the set that it was exported from. A name with
-    another ending tells nothing, so it must hold a group or an array.
+    another ending tells nothing, so it must hold a group or an array. On a server, where that is a request for each
+    folder, the name decides.
     """
-    documents = DOCUMENTS if path.endswith(FOLDER_ENDING) else ROOTS
-    return any(os.path.lexists(os.path.join(path, name)) for name in documents)
+    named = path.endswith(FOLDER_ENDING)
+    if far_away(rules.sources):
+        return named
+    return rules.sources.holds_any(path, DOCUMENTS if named else ROOTS)
 
 
 @dataclass(frozen=True)

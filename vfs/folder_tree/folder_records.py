@@ -7,9 +7,10 @@ import logging
 import time
 
 from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownFormatError, VfsError, printable
-from vfs.folder_tree.records import MemberSet, Record, SingleFlight, describe, refuse_less, replaced, state_of
+from vfs.folder_tree.records import MemberSet, Record, SingleFlight, describe, refuse_less
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder
+from vfs.hierarchy.trust import Trust
 
 log = logging.getLogger("vfs.folder_tree")
 
@@ -45,7 +46,7 @@ class FolderRecords:
         if record is not None and not self._changed(name, record):
             return record
         self._single_flight.once(name, lambda: self._look(name))
-        return self.known.get(name) or Record(None, self._folder.changes)  # gone meanwhile
+        return self.known.get(name) or self._record(name)  # gone meanwhile
 
     def shown(self, name: str) -> bool:
         """Return True if a candidate was a data set when it was last opened."""
@@ -80,12 +81,12 @@ class FolderRecords:
         """
         folder, path = self._folder, self._folder.join(name)
         began = time.monotonic()
-        record = Record(state_of(path), folder.changes)
+        record = self._record(name)
         opened = None
         try:
             if record.state is None:
                 raise MissingSourceError(f"{path}: no such file")
-            opened = folder.rules.open(path, folder.rules.sources)
+            opened = folder.rules.open(path, folder.sources)
             describe(record, path, opened, folder.rules, {folder.path, folder.real}, folder.candidates.order)
             refuse_less(path, record, self.known.get(name), opened)
         except MemoryError:
@@ -105,6 +106,9 @@ class FolderRecords:
             self._remember(name, record)
         return opened
 
+    def _record(self, name: str) -> Record:
+        return Record(self._folder.state(name), self._folder.changes, Trust(self._folder.pace))
+
     def _look(self, name: str) -> None:
         record = self.known.get(name)
         if record is None or self._changed(name, record):  # nobody did meanwhile
@@ -117,9 +121,9 @@ class FolderRecords:
         # Whatever file is at fault, it may be well again: that is not written down
         if record.error and (record.was_shown or self._folder.rules.is_index(name)):
             return True
-        if state_of(self._folder.join(name)) != record.state:
+        if self._folder.state(name) != record.state:
             return True
-        if any(replaced(path, then) for path, then in record.watched):
+        if any(self._folder.replaced(path, then) for path, then in record.watched):
             return True
         record.trust.extend(now)
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,11 +12,11 @@ import numpy as np
 
 from vfs.backends import make_backend
 from vfs.engine.cache import ChunkCache
-from vfs.errors import OptionError, SourceError
+from vfs.errors import SourceError
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.live_sets import LiveSet, LiveSets
 from vfs.folder_tree.look_ahead import LookAhead
-from vfs.folder_tree.records import MemberSet, Rules, state_of
+from vfs.folder_tree.records import MemberSet, Rules
 from vfs.folder_tree.seen import Seen
 from vfs.formats import Format, formats
 from vfs.hierarchy.absence import check_no_chunk
@@ -28,7 +27,7 @@ from vfs.hierarchy.growing import Progress
 from vfs.hierarchy.opening import Opening
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
-from vfs.model.sources import Sources
+from vfs.model.sources import FolderSources, Sources
 
 KEEP = 1.0  # seconds for which a kernel may remember names
 _UNKNOWN = "no format recognises it; say what its pixels are"
@@ -55,14 +54,13 @@ class FolderTree:
     """Shows a tree of folders to a mount (`vfs.hierarchy.contents.Contents`). Safe for many threads.
 
     Args:
-        root: the folder.
+        root: name of the folder, absolute.
+        sources: where it is.
         open: function that opens a set by one of its files, in sources.
         kinds: formats of the data sets that are shown; None for all formats.
         cache: cache for decoded pieces, which `open` gives to the arrays.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: show files that are no data set as they are, read-only.
-        follow_outside: links and names in files may lead out of the tree, and links to folders are
-            followed.
         opened_with: digest of the options with which `open` opens sets; None: with `accept_changes`.
         options, format_options: the options with which `open` opens sets.
 
@@ -72,37 +70,35 @@ class FolderTree:
 
     Raises:
         OptionError: the root is not a folder.
+        SourceError: it is one on a server, which cannot be listed.
     """
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        root: str,
+        sources: FolderSources,
         open: Callable[[str, Sources], MemberSet],
         *,
         kinds: Sequence[Format] | None = None,
         cache: ChunkCache | None = None,
         zarr_format: int | None = None,
         show_files: bool = False,
-        follow_outside: bool = False,
         opened_with: bytes | None = b"",
         options: OpenOptions | None = None,
         format_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._options, self._format_options = options or OpenOptions(), format_options or {}
         self._opened_with = opened_with
-        self.root = os.path.abspath(root)
-        if not os.path.isdir(self.root):
-            raise OptionError(f"{self.root}: expected a folder whose data sets are to be shown")
+        self.root = root
         self.faces: Mapping[str, Face] = {}
         self.entry_timeout, self.attr_timeout = KEEP, 0.0  # a program that opens a changed file must get its new size
         self.cache = ChunkCache() if cache is None else cache
         self.rules = Rules(
-            os.path.realpath(self.root),
+            sources,
             open,
             list(formats().values()) if kinds is None else kinds,
             zarr_format,
             show_files,
-            follow_outside,
         )
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
@@ -130,7 +126,7 @@ class FolderTree:
         if not place.name:
             return GROUP
         if place.ending is None:
-            state = state_of(place.listing.folder.join(place.name))
+            state = place.listing.folder.state(place.name)
             return Node(False, state[0].size, json=place.name.endswith(".json")) if state else None
         if not place.key:
             node = dict(place.listing.records.current(place.name).faces).get(place.ending)
@@ -204,10 +200,11 @@ class FolderTree:
         place = self._place(path)
         if place is not None and place.ending is not None:
             return place.listing.records.current(place.name).time
-        try:
-            return os.stat(place.listing.folder.join(place.name) if place else self.root).st_mtime_ns
-        except OSError:
-            return 0
+        folder = (place.listing if place else self._top).folder
+        if place is None or not place.name:
+            return folder.time()
+        state = folder.state(place.name)
+        return state[0].written if state else 0
 
     def stamp(self, path: str) -> int:
         found = self._live.used_before(path)
@@ -217,7 +214,7 @@ class FolderTree:
         if place is None or not place.name:
             return 0
         if place.ending is None:
-            state = state_of(place.listing.folder.join(place.name))
+            state = place.listing.folder.state(place.name)
             return hash(state) & (1 << 62) - 1 | 1 if state else 0
         return self._face(path, place)[0].record.stamp
 
@@ -312,7 +309,9 @@ class FolderTree:
         with self._lock:
             found = self._listings.get(path)
             if found is None or found.folder.above - {found.folder.real} != above.folder.above:
-                found = self._listings[path] = Listing(os.path.join(self.root, path), self.rules, above.folder.above)
+                found = self._listings[path] = Listing(
+                    f"{self.root.rstrip('/')}/{path}", self.rules, above.folder.above
+                )
                 while (
                     len(self._listings) > 1
                     and sum(len(listing.folder.files) for listing in self._listings.values())

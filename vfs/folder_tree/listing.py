@@ -10,20 +10,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 
 from vfs.errors import SourceError
 from vfs.folder_tree.folder_records import FolderRecords
 from vfs.folder_tree.naming import Naming
-from vfs.folder_tree.records import LOOKS, Record, Rules
+from vfs.folder_tree.records import Record, Rules
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder
 from vfs.hierarchy.trust import Trust
+from vfs.model.sources import far_away
 
 FORGET = 60.0  # seconds after which nobody goes on with a listing
 # Seconds between looks at what a thread found that opens files ahead: two that open them side by
 # side cost as much again (GIL)
 TURN = 0.01
+TOGETHER = 32  # files on a server that are asked for at once, before they are opened
 
 
 class Listing:
@@ -46,8 +48,9 @@ class Listing:
         self.names = SetNames(self.folder)
         self.records = FolderRecords(self.folder, self.names)
         self.naming = Naming(self.folder, self.records, self.names)
-        self._verified = Trust(LOOKS)
+        self._verified = Trust(rules.looks)
         self._listed = -1e9
+        self._expected: set[str] = set()
         self._busy = False  # a candidate is being opened by `step`
         self._ahead = False  # a thread opens them one after the other; whoever lists the folder waits for it
         self._found = threading.Condition(self.folder.lock)
@@ -59,13 +62,16 @@ class Listing:
             if record is not None and not record.faces and not self.names.settled(name):
                 yield name, record
 
-    def check(self) -> None:
+    def check(self, listed: bool = False) -> None:
         """Read the names in the folder again if it changed since they were read.
+
+        Args:
+            listed: see `WatchedFolder.check`.
 
         Raises:
             SourceError: the folder cannot be read, or is now a link that leads out of the tree.
         """
-        self.folder.check(self._follow)
+        self.folder.check(self._follow, listed)
 
     def _follow(self, changes: NameChanges) -> None:
         """Update records and names after the names in the folder were read."""
@@ -73,7 +79,10 @@ class Listing:
         again = {name for name, record in records.known.items() if record.may_recover}
         for name in again:  # what was in their way may be gone, also where all names are as before
             records.look_again(name)
-        if not any(changes):
+        for name in changes.other_files:
+            records.look_again(name)
+        again |= changes.other_files & records.known.keys()
+        if not any(changes[:-1]):
             pending.extend(sorted(again - set(pending)))
             return
         for name in changes.gone_files:
@@ -126,10 +135,13 @@ class Listing:
                 self._found.wait(TURN)
                 return True
             if not pending:
+                self._expected = set()
+                self.folder.expect(())
                 return False
             name = pending.popleft()
-            self._busy = True
+            self._busy, self.folder.walker = True, threading.get_ident()
         try:
+            self._expect(name)
             self.naming.assign(name)
             if self.naming.plain(name):
                 with self.folder.lock:
@@ -139,10 +151,24 @@ class Listing:
             raise
         finally:
             with self._found:
-                self._busy = False
+                self._busy, self.folder.walker = False, 0
                 if not self._ahead or not pending:
                     self._found.notify_all()
         return True
+
+    def _expect(self, name: str) -> None:
+        """Have the files that are opened next asked for at once, where each question takes long.
+
+        Args:
+            name: the first of them. The others come behind it, and have its rank, since those of another may belong to
+                their sets.
+        """
+        rules = self.folder.rules
+        if name in self._expected or not far_away(rules.sources) or self.names.settled(name):
+            return
+        behind = (each for each in list(self.names.pending) if rules.rank(each) == rules.rank(name))
+        self._expected = {name, *islice((each for each in behind if not self.names.settled(each)), TOGETHER - 1)}
+        self.folder.expect(sorted(self._expected))
 
     def begin(self) -> None:
         """Prepare for a listing: note the files that changed, to open them again.
@@ -150,7 +176,7 @@ class Listing:
         Raises:
             SourceError: see `check`.
         """
-        self.check()
+        self.check(listed=True)
         if self._verified.holds():
             return
         began = time.monotonic()

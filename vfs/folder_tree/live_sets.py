@@ -12,7 +12,7 @@ from itertools import chain
 
 from vfs.errors import SourceError
 from vfs.folder_tree.listing import Listing
-from vfs.folder_tree.records import MemberSet, Record, SingleFlight, state_of, unchanged
+from vfs.folder_tree.records import MemberSet, Record, SingleFlight
 from vfs.hierarchy.faces import Face
 
 OPEN = 256  # most data sets that are kept open
@@ -165,9 +165,9 @@ class LiveSets:
             if (
                 live.record is listing.records.known.get(name)
                 and live.record.first_seen == listing.folder.changes
-                and state_of(key) == live.record.state
+                and listing.folder.state(name) == live.record.state
                 and not live.unsettled
-                and unchanged(live.tree)
+                and listing.folder.unchanged(live.tree)
             ):
                 live.trust.renew(began)
                 return
@@ -179,7 +179,7 @@ class LiveSets:
             and record is not None
             and record.stamp == live.record.stamp
             and not live.unsettled
-            and unchanged(live.tree)
+            and listing.folder.unchanged(live.tree)
         ):
             # Nothing changed: keep the open set and its decoded pieces
             live.record, live.trust = record, replace(record.trust)

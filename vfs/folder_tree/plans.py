@@ -28,12 +28,11 @@ from vfs.hierarchy.following import Following, followed, kept
 from vfs.hierarchy.live_folder import LiveFolder
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
+from vfs.hierarchy.set_sources import folder_name, folder_sources
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
-from vfs.sources.globs import file_name
-from vfs.sources.names import is_url
 from vfs.wording import ANY, option, option_names
 
 
@@ -82,16 +81,11 @@ def plan_tree(
         how: more arguments for `folder_tree`.
 
     Raises:
-        OptionError: there are several folders, or one on a server; also errors of `folder_tree`.
+        OptionError: there are several folders; also errors of `folder_tree`.
     """
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
         raise OptionError(f"{option(tree=True)} shows one folder, found {len(folders)}")
-    if is_url(name := file_name(folders[0])):
-        raise OptionError(
-            f"{name}: {option(tree=True)} shows a folder of this machine; name the data sets on the server, or a glob"
-            f" of them such as {name.rstrip('/')}/*.hdr"
-        )
-    root = os.path.abspath(name)
+    root = folder_name(folders[0])
     make = partial(folder_tree, root, options, format_options, **how)
     shown = make()  # raises errors now rather than in the process that serves; opens nothing
     return MountPlan(make, lambda: shown, [root])
@@ -164,6 +158,7 @@ def folder_tree(
 
     Raises:
         OptionError: `root` is no folder; an option does not fit, or is for a single data set.
+        SourceError: `root` is a folder on a server, which cannot be listed.
     """
     options, own = _for_all(options or OpenOptions(), format_options or {})
     if zarr_format not in (None, 2, 3):
@@ -174,14 +169,15 @@ def folder_tree(
     told: dict[str, None] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
     kinds = [by_name(options.format)] if options.format else None
+    name = folder_name(root)
     shown = FolderTree(
-        root,
+        name,
+        folder_sources(name, options),
         opener,
         kinds=kinds,
         cache=cache,
         zarr_format=zarr_format,
         show_files=show_files,
-        follow_outside=options.follow_outside,
         opened_with=None if options.may_change else digest((options, own)),
         options=options,
         format_options=own,

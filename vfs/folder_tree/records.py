@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
 from vfs.errors import SourceError
 from vfs.formats import Format
 from vfs.hierarchy.data_set import Hierarchy
+from vfs.hierarchy.face_folder import LOOKS_ELSEWHERE
 from vfs.hierarchy.faces import Node
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.model.file_state import FileState
-from vfs.model.sources import Sources
-from vfs.sources.boundary import ANYWHERE, Boundary
-from vfs.sources.local import LocalSources
+from vfs.model.sources import FolderSources, Sources, far_away
+from vfs.sources.names import absolute, basename, dirname, splitext
 
 LONGEST = 255  # most bytes of a name
 LOOKS = Pace(least=0.5, share=10)
-"""How often files and folders of a tree are looked at."""
+"""How often files and folders of this machine are looked at."""
 
 WATCHED = 16  # most files of a set that are checked while the set is not open
 
@@ -93,23 +92,21 @@ class Rules:
     """Holds the rules for all folders of a tree: how sets are opened, and what is shown.
 
     Attributes:
-        root: real path of the root.
+        sources: where the files of all sets are: they must lie in the tree, unless links may lead out of it, and links
+            to folders are followed.
         open: function that opens a set by one of its files, in sources.
         kinds: formats of the data sets that are shown.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: True if files that are no data set are shown, too.
-        follow_outside: True if links and names in files may lead out of the tree, and links to
-            folders are followed.
         endings: endings of the names of all files that may be data sets.
         ranks: endings of descriptions, then endings of all files that only name files of a set.
     """
 
-    root: str
+    sources: FolderSources
     open: Callable[[str, Sources], MemberSet]
     kinds: Sequence[Format]
     zarr_format: int | None = None
     show_files: bool = False
-    follow_outside: bool = False
     endings: tuple[str, ...] = field(init=False)
     ranks: tuple[tuple[str, ...], ...] = field(init=False)
 
@@ -153,12 +150,12 @@ class Rules:
         formats cut off different endings.
         """
         fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
-        return fits | {shortened(os.path.splitext(name)[0] or name)}
+        return fits | {shortened(splitext(name)[0] or name)}
 
-    @cached_property
-    def sources(self) -> LocalSources:
-        """Where the files of all sets are: they must lie in the tree."""
-        return LocalSources(ANYWHERE if self.follow_outside else Boundary((self.root,)))
+    @property
+    def looks(self) -> Pace:
+        """How often files and folders are looked at."""
+        return LOOKS_ELSEWHERE if far_away(self.sources) else LOOKS
 
 
 def shortened(label: str) -> str:
@@ -167,36 +164,6 @@ def shortened(label: str) -> str:
     if len(raw) <= LONGEST - 16:
         return label
     return os.fsdecode(raw[: LONGEST - 32]) + "~" + blake2b(raw, digest_size=4).hexdigest()
-
-
-def _found(path: str) -> os.stat_result | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found if stat.S_ISREG(found.st_mode) else None
-
-
-def state_of(path: str) -> State | None:
-    """Return the state of a file, with links followed; None if there is no such file."""
-    found = _found(path)
-    return (FileState.of(found), found.st_ino) if found else None
-
-
-def replaced(path: str, then: FileState) -> bool:
-    """Return True if a file came, went or is another one than when it had a state (of size -1: when it was missing)."""
-    found = _found(path)
-    if found is None or then.size < 0:
-        return (found is None) != (then.size < 0)
-    return not then.same(FileState.of(found))
-
-
-def unchanged(tree: Hierarchy) -> bool:
-    """Look at all files of a set. Return True if they are as they were when it was opened, and none was touched."""
-    for files in tree.file_sets:
-        if not all(map(files.still, range(len(files)))):
-            return False
-    return not any(files.moves.item() for files in tree.file_sets)
 
 
 def describe(
@@ -209,7 +176,7 @@ def describe(
         folders: path of its folder, as given and with links followed.
         order: place of every candidate of the folder.
     """
-    tree, paths = opened.tree, {os.path.abspath(name) for name in opened.paths}
+    tree, paths = opened.tree, {absolute(name) for name in opened.paths}
     sizes: dict[str, int] = {}
     digest = blake2b(repr(record.state and record.state[0]).encode(), digest_size=8)
     watched: list[tuple[str, FileState]] = []
@@ -220,7 +187,7 @@ def describe(
         digest.update(files.states.tobytes())
         few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
         watched += [(files.paths[k], files.state(k)) for k in few]
-    names = {os.path.basename(name) for name in paths if os.path.dirname(name) in folders} - {os.path.basename(path)}
+    names = {basename(name) for name in paths if dirname(name) in folders} - {basename(path)}
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)
     record.label, record.format = shortened(tree.name), opened.format
@@ -254,11 +221,6 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
     if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):
         less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
         raise SourceError(f"{path}: {less}; put back what is missing, or mount or serve anew to see what is left")
-
-
-def below(path: str, folder: str) -> bool:
-    """Return True if a path is this folder or lies below it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 class SingleFlight:

@@ -106,7 +106,12 @@ class Askers:
         return None if uid in self._ours else Asker(uid, frozenset((gid, *_groups_of(pid))))
 
     def may_enter(self, folder: str, asker: Asker) -> bool:
-        """Return True if the asker could open files in a folder: search it and all folders above it."""
+        """Return True if the asker could open files in a folder: search it and all folders above it.
+
+        Nobody else could in one on a server, which the user who mounted may read.
+        """
+        if is_url(folder):
+            return False
         at = os.path.realpath(folder)
         while allowed(at, asker, SEARCH):
             above = os.path.dirname(at)

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 from vfs.errors import MountError, printable
 from vfs.fuse.readers import readers_of
 from vfs.serving.entry import entries, keep
+from vfs.sources.names import is_url
 from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
@@ -198,6 +199,8 @@ def check_apart(mountpoint: str | os.PathLike[str], folder: str | os.PathLike[st
     Raises:
         MountError: the mount point lies in that folder.
     """
+    if is_url(os.fspath(folder)):
+        return
     point, root = resolve(mountpoint), os.path.realpath(folder)
     if point == root or point.startswith(root.rstrip("/") + "/"):
         raise MountError(

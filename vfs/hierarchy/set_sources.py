@@ -6,16 +6,22 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from glob import has_magic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vfs.engine.chunking import as_bytes
+from vfs.errors import OptionError
 from vfs.model.open_options import OpenOptions, file_names
 from vfs.model.signatures import Paths
-from vfs.model.sources import Sources
+from vfs.model.sources import FolderSources, Sources
+from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.globs import expand, file_name, starts
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, is_url
 from vfs.sources.urls import given as given_url
+from vfs.sources.urls import plain
+
+if TYPE_CHECKING:
+    from vfs.sources.disk_cache import DiskCache
 
 
 def named_files(
@@ -70,20 +76,57 @@ def _is_glob(name: str) -> bool:
     return has_magic(name) and not is_url(name) and not os.path.exists(name)
 
 
+def folder_name(given: str | os.PathLike[str]) -> str:
+    """Return the absolute name of a folder that a user names, without a slash at its end."""
+    name = file_name(given)
+    return plain(given_url(name)).rstrip("/") if is_url(name) else absolute(name)
+
+
+def folder_sources(folder: str, options: OpenOptions) -> FolderSources:
+    """Return the sources of all sets in a folder and below it, which lie there unless they may lie anywhere.
+
+    Args:
+        folder: its absolute name.
+
+    Raises:
+        OptionError: there is no such folder on this machine.
+        SourceError: there is none on a server, or it cannot be listed.
+    """
+    if is_url(folder):
+        from vfs.sources.remote import RemoteSources
+
+        found = RemoteSources([f"{folder}/"], anywhere=options.follow_outside, cache=_cache(options))
+        found.names(folder)
+        return found
+    if not os.path.isdir(folder):
+        raise OptionError(f"{folder}: expected a folder whose data sets are to be shown")
+    return LocalSources(ANYWHERE if options.follow_outside else Boundary((os.path.realpath(folder),)))
+
+
+def _cache(options: OpenOptions) -> DiskCache | None:
+    """Return what keeps blocks of files of servers on this machine, if that is asked for.
+
+    Raises:
+        OptionError: it cannot be used.
+    """
+    from vfs.sources.disk_cache import DiskCache
+
+    if options.cache_dir is None:
+        return None
+    cache = DiskCache(absolute(options.cache_dir), as_bytes(options.cache_dir_size, "cache_dir_size"))
+    cache.check()
+    return cache
+
+
 def _remote(
     paths: Paths, options: OpenOptions, given: Sequence[Any]
 ) -> tuple[list[str], AbstractContextManager[Sources]]:
     """Find files of which some have URLs: see `named_files`."""
-    from vfs.sources.disk_cache import DiskCache
     from vfs.sources.remote import RemoteSources
 
-    cache = None
-    if options.cache_dir is not None:
-        cache = DiskCache(absolute(options.cache_dir), as_bytes(options.cache_dir_size, "cache_dir_size"))
-        cache.check()
     beside = file_names([*given, *(masks(options) if options.derive else [])])
     named = [*starts(paths), *(absolute(given_url(name)) for name in beside)]
-    sources = RemoteSources.around(named, anywhere=options.follow_outside, cache=cache)
+    sources = RemoteSources.around(named, anywhere=options.follow_outside, cache=_cache(options))
     try:
         return expand(paths, sources), sources
     except BaseException:

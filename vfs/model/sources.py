@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from vfs.model.file_state import FileState
 
@@ -92,3 +92,52 @@ class Sources(Protocol):
 
         Until that ends they may keep what makes the next question quick: open folders, first bytes.
         """
+
+
+Inside = Mapping[str, FileState | None]
+"""Name in a folder -> the state of a file, `UNKNOWN` where the list of names does not say it; None for a folder."""
+
+
+class FolderLook(NamedTuple):
+    """What is known of a folder without reading the names in it.
+
+    Attributes:
+        real: its name, with links followed.
+        state: another one after names in it came or went; None: only its names tell.
+        time: when they did last, ns since 1970; 0 if that is not known.
+    """
+
+    real: str
+    state: object = None
+    time: int = 0
+
+
+@runtime_checkable
+class FolderSources(Sources, Protocol):
+    """Sources whose folders can be walked through, as a tree of folders is shown."""
+
+    def folder(self, name: str) -> FolderLook:
+        """Look at a folder.
+
+        Raises:
+            SourceError: it cannot be looked at, or lies where the set may use nothing.
+        """
+
+    def inside(self, folder: str, above: Collection[str]) -> Inside:
+        """Read the names of the files and folders in a folder. A link counts as its target, where that may be used.
+
+        Args:
+            above: real names of this folder and the folders above it. A link to one of them, or to a folder above one,
+                would lead round in circles and is left out.
+
+        Raises:
+            SourceError: it cannot be listed.
+        """
+
+    def look(self, name: str) -> tuple[FileState, int] | None:
+        """Return the state of a file, and a number that tells another file from one that looks the same; None: there
+        is no such file, or it cannot be looked at.
+        """
+
+    def holds_any(self, folder: str, names: Collection[str]) -> bool:
+        """Return True if a folder has something with one of these names."""

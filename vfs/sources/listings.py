@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import urllib.error
 import urllib.request
 from functools import partial
@@ -18,6 +19,10 @@ from vfs.sources.urls import WEB, place, quoted
 
 MOST_PAGE = 16 << 20
 """Bytes of a page of links at most."""
+MOST_LIST = 512 << 20
+"""Bytes of memory that the list of a folder of a bucket takes at most: more than a million names."""
+_LOOK = 0.02
+"""Seconds between two looks at how much memory it takes: obstore collects all its pages, and says nothing meanwhile."""
 Listed = dict[str, FileState | None]
 """Name in a folder -> its state, `UNKNOWN` where the listing does not say it; None for a folder."""
 
@@ -48,11 +53,22 @@ def listed(transfers: Transfers, folder: str) -> Listed:
 
 def _objects(transfers: Transfers, folder: str) -> Any:
     """List a folder of a bucket, as obstore does."""
-    seconds = transfers.limits.seconds
+    seconds, before = transfers.limits.seconds, _held()
 
     def ask(library: Any, store: Any, path: str) -> Any:
         async def all_pages() -> Any:
-            return await library.list_with_delimiter_async(store, f"{path}/" if path else None)
+            asked = asyncio.ensure_future(library.list_with_delimiter_async(store, f"{path}/" if path else None))
+            try:
+                while not asked.done():
+                    await asyncio.wait({asked}, timeout=_LOOK)
+                    if _held() - before > MOST_LIST and not asked.done():
+                        raise SourceError(
+                            f"{folder}: cannot be listed: the list takes more than {MOST_LIST >> 20} MiB of memory,"
+                            " more than a million names; name the files, or a folder below it"
+                        )
+                return asked.result()
+            finally:
+                asked.cancel()
 
         transfers.counts.add(1, 0)
         try:
@@ -61,6 +77,16 @@ def _objects(transfers: Transfers, folder: str) -> Any:
             raise SourceError(f"{folder}: cannot be listed: the list has no end within {seconds:g} seconds") from None
 
     return transfers.again(folder, f"{folder}: cannot be listed", ask)
+
+
+def _held() -> int:
+    """Return the bytes of memory of this process that are not pages of files."""
+    with open("/proc/self/statm", "rb") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+    return (resident - shared) * _PAGE
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def _links(transfers: Transfers, folder: str) -> Listed:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
-from vfs.model.file_state import FileState
+from vfs.model.file_state import UNKNOWN, FileState
+from vfs.model.sources import FolderLook, Inside
 from vfs.sources.boundary import (
     ANYWHERE,
     FLAGS,
@@ -138,7 +139,7 @@ class LocalSources:
         except FileNotFoundError:
             raise MissingSourceError(f"{folder}: no such folder") from None
         except OSError as error:
-            raise SourceError(f"{folder}: the folder cannot be listed: {error.strerror}", error.errno or 5) from None
+            raise _unlisted(folder, error) from None
         return [name for name in found if f"{folder}/{name}" != self._hidden] if self._hidden else found
 
     def join(self, folder: str, name: str) -> str:
@@ -147,6 +148,49 @@ class LocalSources:
         path = absolute(os.path.join(folder, name))
         self.boundary.check(path)
         return path
+
+    # folders
+
+    def folder(self, name: str) -> FolderLook:
+        real = os.path.realpath(name)
+        if not self.boundary.holds(real):
+            raise SourceError(f"{name}: leads out of the tree, to {real}")
+        try:
+            found = os.stat(name)
+        except OSError as error:
+            raise _unlisted(name, error) from None
+        return FolderLook(real, (found.st_mtime_ns, found.st_ino, found.st_dev), found.st_mtime_ns)
+
+    def inside(self, folder: str, above: Collection[str]) -> Inside:
+        found: dict[str, FileState | None] = {}
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        target = os.path.realpath(entry.path)
+                        if not self.boundary.holds(target):
+                            continue
+                        if os.path.isfile(target):
+                            found[entry.name] = UNKNOWN
+                        elif self.anywhere and os.path.isdir(target) and not any(_below(one, target) for one in above):
+                            found[entry.name] = None
+                    elif entry.is_dir(follow_symlinks=False):
+                        found[entry.name] = None
+                    elif entry.is_file(follow_symlinks=False):
+                        found[entry.name] = UNKNOWN
+        except OSError as error:
+            raise _unlisted(folder, error) from None
+        return found
+
+    def look(self, name: str) -> tuple[FileState, int] | None:
+        try:
+            found = os.stat(name)
+        except OSError:
+            return None
+        return (FileState.of(found), found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+    def holds_any(self, folder: str, names: Collection[str]) -> bool:
+        return any(os.path.lexists(os.path.join(folder, name)) for name in names)
 
     # what only files of this machine have
 
@@ -213,6 +257,15 @@ class LocalSources:
                     fd = -1
                 folders[folder] = fd
         return fd, path[cut + 1 :]
+
+
+def _below(path: str, folder: str) -> bool:
+    """Return True if a path is this folder or lies below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _unlisted(folder: str, error: OSError) -> SourceError:
+    return SourceError(f"{folder}: the folder cannot be listed: {error.strerror}", error.errno or 5)
 
 
 def _missing(name: str) -> MissingSourceError:

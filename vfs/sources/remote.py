@@ -13,12 +13,13 @@ from __future__ import annotations
 import io
 import threading
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.file_state import FileState
+from vfs.model.sources import FolderLook, Inside
 from vfs.sources.boundary import Boundary, reads_outside
 from vfs.sources.disk_cache import DiskCache
 from vfs.sources.listings import listed
@@ -105,7 +106,7 @@ class RemoteSources:
             self.folders, anywhere=self.anywhere, local=self.local.opening(), limits=self.transfers.limits
         )
         made.transfers = self.transfers
-        made._opened = _Learned()
+        made._opened = self._opened or _Learned()
         return made
 
     def __enter__(self) -> RemoteSources:
@@ -185,8 +186,11 @@ class RemoteSources:
         return io.BufferedReader(_Stream(self, name, self.state(name)), 1 << 16)
 
     def names(self, folder: str) -> Sequence[str]:
+        return list(self.inside(folder, ())) if is_url(folder) else self.local.names(folder)
+
+    def inside(self, folder: str, above: Collection[str]) -> Inside:
         if not is_url(folder):
-            return self.local.names(folder)
+            return self.local.inside(folder, above)
         self._check(f"{folder}/x")
         kept = self._opened
         found = kept.folders.get(folder) if kept else None
@@ -196,9 +200,34 @@ class RemoteSources:
                 raise SourceError(f"{folder}: expected a folder, found a file")
             found = listed(self.transfers, folder)
             if kept:
-                kept.folders[folder] = found
-                kept.states |= {f"{folder}/{name}": state for name, state in found.items() if state and state.size >= 0}
-        return list(found)
+                self.know(folder, found)
+        return found
+
+    def know(self, folder: str, inside: Inside) -> None:
+        """Have an opening take what `inside` returned for a folder as known."""
+        if self._opened:
+            self._opened.folders[folder] = inside
+            self._opened.states |= {
+                f"{folder}/{name}": state for name, state in inside.items() if state and state.size >= 0
+            }
+
+    def folder(self, name: str) -> FolderLook:
+        if not is_url(name):
+            return self.local.folder(name)
+        self._check(f"{name}/x")
+        return FolderLook(name)
+
+    def look(self, name: str) -> tuple[FileState, int] | None:
+        if not is_url(name):
+            return self.local.look(name)
+        try:
+            return self.state(name), 0
+        except SourceError:
+            return None
+
+    def holds_any(self, folder: str, names: Collection[str]) -> bool:
+        found: Collection[str] = self.inside(folder, ())
+        return any(name in found for name in names)
 
     def join(self, folder: str, name: str) -> str:
         if not is_url(folder):
@@ -308,7 +337,7 @@ class _Learned:
     def __init__(self) -> None:
         self.states: dict[str, FileState] = {}
         self.absent: set[str] = set()
-        self.folders: dict[str, dict[str, FileState | None]] = {}
+        self.folders: dict[str, Inside] = {}
         self.ahead: dict[str, int] = {}
         self._blocks: dict[tuple[str, int], bytes] = {}
         self._starts: dict[str, list[int]] = {}

@@ -28,11 +28,13 @@ class BucketServer(RangeServer):
     Attributes:
         environment: variables by which obstore finds it, with credentials.
         refuse: says for which requests it answers with status 403.
+        page: names in one page of a list, at most.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         super().__init__(folder, lists=False)
         self.hook = self._replied
+        self.page = 1000
         self.refuse: Callable[[ServedRequest], bool] = lambda one: False
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
@@ -93,18 +95,25 @@ class BucketServer(RangeServer):
         return _xml(f"<DeleteResult>{''.join(f'<Deleted><Key>{name}</Key></Deleted>' for name in keys)}</DeleteResult>")
 
     def _list(self, bucket: str, query: dict[str, str]) -> OtherReply:
-        """Return what S3 answers to the question what begins with a prefix, on one page."""
+        """Return a page of what S3 answers to the question what begins with a prefix."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        found = []
-        for path in sorted((self.folder / bucket).rglob("*")):
+        found: dict[str, str] = {}
+        for path in sorted(path for path in (self.folder / bucket).rglob("*") if path.is_file()):
             key = str(path.relative_to(self.folder / bucket))
-            if path.is_file() and key.startswith(prefix) and not (delimiter and delimiter in key[len(prefix) :]):
+            name, slash, _ = key.removeprefix(prefix).partition(delimiter or "\0")
+            if key.startswith(prefix) and slash:
+                found[name] = f"<CommonPrefixes><Prefix>{escape(prefix + name + slash)}</Prefix></CommonPrefixes>"
+            elif key.startswith(prefix):
                 state = path.stat()
-                found.append(
+                found[name] = (
                     f"<Contents><Key>{escape(key)}</Key><LastModified>2001-09-09T01:46:40.000Z</LastModified>"
                     f'<ETag>"{state.st_mtime_ns:x}-{state.st_size:x}"</ETag><Size>{state.st_size}</Size></Contents>'
                 )
-        return _xml(f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(found)}</ListBucketResult>")
+        rows, first = [*found.values()], int(query.get("continuation-token", 0))
+        last = first + self.page
+        token = f"<NextContinuationToken>{last}</NextContinuationToken>" if last < len(rows) else ""
+        about = f"<IsTruncated>{str(last < len(rows)).lower()}</IsTruncated>{token}"
+        return _xml(f"<ListBucketResult>{about}{''.join(rows[first:last])}</ListBucketResult>")
 
 
 def _store(path: Path, data: bytes) -> None:
