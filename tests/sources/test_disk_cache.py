@@ -16,6 +16,7 @@ import vfs
 from vfs.errors import OptionError, SourceChangedError
 from vfs.model.file_state import FileState
 from vfs.sources.disk_cache import BLOCK, DiskCache, KeptBlocks
+from vfs.sources.remote import FIRST_BLOCK
 from vfs.testing.inside import set_of
 from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
 from vfs.testing.writers import write_mib
@@ -66,8 +67,8 @@ def test_a_second_look_asks_for_no_bytes(server: RangeServer, cache: Path, tags:
     assert not asked
     assert [one.method for one in server.asked] == ["HEAD"]
     array = vfs.open(f"{server.url}/a.npy", cache_dir=cache)
-    _, counts = array[3:7], set_of(array.group).opening.sources.transfers
-    assert (counts.counts.nbytes, counts.cache.nbytes) == (0, 2 * BLOCK)  # of the head, and of the frames
+    _, counts = array[3:7], set_of(array.group).opening.sources.transfers.counts
+    assert (counts.nbytes, counts.kept) == (0, FIRST_BLOCK + 4 * FRAMES[0].nbytes)  # of the head, and of the frames
     again = pickle.loads(pickle.dumps(array))
     server.asked.clear()
     np.testing.assert_array_equal(again[...], FRAMES)

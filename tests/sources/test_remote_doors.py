@@ -23,6 +23,8 @@ from tests.waiting import eventually
 from vfs.errors import MissingSourceError, SourceError
 from vfs.folder_tree import FolderTree, plans, watched_folder
 from vfs.fuse.askers import EVERYBODY, Askers
+from vfs.http import servers
+from vfs.sources.counts import in_all
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
 from vfs.testing.range_server import RangeServer
@@ -65,11 +67,16 @@ def test_a_mount_reads_and_notices_what_changed(server: RangeServer, tmp_path: P
 
 
 def test_a_server_serves_and_notices_what_changed(server: RangeServer, tmp_path: Path) -> None:
-    with (
-        vfs.serve([f"{server.url}/bucket/scan.hdr"], port=0) as served,
-        urllib.request.urlopen(f"{served.url}scan.npy") as reply,
-    ):
-        np.testing.assert_array_equal(np.frombuffer(reply.read()[128:], "<u2"), FRAMES.reshape(-1))
+    here = in_all.requests
+    with vfs.serve([f"{server.url}/bucket/scan.hdr"], port=0) as served:
+        with urllib.request.urlopen(f"{served.url}scan.npy") as reply:
+            np.testing.assert_array_equal(np.frombuffer(reply.read()[128:], "<u2"), FRAMES.reshape(-1))
+        asked = len(server.asked) - (in_all.requests - here)  # by the server
+        with urllib.request.urlopen(f"{served.url}metrics") as reply:
+            rows = dict(line.split() for line in reply.read().decode().splitlines() if line[0] != "#")
+        assert int(rows["vfs_remote_requests_total"]) >= asked > 0
+        assert int(rows["vfs_remote_bytes_total"]) > FRAMES.nbytes
+        assert eventually(lambda: any(one.status and one.status.remote["requests"] >= asked for one in servers()))
     with vfs.serve([f"{server.url}/bucket/scan.hdr"], port=0) as served:
         _change(tmp_path / "bucket/scan003.mib")
         with pytest.raises(urllib.error.HTTPError) as caught:

@@ -394,10 +394,9 @@ def _more(group: OpenedSet, files: Mapping[str, int], columns: int) -> Iterator[
 def _backend(group: OpenedSet) -> Iterator[str]:
     """Yield a line on the backend that reads the files, and one on that of a mount if it differs."""
     if (transfers := getattr(group.opening.sources, "transfers", None)) is not None:
-        asked, nbytes, parallel = transfers.counts.requests, transfers.counts.nbytes, transfers.limits.parallel
-        cache = transfers.cache
-        kept = f"; {size(cache.nbytes)} from the cache" if cache is not None else ""
-        yield f"requests so far: {asked:,}, with {size(nbytes)}; up to {parallel} at a time{kept}"
+        counts, parallel = transfers.counts, transfers.limits.parallel
+        kept = f"; {size(counts.kept)} from the cache" if transfers.cache is not None else ""
+        yield f"requests so far: {counts.requests:,}, with {size(counts.nbytes)}; up to {parallel} at a time{kept}"
         return
     asked = group.opening.options.backend
     chosen, why = choice(asked)

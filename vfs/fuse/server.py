@@ -27,7 +27,7 @@ from vfs.fuse.view import WORKERS, FuseView, library, version
 from vfs.hierarchy.contents import Contents
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
-from vfs.serving.status import ENDING, MountStatus, Reporter
+from vfs.serving.status import ENDING, MountStatus, Reporter, asked
 from vfs.sources.names import absolute
 from vfs.wording import option
 
@@ -183,6 +183,7 @@ class _Session:
             cache_size=folder.cache.limit,
             log=self.entry.log if self.entry else None,
             libfuse=self.libfuse,
+            remote=asked(),
             warnings=tuple(map(printable, list(folder.warnings)[:WARNINGS])),
             live={name: one.said() for name, one in islice(folder.progress().items(), WARNINGS)},
             **_counted(self.view),

@@ -21,6 +21,7 @@ from vfs.http.reads import GoneError, Reads
 from vfs.http.reopened import Reopened
 from vfs.http.requests import Request, query_of
 from vfs.http.tally import ServerLog, Tally
+from vfs.serving.status import asked
 
 DECIDED = "vfs.decided"
 """Name of the extension of ASGI by which the connection hands over the `decision` of a request."""
@@ -168,6 +169,7 @@ class Application:
 
     def metrics(self) -> bytes:
         """Return the counts as text that Prometheus reads."""
+        remote = asked()
         cache, tally, native = self.contents.cache, self.done, self.native.done[0] if self.native else 0
         rows: list[tuple[str, str, str, int]] = [
             ("requests_total", "counter", "Requests that came", tally.requests),
@@ -179,6 +181,14 @@ class Application:
             ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),
             ("cache_bytes", "gauge", "Bytes of decoded pieces in the cache", cache.held),
             ("cache_limit_bytes", "gauge", "Most bytes of decoded pieces in the cache", cache.limit),
+            (
+                "remote_requests_total",
+                "counter",
+                "Requests to servers that have sources",
+                remote["requests"],
+            ),
+            ("remote_bytes_total", "counter", "Bytes that came from them", remote["bytes"]),
+            ("remote_kept_bytes_total", "counter", "Bytes taken from the disk instead (--cache-dir)", remote["kept"]),
             ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),
         ]
         lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]

@@ -26,7 +26,7 @@ from vfs.http.how import ServeHow
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
-from vfs.serving.status import ENDING, Reporter, ServerStatus
+from vfs.serving.status import ENDING, Reporter, ServerStatus, asked
 from vfs.sources.names import absolute
 from vfs.wording import option, option_names
 
@@ -286,6 +286,7 @@ class _Run:
             cached=cache.held,
             cache_size=cache.limit,
             log=entry.log if entry else None,
+            remote=asked(),
             warnings=tuple(map(printable, list(self.contents.warnings)[:WARNINGS])),
             live={name: one.said() for name, one in islice(self.contents.progress().items(), WARNINGS)},
         )

@@ -12,12 +12,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
 from vfs.errors import size
+from vfs.sources.counts import in_all
 
 log = logging.getLogger("vfs.serving")
 
 PERIOD = 1.0  # seconds between two reports
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a server."""
+
+
+def asked() -> dict[str, int]:
+    """Return what this process asked servers and stores for: the counts of `Status.remote`."""
+    return {"requests": in_all.requests, "bytes": in_all.nbytes, "kept": in_all.kept}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +45,8 @@ class Status:
     errors: int  # requests answered with an error, EIO or 422 where a source could not be read; the log has reasons
     cached: int  # bytes of decoded pieces in the cache now
     cache_size: int  # the limit of `cached`
+    remote: Mapping[str, int] = field(default_factory=dict)
+    """What servers and stores were asked for: requests, bytes that came, and bytes kept that were taken instead."""
     log: str | None  # log file of a server in the background
     warnings: tuple[str, ...]  # data that is missing from data sets; the first 100
     live: Mapping[str, Any] = field(default_factory=dict)
@@ -54,6 +62,7 @@ class Status:
             "sources": list(self.sources),
             "warnings": list(self.warnings),
             "live": dict(self.live),
+            "remote": dict(self.remote),
             "since": stamp(self.since),
         }
 
@@ -77,7 +86,8 @@ class Status:
             ValueError: it is not such a document.
         """
         try:
-            told = {"live": {}} | {field.name: document[field.name] for field in fields(cls) if field.name in document}
+            names = [field.name for field in fields(cls) if field.name in document]
+            told = {"live": {}, "remote": {}} | {name: document[name] for name in names}
             return cls(
                 **{
                     **told,

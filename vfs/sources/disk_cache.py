@@ -46,14 +46,10 @@ class DiskCache:
     Args:
         folder: absolute path. It is made, for this user only.
         size: bytes that all blocks together have at most, about: each process may add a sixteenth of it for a moment.
-
-    Attributes:
-        nbytes: that were taken from here.
     """
 
     def __init__(self, folder: str, size: int) -> None:
         self.folder, self.size = folder, size
-        self.nbytes = 0
         self._written = size  # of all processes before: the first block looks through the folder
         self._lock = threading.Lock()
 
@@ -119,8 +115,6 @@ class DiskCache:
             with suppress(OSError):
                 os.unlink(path)
             return None
-        with self._lock:
-            self.nbytes += size
         return data
 
     def put(self, digest: bytes, data: bytes) -> OSError | None:

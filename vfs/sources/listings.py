@@ -70,7 +70,7 @@ def _objects(transfers: Transfers, folder: str) -> Any:
             finally:
                 asked.cancel()
 
-        transfers.counts.add(1, 0)
+        transfers.counts.add(requests=1)
         try:
             return asyncio.run(asyncio.wait_for(all_pages(), seconds))
         except TimeoutError:
@@ -96,7 +96,7 @@ def _links(transfers: Transfers, folder: str) -> Listed:
     if said := login(place(folder)):
         headers["Authorization"] = said
     opener = urllib.request.build_opener(_SameServer())
-    transfers.counts.add(1, 0)
+    transfers.counts.add(requests=1)
     try:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=transfers.limits.wait) as reply:
             page, base = reply.read(MOST_PAGE + 1), reply.geturl()
@@ -107,7 +107,7 @@ def _links(transfers: Transfers, folder: str) -> Listed:
         raise SourceError(f"{folder}: cannot be listed: the server answers with status {error.code}") from None
     except (OSError, ValueError) as error:
         raise SourceError(f"{folder}: cannot be listed: {getattr(error, 'reason', error)}") from None
-    transfers.counts.add(0, len(page))
+    transfers.counts.add(nbytes=len(page))
     if len(page) > MOST_PAGE:
         raise SourceError(f"{folder}: the list of its files is longer than {MOST_PAGE:,} bytes")
     links = _Links()

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from netrc import NetrcParseError, netrc
 from typing import Any, NamedTuple, cast
@@ -29,6 +29,7 @@ from vfs.errors import (
     printable,
 )
 from vfs.model.file_state import FileState
+from vfs.sources.counts import Counts, in_all
 from vfs.sources.disk_cache import DiskCache, into
 from vfs.sources.library import leave, obstore
 from vfs.sources.threads import in_parallel
@@ -62,24 +63,6 @@ class Limits:
     tries: int = 5
     seconds: float = 60.0
     pause: float = 0.1
-
-
-@dataclass
-class Counts:
-    """Counts what was asked for, in all threads.
-
-    Attributes:
-        requests: how many, those that failed among them; nbytes: of the bodies that came.
-    """
-
-    requests: int = 0
-    nbytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def add(self, requests: int, nbytes: int) -> None:
-        with self._lock:
-            self.requests += requests
-            self.nbytes += nbytes
 
 
 Put = Callable[[int, bytes], None]
@@ -123,7 +106,7 @@ class Transfers:
         self.limits = limits
         self.cache = cache
         self.config = dict(config or {})
-        self.counts = Counts()
+        self.counts = Counts(of_all=in_all)
         self._place = repr(sorted(_endpoints(self.config))) if cache else ""
         self._stores: dict[str, Any] = {}
         _living.add(self)
@@ -132,7 +115,7 @@ class Transfers:
         """Leave the clients of the process that was forked alone, and make new ones when they are needed."""
         leave(self._stores)
         self._stores = {}
-        self.counts = Counts(self.counts.requests, self.counts.nbytes)
+        self.counts.afresh()
 
     def store(self, where: InStore) -> Any:
         """Return obstore's client for a server or bucket.
@@ -155,13 +138,13 @@ class Transfers:
         """
 
         def ask(library: Any, store: Any, path: str) -> FileState:
-            self.counts.add(1, 0)
+            self.counts.add(requests=1)
             try:
                 return state_of(library.head(store, path))
             except Exception as error:
                 if "status code: 405" not in str(error):
                     raise
-            self.counts.add(1, 1)  # it answers no HEAD
+            self.counts.add(requests=1, nbytes=1)  # it answers no HEAD
             return state_of(library.get(store, path, options={"range": (0, 1)}).meta)
 
         found: FileState = self.again(_of_file(name), f"{name}: cannot be looked at", ask)
@@ -181,8 +164,10 @@ class Transfers:
         def give(at: int, part: bytes) -> None:
             until.put(name, put, at, part)
 
-        now = state
-        for first, last in blocks.give(start, stop, give):
+        now, missing = state, blocks.give(start, stop, give)
+        end = min(stop, state.size)
+        self.counts.add(kept=max(0, end - start) - sum(min(last, end) - max(first, start) for first, last in missing))
+        for first, last in missing:
             memory, some = bytearray(last - first), into(put, start, stop)
 
             def take(at: int, part: bytes, first: int = first, memory: bytearray = memory, some: Put = some) -> None:
@@ -211,7 +196,7 @@ class Transfers:
 
         def ask(library: Any, store: Any, path: str) -> Got:
             nonlocal at, first
-            self.counts.add(1, 0)
+            self.counts.add(requests=1)
             began = at
             try:
                 reply = library.get(store, path, options={"range": (at, stop)})
@@ -230,7 +215,7 @@ class Transfers:
                     raise _BrokenError(f"the server ends its answer {short:,} bytes too early")
                 return Got(now, end - start)
             finally:
-                self.counts.add(0, max(0, at - began))
+                self.counts.add(nbytes=max(0, at - began))
                 if at - began >= PROGRESS:
                     failed.clear()
 
