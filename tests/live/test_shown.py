@@ -18,13 +18,14 @@ import zarr
 
 import vfs
 from tests.http.support import application_of
-from tests.live.conftest import SCAN, Instrument, answered
+from tests.live.conftest import SCAN, Instrument, answered, instrument_of
 from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
-from vfs.folder_tree.plans import plan_sets
+from vfs.folder_tree import records
+from vfs.folder_tree.plans import plan_sets, plan_tree
 from vfs.fuse.how import MountHow
-from vfs.model.open_options import MountOptions, split
+from vfs.model.open_options import MountOptions, OpenOptions, split
 from vfs.testing.inside import set_of
 
 HOW: dict[str, Any] = {"follow": True, "settle": 0.3, "chunks": "1,-1,-1,-1"}
@@ -209,6 +210,67 @@ def test_a_folder_shows_each_set_when_its_first_frame_is_whole(instrument: Instr
         eventually(lambda: asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 200)
         assert asked(server.url + "next.zarr/data/c/1/2/0/0")[2] == other[1, 2].tobytes()
         np.testing.assert_array_equal(scan[...], instrument.frames)
+
+
+def test_acquisitions_of_a_folder_grow_end_and_begin_anew(
+    tmp_path: Path, looks_each_time: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chunks keep their versions and stamps as a set grows; a shorter acquisition under its name is another one."""
+    for name in ("least", "share"):
+        monkeypatch.setattr(records.LOOKS, name, 0.0)
+    (tmp_path / "one").mkdir()
+    instrument = instrument_of(tmp_path / "one")
+    tree = plan_tree([tmp_path], OpenOptions(follow=True, settle=0.0, give_up=1e9, chunks="frames"), {}).here()
+    root = "one/microscope/scan.zarr"
+
+    def frame(n: int) -> bytes:
+        return bytes(tree.get(f"{root}/data/c/{n // 8}/{n % 8}/0/0") or b"none")
+
+    def live() -> Any:
+        return json.loads(bytes(tree.get(f"{root}/zarr.json") or b"{}"))["attributes"]["vfs"].get("live")
+
+    def kept() -> tuple[bytes, int]:
+        return tree.version(f"{root}/data/c/0/3/0/0"), tree.stamp(f"{root}/data/c/0/3/0/0")
+
+    instrument.write_frames(17)
+    assert frame(16) == instrument.frames[2, 0].tobytes()
+    with pytest.raises(vfs.NotYetError):
+        frame(20)
+    seen = kept()
+    assert all(seen)
+    assert {path: one.said() for path, one in tree.progress().items()} == {root: live()}
+    instrument.write_frames(10)
+    assert (frame(20), kept()) == (instrument.frames[2, 4].tobytes(), seen)
+    assert live() == {"frames": 27, "of": 48, "complete": False}
+    instrument.recording.begin_anew()
+    instrument.write_frames(9)
+    assert frame(3) == instrument.frames[0, 3].tobytes()
+    assert kept()[0] != seen[0]
+    assert kept()[1] != seen[1]
+    with pytest.raises(vfs.NotYetError):
+        frame(20)
+    seen = kept()
+    instrument.finish(live)
+    assert (frame(47), kept()) == (instrument.frames[5, 7].tobytes(), seen)
+    assert (live(), tree.progress()) == (None, {})
+
+    # A set of which the newest file has only begun, and is no file of it until it is whole
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a_master.h5", "w") as master:
+        master["entry/instrument/detector/detectorSpecific/nimages"] = np.uint32(2)
+        master["entry/instrument/detector/detectorSpecific/ntrigger"] = np.uint32(1)
+        for k in (1, 2):
+            master[f"entry/data/data_{k:06}"] = h5py.ExternalLink(f"a_data_{k:06}.h5", "/entry/data/data")
+            with h5py.File(tmp_path / f"a_data_{k:06}.h5", "w") as file:
+                file["entry/data/data"] = np.full((1, 8, 8), k, "u2")
+    whole, root = (tmp_path / "a_data_000002.h5").read_bytes(), "a_master.zarr"
+    (tmp_path / "a_data_000002.h5").write_bytes(whole[:1000])
+    first, second = f"{root}/entry/data/data/c/0/0/0", f"{root}/entry/data/data/c/1/0/0"
+    assert bytes(tree.get(first) or b"")[:2] == b"\1\0"
+    with pytest.raises(vfs.NotYetError):
+        tree.get(second)
+    (tmp_path / "a_data_000002.h5").write_bytes(whole)
+    assert bytes(tree.get(second) or b"")[:2] == b"\2\0"
 
 
 def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_time: None) -> None:

@@ -18,7 +18,8 @@
 
 Changes are noticed within a second or so: files that appear or vanish, and data sets whose files
 changed, which are opened again under the same name. A program that had a file of such a set open
-gets errors from then on (`Contents.stamp`).
+gets errors from then on (`Contents.stamp`). A set that is still being written, of a tree that is followed, is
+shown by a `LiveFolder` of its own as it grows, and what is open of it goes on.
 
 A file that cannot be opened is not shown, and the log `vfs.folder_tree` says why in one line. But
 if it was shown before, its names are errors (EIO) until it can be opened again: if they were

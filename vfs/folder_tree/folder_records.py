@@ -125,6 +125,8 @@ class FolderRecords:
             return True
         if any(self._folder.replaced(path, then) for path, then in record.watched):
             return True
+        if now >= record.again:
+            return True
         record.trust.extend(now)
         return False
 

@@ -112,6 +112,8 @@ class FolderTree:
 
     def node(self, path: str) -> Node | None:
         found = self._live.used_before(path)
+        if found is not None and (grows := found[0].grows(path)):
+            return grows[0].node(grows[1])
         if found is not None and found[2]:
             return found[1].node(found[2])
         place = self._place(path)
@@ -133,7 +135,10 @@ class FolderTree:
             if node is None:  # it was there a moment ago
                 raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was looked at")
             return node
-        return self._face(path, place)[1].node(place.key)
+        live, face = self._face(path, place)
+        if grows := live.grows(path):
+            return grows[0].node(grows[1])
+        return face.node(place.key)
 
     def children(self, path: str, after: int = 0) -> Iterator[str]:
         """Return the names in a folder, without the first `after`.
@@ -145,7 +150,10 @@ class FolderTree:
             return iter(())
         if not place.name:
             return self._names(place.listing, after)
-        return self._face(path, place)[1].children(place.key, after)
+        live, face = self._face(path, place)
+        if grows := live.grows(path):
+            return grows[0].children(grows[1], after)
+        return face.children(place.key, after)
 
     def sets(self, path: str) -> Iterator[ShownEntry]:
         place = self._place(path)
@@ -167,7 +175,7 @@ class FolderTree:
             yield ShownEntry(name, below, "file", "", size, time, reason.removeprefix(f"{listing.folder.join(name)}: "))
 
     def progress(self) -> Mapping[str, Progress]:
-        return {}
+        return self._live.progress()
 
     def set_of(self, path: str) -> ShownSet | None:
         place = self._place(path)
@@ -188,6 +196,8 @@ class FolderTree:
             found = (*self._face(path, place), place.key)
         live, shown, key = found
         try:
+            if grows := live.grows(path):
+                return grows[0].get(grows[1], start, stop)
             return shown.get(key, start, stop)
         except SourceError:
             live.look_again()
@@ -196,7 +206,8 @@ class FolderTree:
     def time(self, path: str) -> int:
         found = self._live.used_before(path)
         if found is not None:
-            return found[0].record.time
+            grows = found[0].grows(path)
+            return grows[0].time(grows[1]) if grows else found[0].record.time
         place = self._place(path)
         if place is not None and place.ending is not None:
             return place.listing.records.current(place.name).time
@@ -207,19 +218,28 @@ class FolderTree:
         return state[0].written if state else 0
 
     def stamp(self, path: str) -> int:
-        found = self._live.used_before(path)
-        if found is not None:
-            return found[0].record.stamp
-        place = self._place(path)
-        if place is None or not place.name:
-            return 0
-        if place.ending is None:
-            state = place.listing.folder.state(place.name)
-            return hash(state) & (1 << 62) - 1 | 1 if state else 0
-        return self._face(path, place)[0].record.stamp
+        live, stamp = self._stamped(path)
+        grows = live and live.grows(path)
+        return grows[0].stamp(grows[1]) if grows else stamp
 
     def version(self, path: str) -> bytes:
-        return b"" if self._opened_with is None else self._version(self.stamp(path))
+        live, stamp = self._stamped(path)
+        grows = live and live.grows(path)
+        return grows[0].version(grows[1]) if grows else self._version(stamp)
+
+    def _stamped(self, path: str) -> tuple[LiveSet | None, int]:
+        """Return the open set of a path, and its stamp; (None, stamp of the file, or 0) for what is in no set."""
+        found = self._live.used_before(path)
+        if found is not None:
+            return found[0], found[0].record.stamp
+        place = self._place(path)
+        if place is None or not place.name:
+            return None, 0
+        if place.ending is None:
+            state = place.listing.folder.state(place.name)
+            return None, hash(state) & (1 << 62) - 1 | 1 if state else 0
+        live, _ = self._face(path, place)
+        return live, live.record.stamp
 
     def _version(self, stamp: int) -> bytes:
         return b"" if self._opened_with is None else self._opened_with + stamp.to_bytes(8)
@@ -229,6 +249,8 @@ class FolderTree:
         if found is None:
             return None
         live, face, key = found
+        if grows := live.grows(path):
+            return grows[0].at_hand(grows[1])
         return PathAtHand(face, key, self._version(live.record.stamp), live.until, live)
 
     def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
@@ -239,6 +261,8 @@ class FolderTree:
                 return None
             found = (*self._face(path, place), place.key)
         live, face, key = found
+        if grows := live.grows(path):
+            return grows[0].resolve(grows[1], opening)
         return ResolvedPath(face, key, live)
 
     def opening(self, path: str) -> Opening | None:

@@ -7,17 +7,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 
 from vfs.errors import SourceError
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import MemberSet, Record, SingleFlight
+from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.faces import Face
+from vfs.hierarchy.growing import Progress
+from vfs.hierarchy.live_folder import LiveFolder
 
 OPEN = 256  # most data sets that are kept open
 WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
 LIGHT = 100_000  # bytes of memory that an open data set takes besides its tables
+ACQUISITIONS = 1 << 10  # numbers for the acquisitions that follow on each other in an open set
 
 
 class LiveSet:
@@ -30,31 +33,47 @@ class LiveSet:
         paths: paths of its faces that were asked for.
         weight: bytes of memory that it takes, about.
         moves: `Files.moves` of its files: not 0 where a read found one touched, so that it must be opened again.
-        again: time (monotonic seconds) from which it must be opened again, because then a frame counts of a set that is
-            still being written.
+        growing: shows it as it grows, if it was still being written when it was opened; then the set stays open while
+            its files are of the same acquisition.
+        stem: path of its faces without their endings; "" if none was asked for.
         dropped, told: see `vfs.hierarchy.contents.Lifetime`.
     """
 
-    def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record) -> None:
+    def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record, number: int) -> None:
         self.listing = listing
         self.name = name
-        self.tree = tree = opened.tree
+        self._tree = tree = opened.tree
+        self.growing = opened.growing and opened.growing(number * ACQUISITIONS)
+        self.stem = ""
         self.named = opened.paths
         self.record = record
         self.faces = tree.faces()
-        self.moves = [files.moves for files in tree.file_sets]
+        self.moves = [files.moves for files in tree.file_sets] if self.growing is None else []
         self.weight = LIGHT + tree.weight
         self.trust = replace(record.trust)
         self.trust.extend(time.monotonic())
         self.paths: set[str] = set()
-        self.again = opened.again
         self.dropped = False
         self.told: list[Callable[[], None]] = []
 
     @property
-    def unsettled(self) -> bool:
-        """True if more of its frames count by now than when it was opened."""
-        return time.monotonic() >= self.again
+    def tree(self) -> Hierarchy:
+        """The data set, as it was when somebody looked last."""
+        return self._tree if self.growing is None else self.growing.current[0].tree
+
+    @property
+    def same(self) -> bool:
+        """Look at its files. True if it need not be opened again."""
+        if self.growing is None:
+            return self.listing.folder.unchanged(self._tree)
+        self.growing.progress()  # a look
+        return not self.growing.outdated and (not self.growing.ended or self.listing.folder.unchanged(self.tree))
+
+    def grows(self, path: str) -> tuple[LiveFolder, str] | None:
+        """Return what shows a path of it as it grows, and the path there; None if it does not grow."""
+        if self.growing is None:
+            return None
+        return self.growing, next(self.growing.sets("")).name + path.removeprefix(self.stem)
 
     @property
     def stamp(self) -> int:
@@ -64,7 +83,7 @@ class LiveSet:
     def until(self) -> float:
         return self.trust.until
 
-    @cached_property
+    @property
     def files(self) -> Sequence[str]:
         """All files of the set, and those that it was opened by."""
         return tuple(dict.fromkeys(chain([self.listing.folder.join(self.name)], self.named, self.tree.files)))
@@ -78,6 +97,13 @@ class LiveSet:
         for call in self.told.copy():
             call()
 
+    def drop(self) -> None:
+        """Note that it is not served any longer."""
+        self.dropped = True
+        if self.growing is not None:
+            self.growing.drop()
+        self.tell()
+
 
 class LiveSets:
     """The data sets that are open. Safe for many threads."""
@@ -87,6 +113,18 @@ class LiveSets:
         self._recently_used: dict[str, tuple[LiveSet, Face]] = {}
         self._lock = threading.RLock()
         self._single_flight = SingleFlight()
+        self._numbers = count(1)
+
+    def progress(self) -> dict[str, Progress]:
+        """Return how far the open sets that are still being written are, by the paths of their main faces."""
+        with self._lock:
+            growing = [live for live in self._live.values() if live.growing is not None and live.stem]
+        found = {}
+        for live in growing:
+            assert live.growing is not None
+            for progress in live.growing.progress().values():
+                found[live.stem + live.record.faces[0][0]] = progress
+        return found
 
     def used_before(self, path: str) -> tuple[LiveSet, Face, str] | None:
         """Return the open set and the face of a path, and the key in the face, without checking any file.
@@ -119,7 +157,7 @@ class LiveSets:
             face = live.faces.get(ending) if live else None
             if live is None or face is None:
                 break
-            if listing.records.current(name).stamp == live.record.stamp:
+            if live.growing is not None or listing.records.current(name).stamp == live.record.stamp:
                 break
             live.look_again()
         else:
@@ -129,6 +167,7 @@ class LiveSets:
         with self._lock:
             if not live.dropped:
                 live.paths.add(path)
+                live.stem = path.removesuffix(ending)
                 self._recently_used[path] = live, face
         return live, face
 
@@ -162,12 +201,14 @@ class LiveSets:
         if live is not None:
             if live.trust.holds() and not any(live.moves):
                 return
+            if live.growing is not None and live.same:
+                live.trust.renew(began)
+                return
             if (
                 live.record is listing.records.known.get(name)
                 and live.record.first_seen == listing.folder.changes
                 and listing.folder.state(name) == live.record.state
-                and not live.unsettled
-                and listing.folder.unchanged(live.tree)
+                and live.same
             ):
                 live.trust.renew(began)
                 return
@@ -178,8 +219,7 @@ class LiveSets:
             and opened is not None
             and record is not None
             and record.stamp == live.record.stamp
-            and not live.unsettled
-            and listing.folder.unchanged(live.tree)
+            and live.same
         ):
             # Nothing changed: keep the open set and its decoded pieces
             live.record, live.trust = record, replace(record.trust)
@@ -188,7 +228,7 @@ class LiveSets:
             self._drop(key)
             if opened is None or record is None or not record.faces:
                 return
-        made = LiveSet(listing, name, opened, record)
+        made = LiveSet(listing, name, opened, record, next(self._numbers))
         with self._lock:
             self._live[key] = made
             while len(self._live) > 1 and (
@@ -199,7 +239,6 @@ class LiveSets:
     def _drop(self, key: str) -> None:
         live = self._live.pop(key, None)
         if live is not None:
-            live.dropped = True
             for path in live.paths:
                 self._recently_used.pop(path, None)
-            live.tell()
+            live.drop()

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,14 +18,14 @@ from typing import Any
 from vfs.backends import choice
 from vfs.engine import chunking
 from vfs.engine.cache import CACHE, ChunkCache
-from vfs.errors import OptionError
+from vfs.errors import OptionError, VfsError
 from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.following import Following, followed, kept
+from vfs.hierarchy.following import Following, followed, kept, not_over
 from vfs.hierarchy.live_folder import LiveFolder
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
@@ -178,7 +179,7 @@ def folder_tree(
         cache=cache,
         zarr_format=zarr_format,
         show_files=show_files,
-        opened_with=None if options.may_change else digest((options, own)),
+        opened_with=None if options.accept_changes else digest((options, own)),
         options=options,
         format_options=own,
     )
@@ -237,6 +238,13 @@ def _opened(
 ) -> MemberSet:
     """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
     found = open_set(path, options, format_options, cache, sources)
+    growing = None
+    if not_over(found):
+        shown = partial(folder, cache=cache, for_urls=for_urls)
+        growing = partial(_growing, found, shown, cache)
+    elif found.progress is not None:
+        with suppress(VfsError):  # its writer may have it open still
+            found = open_set(path, replace(options, follow=False, follow_blank=False), format_options, cache, sources)
     for said in found.warnings:
         if said not in told:
             if len(told) >= _MOST_TOLD:
@@ -244,9 +252,15 @@ def _opened(
             told[said] = None
             log.warning("%s", said)
     tree = found.tree.for_urls() if for_urls else found.tree
-    unsettled = found.progress is not None and found.progress.unsettled
-    again = time.monotonic() + options.settle if unsettled else math.inf
-    return MemberSet(tree, found.opening.format, found.opening.paths, again)
+    again = time.monotonic() + options.settle if growing else math.inf
+    return MemberSet(tree, found.opening.format, found.opening.paths, again, found.begun, growing)
+
+
+def _growing(
+    opened: OpenedSet, shown: Callable[[Sequence[OpenedSet]], FaceFolder], cache: ChunkCache, first: int
+) -> LiveFolder:
+    """Show a set of a folder as it grows."""
+    return LiveFolder([Following(opened, cache)], shown, cache, first)
 
 
 _MOST_TOLD = 10_000

@@ -16,8 +16,9 @@ from vfs.formats import Format
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.face_folder import LOOKS_ELSEWHERE
 from vfs.hierarchy.faces import Node
+from vfs.hierarchy.live_folder import LiveFolder
 from vfs.hierarchy.trust import Pace, Trust
-from vfs.model.file_state import FileState
+from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.sources import FolderSources, Sources, far_away
 from vfs.sources.names import absolute, basename, dirname, splitext
 
@@ -41,12 +42,16 @@ class MemberSet(NamedTuple):
         format: name of its format.
         paths: files by which it was opened; of a description the files that it names.
         again: time (monotonic seconds) from which it must be opened again though no file changed.
+        begun: files of it that have only begun, or have yet to come.
+        growing: shows the set as it grows, if it is still being written; it takes `first` of `LiveFolder`.
     """
 
     tree: Hierarchy
     format: str
     paths: Sequence[str]
     again: float = math.inf
+    begun: Sequence[str] = ()
+    growing: Callable[[int], LiveFolder] | None = None
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Record:
         state: state of the file when it was opened; None if it was gone.
         first_seen: number of changes of the folder before the file was opened.
         trust: time until which it is not checked again.
+        again: see `MemberSet`.
         label: name of its data set, without -2 or -3.
         format: name of its format.
         faces: pairs of ending and root node of each face, the main one first; empty if it is no data set, or broken.
@@ -74,6 +80,7 @@ class Record:
     state: State | None
     first_seen: int
     trust: Trust = field(default_factory=partial(Trust, LOOKS))
+    again: float = math.inf
     label: str = ""
     format: str = ""
     faces: tuple[tuple[str, Node], ...] = ()
@@ -187,6 +194,12 @@ def describe(
         digest.update(files.states.tobytes())
         few = range(len(files)) if len(files) <= WATCHED else (0, len(files) - 1)
         watched += [(files.paths[k], files.state(k)) for k in few]
+    known = dict(watched)
+    for name in opened.begun:
+        if name not in known:
+            looked = rules.sources.look(name)
+            watched.insert(0, (name, looked[0] if looked else UNKNOWN))
+    record.again = opened.again
     names = {basename(name) for name in paths if dirname(name) in folders} - {basename(path)}
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)
@@ -216,6 +229,8 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
             before.
     """
     if before is None or not (before.faces or before.was_shown) or record.nbytes >= before.nbytes:
+        return
+    if opened.growing is not None:  # it was begun anew, and is another acquisition
         return
     several = sum(len(files) for files in opened.tree.file_sets) > 1
     if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):

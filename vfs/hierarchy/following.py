@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -56,7 +56,7 @@ class Following:
 
     def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
         self._opened, self._cache = opened, cache
-        self._files, self._begun = opened.tree.file_sets, opened.begun  # that are looked at
+        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # that are looked at
         self.opening = opened.opening
         options = opened.opening.options
         self._settle, self._give_up = options.settle, options.give_up
@@ -71,8 +71,7 @@ class Following:
         self._marks = FrameMarks(opened.main.dataset)
         self._seen = self._last = self._stat()
         self._watch.look(self._seen)
-        every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
-        self._since -= min((AT_REST.quiet(*one).seconds for one in every), default=0)
+        self._since -= _quiet(opened)
         for files in opened.tree.file_sets:
             for k in range(max(0, len(files) - FEW), len(files)):
                 self._watch.quiet(files, k)
@@ -165,7 +164,7 @@ class Following:
             self._wrong = _begun_anew(self.opening.paths[0])
             return
         self._seen = found
-        self._files, self._begun = opened.tree.file_sets, opened.begun  # also of new files without a frame
+        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # also of new files without a frame
         if opened.progress != self._opened.progress or opened.progress is None:
             self._show(opened)
         self._end_if_whole()
@@ -224,7 +223,7 @@ class Following:
 
     def _stat(self) -> dict[str, FileLook]:
         """Look at the files that may grow, at those that were named, and at their folders."""
-        paths = dict.fromkeys((*self.opening.paths, *self._begun[-FEW:]))
+        paths = dict.fromkeys((*self.opening.paths, *self._begun))
         for files in self._files:
             paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
         if not isinstance(self.opening.sources, LocalSources):
@@ -262,8 +261,29 @@ class Following:
             self._wrong = _begun_anew(self.opening.paths[0])
 
 
+def _begun(opened: OpenedSet) -> Sequence[str]:
+    """Return the files to look at that have only begun. The folder tells of those that are not there yet."""
+    if not isinstance(opened.opening.sources, LocalSources):  # there is no folder to look at
+        return opened.begun[:FEW]
+    return [path for path in opened.begun if os.path.lexists(path)][-FEW:]
+
+
 def _begun_anew(path: str) -> str:
     return f"{path}: was begun anew, it is another acquisition: open the set again"
+
+
+def not_over(opened: OpenedSet) -> bool:
+    """Return True if a set that was opened with `follow` is still being written, as far as its files tell."""
+    if opened.progress is None:
+        return False
+    options = opened.opening.options
+    return _quiet(opened) < (options.settle if opened.progress.complete else options.give_up)
+
+
+def _quiet(opened: OpenedSet) -> float:
+    """Return the seconds for which no file of a set was written, by what the files say themselves."""
+    every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
+    return min((AT_REST.quiet(*one).seconds for one in every), default=0.0)
 
 
 def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:

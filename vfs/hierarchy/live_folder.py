@@ -59,20 +59,25 @@ class LiveFolder:
         sets: the sets.
         folder: makes the contents of a state of them.
         cache: cache of decoded pieces.
+        first: stamp of the acquisitions that are shown at first; later ones have the next numbers.
     """
 
     entry_timeout = 1.0
     attr_timeout = 0.0  # documents become longer, and .npy files
 
     def __init__(
-        self, sets: Sequence[Current], folder: Callable[[Sequence[OpenedSet]], FaceFolder], cache: ChunkCache
+        self,
+        sets: Sequence[Current],
+        folder: Callable[[Sequence[OpenedSet]], FaceFolder],
+        cache: ChunkCache,
+        first: int = 1,
     ) -> None:
         self.cache = cache
         self._sets, self._make = list(sets), folder
         self._lock = threading.RLock()
         self._token = uuid4().bytes
         self._wrong: dict[int, str] = {}
-        self._number, self._acquisition = 1, 1
+        self._number, self._acquisition = 1, first
         shown = [one.now() for one in self._sets]
         self._state = _State(folder(shown), shown, self._number, self._acquisition)
 
@@ -132,6 +137,25 @@ class LiveFolder:
     def state(self) -> int:
         """A number for the present state, which grows."""
         return self._now().number
+
+    @property
+    def current(self) -> Sequence[OpenedSet]:
+        """The sets as they were when somebody looked last."""
+        return self._state.sets
+
+    @property
+    def outdated(self) -> bool:
+        """True if files of a set are gone, or were begun anew and cannot be opened yet."""
+        return bool(self._wrong)
+
+    @property
+    def ended(self) -> bool:
+        """True if no set is looked at any more: each is whole, or stopped."""
+        return all(not isinstance(one, Following) or one.ended for one in self._sets)
+
+    def drop(self) -> None:
+        """Note that something else shows the sets from now on, and tell those who want to know."""
+        self._state.drop()
 
     # What all of it is
 

@@ -150,7 +150,9 @@ def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int, known: Sur
     said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
     files = sum(name not in known.data or _elsewhere(path, name, known) for name in lost)
     counts = {"files_missing": files, "frames_missing": blank}
-    return Absence(said, MissingSourceError, "shows them as blank, but not those at the end", counts, to_come=True)
+    names = dict.fromkeys(known.data[name].absent for name in lost if name in known.data and known.data[name].absent)
+    shows = "shows them as blank, but not those at the end"
+    return Absence(said, MissingSourceError, shows, counts, tuple(names), to_come=True)
 
 
 def _of_another_run(path: str, whole: str, pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> list[Absence]:
