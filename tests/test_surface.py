@@ -25,9 +25,9 @@ from vfs.hierarchy.describing import describe
 from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions
 from vfs.model.option_fields import known
 from vfs.model.options import fitting, kinds
+from vfs.model.wording import flag
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
-from vfs.wording import flag
 
 
 def test_only_public_names_are_shown(tmp_path: Path) -> None:

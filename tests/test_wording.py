@@ -16,8 +16,8 @@ import vfs
 from vfs.cli import app
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
+from vfs.model.wording import ANY, Word, format_option, option, option_names, shell
 from vfs.testing.writers import write_mib
-from vfs.wording import ANY, Word, format_option, option, option_names, shell
 
 MANY = {"nav_shape": (4, 5), "line_skip": 1}
 WORDS = {"nav_shape": (Word("LINES"), Word("COLUMNS"))}
@@ -101,7 +101,7 @@ def test_a_warning_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_no_message_writes_an_option_by_hand() -> None:
-    """Each text with an option that every format has goes through `vfs.wording`."""
+    """Each text with an option that every format has goes through `vfs.model.wording`."""
     names = [name for name in known(OpenOptions) if name != "dtype"]  # reductions have a dtype of their own
     by_hand = re.compile("|".join([rf"\b{name}=|--{name.replace('_', '-')}\b" for name in names]))
     found, root = [], Path(vfs.__file__).parent

@@ -152,7 +152,7 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
         flushed.append(path)
         return os.path.getsize(path)
 
-    monkeypatch.setattr("vfs.outputs.flush", flush)
+    monkeypatch.setattr("vfs.reduce.outputs.flush", flush)
     assert files.seal(paths) == 200
     assert sorted(flushed) == sorted(path + files.TEMPORARY for path in paths)
     assert all(map(os.path.exists, paths))

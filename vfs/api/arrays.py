@@ -19,7 +19,7 @@ from vfs.hierarchy.data_set import zarr_ending
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
-from vfs.wording import option, option_names
+from vfs.model.wording import option, option_names
 
 if TYPE_CHECKING:
     import dask.array

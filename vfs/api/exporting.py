@@ -11,10 +11,9 @@ from typing import Any
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
 from vfs.hierarchy.opening import OpenedSet, open_set, warned
-from vfs.model.open_options import ExportOptions, OpenOptions, split
+from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, OpenOptions, split
 from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
-from vfs.outputs import OF_STORES, PAGE_ENDING
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.hierarchy.following import Following, followed, frames_of
 from vfs.hierarchy.opening import OpenedSet, Opening
-from vfs.wording import option
+from vfs.model.wording import option
 
 if TYPE_CHECKING:
     from vfs.api.growth import GrowthOf

@@ -14,8 +14,8 @@ from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
 from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
 from vfs.model.signatures import Path, Several, mounts, serves
+from vfs.model.wording import option
 from vfs.sources.globs import file_name
-from vfs.wording import option
 
 if TYPE_CHECKING:
     from vfs.fuse import Mount

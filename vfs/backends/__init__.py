@@ -20,8 +20,8 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.files import Files
+from vfs.model.wording import option
 from vfs.sources.local import LocalSources
-from vfs.wording import option
 
 if TYPE_CHECKING:
     from vfs.backends.handles import Descriptor, Handles

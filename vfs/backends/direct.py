@@ -21,8 +21,8 @@ from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
 from vfs.model.file_state import UNKNOWN
 from vfs.model.files import Files
+from vfs.model.wording import option
 from vfs.sources.boundary import Boundary, open_file
-from vfs.wording import option
 
 _SAFE = 4096  # bytes: an alignment that every device accepts
 

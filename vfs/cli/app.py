@@ -27,7 +27,6 @@ from typing import Annotated, Any
 
 import typer
 
-from vfs import wording
 from vfs.cli import checking, describing, mounting, serving, writing
 from vfs.cli.common import (
     OF_IMAGES,
@@ -45,6 +44,7 @@ from vfs.cli.help import GroupedHelp
 from vfs.cli.tables import width
 from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError
+from vfs.model import wording
 from vfs.streams import give_up
 
 app = typer.Typer(

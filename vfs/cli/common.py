@@ -27,10 +27,10 @@ from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import FILES, READING, Known, Scope, known
 from vfs.model.options import from_text, kinds, named
+from vfs.model.wording import flag
 from vfs.sources.names import is_url
 from vfs.sources.urls import given as given_url
 from vfs.streams import give_up
-from vfs.wording import flag
 
 if TYPE_CHECKING:
     from vfs.engine.cache import ChunkCache

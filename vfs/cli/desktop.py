@@ -11,7 +11,7 @@ import re
 import sys
 
 from vfs.errors import OptionError
-from vfs.outputs import whole
+from vfs.reduce.outputs import whole
 
 MARK = "# Written by `vfs serve --install-desktop`, which may replace it\n"
 """The first line of an entry: one without it is somebody else's."""

@@ -22,16 +22,16 @@ from vfs.hierarchy.following import Following
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
 from vfs.model.region import Region
-from vfs.outputs import unwritten
+from vfs.model.wording import option
 from vfs.reduce.growing import reduce_growing
 from vfs.reduce.kept import KeptPass, KeptState
+from vfs.reduce.outputs import unwritten
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.reduce.saving import saver
 from vfs.reduce.spelling import spelled
-from vfs.wording import option
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import difference
 

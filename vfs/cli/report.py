@@ -21,7 +21,7 @@ from vfs.hierarchy.references import referenceable
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
 from vfs.model.units import readable, symbol
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit

@@ -19,8 +19,8 @@ import typer
 from vfs.cli.common import OF_IMAGES, Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
-from vfs.model.open_options import ExportOptions, ReduceOptions
-from vfs.wording import option
+from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
+from vfs.model.wording import option
 
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
@@ -61,7 +61,6 @@ def export(
     """
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.outputs import PAGE_ENDING
 
     options = settings.options
     assert isinstance(options, ExportOptions)
@@ -122,7 +121,7 @@ def export(
 def _page(datasets: list[str], target: str, settings: Settings) -> None:
     """Write a scan as a page that stands alone."""
     from vfs.errors import size
-    from vfs.outputs import OF_STORES, check_target
+    from vfs.reduce.outputs import check_target
 
     _refuse(OF_STORES, settings, "for a page, which is no store")
     check_target(target)
@@ -144,7 +143,7 @@ def _references(datasets: list[str], target: str, settings: Settings) -> None:
     """Write references to the bytes of a data set's own files."""
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.outputs import OF_STORES, check_target
+    from vfs.reduce.outputs import check_target
     from vfs.zarr.references import export as refer
 
     options = settings.options

@@ -26,7 +26,7 @@ from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
 from vfs.model.region import Region
-from vfs.wording import option
+from vfs.model.wording import option
 
 ChunkSpec = str | int | Sequence[int]
 

@@ -27,7 +27,7 @@ from vfs.model.decode import Decoder
 from vfs.model.files import TRIES
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
-from vfs.wording import option
+from vfs.model.wording import option
 
 TILE = 1 << 22
 """Bytes decoded at once where a conversion or correction follows and every tile is planned by itself (`_tiles`)."""

@@ -34,7 +34,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
-from vfs.wording import ANY, option, option_names
+from vfs.model.wording import ANY, option, option_names
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from vfs.model.options import fitting, kinds
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Saved, StoredArray
+from vfs.model.wording import ANY, format_option, option
 from vfs.sources.names import absolute, basename, splitext
-from vfs.wording import ANY, format_option, option
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
 _FILE = {*kinds(Path)}  # annotation of an option that names a file

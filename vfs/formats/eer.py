@@ -34,7 +34,7 @@ from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
-from vfs.wording import format_option, option
+from vfs.model.wording import format_option, option
 
 _WIDTH, _HEIGHT, _BITS, _SAMPLE_FORMAT = 256, 257, 258, 339
 _OFFSETS, _SIZES = 273, 279

@@ -27,7 +27,7 @@ from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
-from vfs.wording import Word, format_option
+from vfs.model.wording import Word, format_option
 
 _MARKS = (
     (b"FORMAT :100", "bruker100image"),

@@ -14,8 +14,8 @@ from numpy.lib import format as npy
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence
+from vfs.model.wording import format_option, option
 from vfs.sources.names import beside, split
-from vfs.wording import format_option, option
 
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(

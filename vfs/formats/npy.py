@@ -23,7 +23,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 _MARK = b"\x93NUMPY"
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred

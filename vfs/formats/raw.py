@@ -28,7 +28,7 @@ from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
-from vfs.wording import format_option, shown
+from vfs.model.wording import format_option, shown
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow

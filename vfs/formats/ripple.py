@@ -37,8 +37,8 @@ from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
+from vfs.model.wording import format_option
 from vfs.sources.names import splitext
-from vfs.wording import format_option
 
 _SIZES = ("width", "height", "depth")
 _ORDERS = {"little-endian": "<", "big-endian": ">", "dont-care": "<"}

@@ -17,9 +17,9 @@ from typing import NamedTuple, TypeVar
 
 from vfs.errors import MountError, printable
 from vfs.fuse.readers import readers_of
+from vfs.model.wording import option
 from vfs.serving.entry import entries, keep
 from vfs.sources.names import is_url
-from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
 

@@ -25,11 +25,11 @@ from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, pr
 from vfs.fuse.readers import Readers
 from vfs.fuse.view import WORKERS, FuseView, library, version
 from vfs.hierarchy.contents import Contents
+from vfs.model.wording import option
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.status import ENDING, MountStatus, Reporter, asked
 from vfs.sources.names import absolute
-from vfs.wording import option
 
 log = logging.getLogger("vfs.fuse")
 

@@ -15,7 +15,7 @@ from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, StoredArray
-from vfs.wording import option, shown
+from vfs.model.wording import option, shown
 
 _TURNED = {BOTTOM_FIRST: TOP_FIRST, TOP_FIRST: BOTTOM_FIRST}
 

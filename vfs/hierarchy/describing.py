@@ -29,9 +29,9 @@ from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import Saved, known
 from vfs.model.stored import StoredArray
+from vfs.model.wording import option
 from vfs.sources.boundary import Boundary
 from vfs.sources.names import is_url
-from vfs.wording import option
 
 MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
 MOST_NUMBERS = 1 << 16  # elements of an array that was given as an option, such as a gain image

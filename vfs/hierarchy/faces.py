@@ -30,7 +30,7 @@ from vfs.hierarchy.absence import SHOWN, looks_like_chunk, may_be_absent
 from vfs.hierarchy.chunk_access import Chunks, ChunkView
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan
 from vfs.hierarchy.documents import v2, v3
-from vfs.wording import option
+from vfs.model.wording import option
 
 if TYPE_CHECKING:
     from vfs.hierarchy.images import ShownImage

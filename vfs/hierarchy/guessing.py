@@ -15,7 +15,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, VfsError
 from vfs.model import likeness, scan_guess
 from vfs.model.scan_guess import ScanGuess
-from vfs.wording import option_names
+from vfs.model.wording import option_names
 
 FEW = 4096
 """Frames at the beginning, and as many at the end, whose time stamps are read where it should be quick."""

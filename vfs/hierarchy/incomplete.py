@@ -10,7 +10,7 @@ from vfs.model.layout import altered
 from vfs.model.naming import first_names
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import Absence, StoredArray, main_of
-from vfs.wording import ANY, option
+from vfs.model.wording import ANY, option
 
 
 def standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:

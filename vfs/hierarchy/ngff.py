@@ -24,7 +24,7 @@ from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.images import ShownImage
 from vfs.hierarchy.ome_xml import ome_xml
 from vfs.model.units import long_name
-from vfs.wording import option
+from vfs.model.wording import option
 
 OLD, USUAL, NEW = "0.4", "0.5", "0.6"
 """Versions of NGFF: that of zarr v2; of zarr v3, unless the other is asked for; that one."""

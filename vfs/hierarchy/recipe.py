@@ -19,9 +19,9 @@ from vfs.errors import VfsError
 from vfs.formats import by_name, detect
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
+from vfs.model.wording import flag
 from vfs.sources.globs import expand
 from vfs.sources.local import LocalSources
-from vfs.wording import flag
 
 LISTED = 20
 """Most files that are written one by one where a glob finds the same."""

@@ -24,7 +24,7 @@ from vfs.errors import NotReferenceableError, TruncatedSourceError
 from vfs.model.decode import Encoding
 from vfs.model.encoding import encoding_of
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
-from vfs.wording import option, option_names
+from vfs.model.wording import option, option_names
 
 AT_ONCE = 1 << 16
 """Chunks that are located at once: 5 MiB of tables."""

@@ -19,7 +19,7 @@ from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.options import fitting, from_text, kinds, named
-from vfs.wording import option, shown
+from vfs.model.wording import option, shown
 
 SETTABLE = {name: option.about.group for name, option in known(OpenOptions).items() if option.about.asked}
 """Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""

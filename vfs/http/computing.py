@@ -27,6 +27,7 @@ from vfs.engine.stored_reader import Token
 from vfs.errors import NotYetError, OptionError, size
 from vfs.http.records import described, head_of, record, sendable
 from vfs.model.stored import StoredArray
+from vfs.model.wording import ANY, option
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
@@ -35,7 +36,6 @@ from vfs.reduce.masks import between
 from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial, usual_threads
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
-from vfs.wording import ANY, option
 
 RESULTS = 16
 """Most results of one computation."""

@@ -26,7 +26,7 @@ from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import SCAN, known
-from vfs.outputs import whole
+from vfs.reduce.outputs import whole
 from vfs.sources.names import is_url
 
 ARRAYS = 200

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
 from vfs.hierarchy.absence import looks_like_chunk
-from vfs.wording import Word, option
+from vfs.model.wording import Word, option
 
 LEAST = 16
 """Fewest characters of a token that a user chooses."""

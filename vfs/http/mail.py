@@ -24,11 +24,11 @@ from vfs.hierarchy.recipe import Recipe
 from vfs.http.centre import centre
 from vfs.http.pages import embedded
 from vfs.http.views import described
-from vfs.outputs import whole
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.bright_field import tidy
 from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
+from vfs.reduce.outputs import whole
 from vfs.reduce.passes import reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.usual import usual_detectors
@@ -49,7 +49,7 @@ def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> i
     """Write the main array of a set as a page that stands alone.
 
     Args:
-        target: name of the file, with `vfs.outputs.PAGE_ENDING`. progress: see `VirtualArray.reduce`.
+        target: name of the file, with `vfs.model.open_options.PAGE_ENDING`. progress: see `VirtualArray.reduce`.
 
     Returns: bytes of the file.
 

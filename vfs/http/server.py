@@ -23,12 +23,12 @@ from vfs.hierarchy.contents import Contents
 from vfs.http.accepting import Acceptor, more_descriptors
 from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
 from vfs.http.how import ServeHow
+from vfs.model.wording import option, option_names
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
 from vfs.serving.status import ENDING, Reporter, ServerStatus, asked
 from vfs.sources.names import absolute
-from vfs.wording import option, option_names
 
 if TYPE_CHECKING:
     from vfs.http.application import Application

@@ -12,7 +12,6 @@ are taken in this order.
 """
 
 import os
-import tempfile
 import time
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -27,7 +26,7 @@ from numba.core.runtime import rtsys
 from numba.core.sigutils import normalize_signature
 
 from vfs.errors import DependencyError, printable
-from vfs.outputs import not_ours
+from vfs.kernels.own_folder import made, temporary
 
 PATIENCE = 30.0
 """Seconds that a process waits for another one to compile a kernel. None of ours takes that long."""
@@ -159,10 +158,8 @@ def _keep_compiled() -> None:
             return
     folder = ""
     try:
-        folder = os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-        fault = not_ours(folder)
+        folder = temporary()
+        fault = made(folder)
     except OSError as error:
         fault = str(error.strerror)
     if fault:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vfs.errors import OptionError
-from vfs.wording import option
+from vfs.model.wording import option
 
 LONGEST = 200  # most characters of a name
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from vfs.errors import OptionError
 from vfs.model.units import spelled
-from vfs.wording import option, shown
+from vfs.model.wording import option, shown
 
 Calibration = Mapping[str, Mapping[str, Any]]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.stored import StoredArray
-from vfs.wording import option_names
+from vfs.model.wording import option_names
 
 
 def bounding(mask: np.ndarray) -> tuple[slice, ...]:

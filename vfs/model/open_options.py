@@ -414,6 +414,12 @@ class ServeOptions(ShowOptions):
     )
 
 
+PAGE_ENDING = ".html"
+"""How names of a scan that is written as one page end."""
+OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
+"""Options of an export that have no effect on such a page; nor on references, apart from chunks."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(OpenOptions):
     """Holds the options for opening and exporting data: those of `vfs.export` and `vfs export`."""

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from vfs.errors import OptionError
-from vfs.wording import option
+from vfs.model.wording import option
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}

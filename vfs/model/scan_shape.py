@@ -8,7 +8,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.layout import Layout
-from vfs.wording import Word, option, option_names
+from vfs.model.wording import Word, option, option_names
 
 MOST_BLANK = 1000
 """A scan shape is taken for a typing error if it has more than this many times the stored frames."""

@@ -24,7 +24,7 @@ from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
 from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
-from vfs.wording import option, option_names
+from vfs.model.wording import option, option_names
 
 T = TypeVar("T")
 

@@ -14,5 +14,7 @@ CLASSES = (
     | {"Histogram": "histogram"}
     | dict.fromkeys(("BrightField", "AnnularBrightField", "AnnularDarkField", "HighAngleDarkField"), "usual")
 )
-"""Class of each reduction -> its module here. `vfs` exports them, `spelling` reads and writes them as text, and they are
-listed in messages."""
+"""Class of each reduction -> its module here.
+
+`vfs` exports them, `spelling` reads and writes them as text, and messages name them.
+"""

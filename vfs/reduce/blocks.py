@@ -28,10 +28,10 @@ from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.scan_shape import flat_positions
+from vfs.model.wording import option
 from vfs.reduce.reduction import FrameBlock, taken_as
 from vfs.sources.given import positions
 from vfs.sources.local import LocalSources
-from vfs.wording import option
 
 T = TypeVar("T")
 

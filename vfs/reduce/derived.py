@@ -28,11 +28,11 @@ from vfs.errors import OptionError
 from vfs.model.naming import DERIVED
 from vfs.model.region import Region
 from vfs.model.stored import BOTTOM_FIRST, StoredArray
+from vfs.model.wording import option, shown
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
-from vfs.wording import option, shown
 
 FRAMES = 64 << 20
 """Bytes of frames that a block of a result for each position is of, but for rows that are longer."""

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.outputs import MarksFile, flush
+from vfs.model.wording import option
+from vfs.reduce.journals import MarksFile
+from vfs.reduce.outputs import flush
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
-from vfs.wording import option
 
 STEP = 1 << 30
 """Bytes of frames of a part. All threads wait for the last one between two."""

@@ -26,8 +26,8 @@ from vfs.errors import OptionError
 from vfs.model.files import Files
 from vfs.model.pickles import packed
 from vfs.model.region import Region
+from vfs.model.wording import option
 from vfs.sources.disk_cache import DiskCache
-from vfs.wording import option
 
 RULE = 1
 """Version of the rule by which pixels of a level are made. Whoever changes these numbers counts it up."""

@@ -19,7 +19,7 @@ import numpy as np
 from vfs.errors import DependencyError, OptionError
 from vfs.model.stored import TOP_FIRST
 from vfs.model.units import readable
-from vfs.outputs import check_target, whole
+from vfs.reduce.outputs import check_target, whole
 from vfs.reduce.pictures import draw_all
 from vfs.reduce.spelling import attributes
 from vfs.reduce.values import ResultValues

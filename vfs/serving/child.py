@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from vfs.errors import VfsError
+from vfs.model.wording import shell
 from vfs.serving.logs import Line, Stderr
 from vfs.streams import open_missing
-from vfs.wording import shell
 
 Ready = Callable[[dict[str, Any]], None]
 

@@ -20,7 +20,6 @@ import fcntl
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,7 +28,7 @@ from itertools import count
 from typing import Any
 
 from vfs.errors import ServeError, printable
-from vfs.outputs import not_ours
+from vfs.kernels.own_folder import made, not_ours, temporary
 
 KEPT = 7 * 86400  # seconds that a log stays after its server has ended
 PID, STATUS, LOG, READERS, PAGE = "pid", "status.json", "log", "readers", "open.html"
@@ -43,10 +42,6 @@ def _in_runtime_folder() -> list[str]:
     return [os.path.join(name, "vfs") for name in dict.fromkeys(named) if os.path.isabs(name) and not not_ours(name)]
 
 
-def _in_temporary_folder() -> str:
-    return os.path.join(tempfile.gettempdir(), f"vfs-{os.geteuid()}")
-
-
 def home() -> str:
     """Return the folder for the entries of this user. It is made if it does not exist.
 
@@ -57,15 +52,14 @@ def home() -> str:
     usual = _in_runtime_folder()
     path = ""
     try:
-        path = usual[0] if told and usual else _in_temporary_folder()
-        with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+        path = usual[0] if told and usual else temporary()
+        fault = made(path)
     except OSError as error:
         raise ServeError(
             error.errno or errno.EIO,
             f"no folder for the state of servers: {printable(path)}: {error.strerror}; set XDG_RUNTIME_DIR",
         ) from None
-    if fault := not_ours(path):
+    if fault:
         raise ServeError(
             errno.EPERM,
             f"{printable(path)}: expected a folder of yours alone: {fault}; remove it, or set XDG_RUNTIME_DIR",
@@ -77,7 +71,7 @@ def _homes() -> list[str]:
     """Return all folders that may hold entries of this user."""
     names = _in_runtime_folder()
     with suppress(OSError):
-        names.append(_in_temporary_folder())
+        names.append(temporary())
     return [name for name in names if not not_ours(name)]
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from vfs.errors import ServeError, printable
-from vfs.wording import speaks_shell
+from vfs.model.wording import speaks_shell
 
 PATIENCE = 10  # seconds that a server has to finish its requests when it is told to end
 FREE = b"."  # tells a background server to go on without the process that started it

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
+from vfs.model.wording import option
 from vfs.sources.names import absolute
-from vfs.wording import option
 
 
 def reads_outside() -> str:

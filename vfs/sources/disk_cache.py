@@ -25,7 +25,7 @@ from zlib import crc32
 
 from vfs.errors import OptionError, SourceError
 from vfs.model.file_state import FileState
-from vfs.wording import option
+from vfs.model.wording import option
 
 BLOCK = 1 << 17
 """Bytes: a frame of 256 x 256 pixels, and what a reader of a few rows of it gets more than it asked for, at most."""

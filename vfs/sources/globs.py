@@ -12,11 +12,11 @@ from vfs.errors import MissingSourceError, OptionError, SourceError
 from vfs.model.name_order import in_order, numbers_in
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
+from vfs.model.wording import shown
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, beside, is_url, split, splitext
 from vfs.sources.urls import given as given_url
-from vfs.wording import shown
 
 
 def expand(

@@ -53,7 +53,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 _SCAN_TAGS = (("4D STEM Tags/Scan shape Y", "4D STEM Tags/Scan shape X"), ("Series/nimagesy", "Series/nimagesx"))
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read

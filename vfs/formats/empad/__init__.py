@@ -37,8 +37,8 @@ from vfs.model.name_order import natural
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
+from vfs.model.wording import format_option
 from vfs.sources.names import basename, beside, dirname, splitext
-from vfs.wording import format_option
 
 _SIDE = 128  # pixels
 _FOOTER = 2  # rows

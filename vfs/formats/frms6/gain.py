@@ -15,8 +15,8 @@ from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
+from vfs.model.wording import format_option
 from vfs.sources.names import splitext
-from vfs.wording import format_option
 
 
 @dataclass(frozen=True)

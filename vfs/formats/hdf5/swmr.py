@@ -17,7 +17,7 @@ from vfs.errors import FormatError
 from vfs.formats.hdf5.pieces import Blocks, StoredData
 from vfs.h5.facts import Data, LeftOutError, Survey
 from vfs.model.stored import Absence
-from vfs.wording import option
+from vfs.model.wording import option
 
 
 def check(data: Data, known: Survey) -> None:

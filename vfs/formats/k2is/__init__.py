@@ -47,8 +47,8 @@ from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
+from vfs.model.wording import format_option
 from vfs.sources.names import basename, splitext
-from vfs.wording import format_option
 
 _SYNC = b"\xff\xff\x00\x55"
 _FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file

@@ -15,7 +15,7 @@ from vfs.model.file_state import UNKNOWN
 from vfs.model.files import Files
 from vfs.model.layout import whole_frame
 from vfs.model.sources import Sources, expect
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
 _STAMP = 40  # bytes

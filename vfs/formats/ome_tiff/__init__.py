@@ -39,8 +39,8 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.model.wording import option
 from vfs.sources.names import basename
-from vfs.wording import option
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name

@@ -14,9 +14,9 @@ from vfs.formats.headers import exists, read_side_file
 from vfs.formats.ome_tiff.document import Document, parse
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
 from vfs.model.sources import Sources
+from vfs.model.wording import option
 from vfs.sources.boundary import reads_outside
 from vfs.sources.names import beside, dirname
-from vfs.wording import option
 
 _SCANNED = 10_000  # most files of a folder that are searched for a UUID
 _START = 1 << 16  # first bytes of a description, which are searched for the UUID

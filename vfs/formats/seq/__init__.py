@@ -42,7 +42,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
-from vfs.wording import Word, format_option, option
+from vfs.model.wording import Word, format_option, option
 
 HEADER = np.dtype(
     [

@@ -54,7 +54,7 @@ from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
 _TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it

@@ -27,7 +27,7 @@ from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.places import Planes
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.stored import Absence
-from vfs.wording import format_option
+from vfs.model.wording import format_option
 
 
 def hint() -> str:

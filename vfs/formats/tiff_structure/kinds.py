@@ -20,7 +20,7 @@ import numpy as np
 
 from vfs.errors import DependencyError
 from vfs.formats.tiff_structure.headers import BYTES, COMPRESSION, EER, UNSIGNED, Order, quiet, tifffile
-from vfs.wording import option
+from vfs.model.wording import option
 
 # Tags that say how pixels are stored. Of the scalars, only the first number counts
 _SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}

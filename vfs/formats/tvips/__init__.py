@@ -36,8 +36,8 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
+from vfs.model.wording import format_option
 from vfs.sources.names import basename
-from vfs.wording import format_option
 
 HEADER = np.dtype(
     [

@@ -13,7 +13,7 @@ from vfs.errors import FormatError, OptionError
 from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
 from vfs.model.region import Region
-from vfs.wording import option_names
+from vfs.model.wording import option_names
 
 _FEW = 32  # up to so many blocks a kernel sorts faster than numpy
 

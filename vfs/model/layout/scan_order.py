@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vfs.wording import option
+from vfs.model.wording import option
 
 NO_FRAME = -(1 << 61)
 """Stands in a table of frames for "none": it stays negative with any offset added."""

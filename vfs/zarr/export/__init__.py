@@ -25,8 +25,8 @@ from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
 from vfs.model.region import Region
+from vfs.model.wording import option
 from vfs.reduce.executors import checked
-from vfs.wording import option
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents

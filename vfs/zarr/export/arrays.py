@@ -17,7 +17,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, size
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import ChunkGrid, Region
-from vfs.wording import option
+from vfs.model.wording import option
 from vfs.zarr.export.codecs import Codec, codec
 from vfs.zarr.export.plan import ExportPlan, grown, plan
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.open_options import ExportOptions
-from vfs.wording import option
+from vfs.model.wording import option
 
 DEFAULT = ExportOptions.codec
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import google_crc32c
 import numpy as np
 
-from vfs.outputs import flush_together
+from vfs.reduce.outputs import flush_together
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"

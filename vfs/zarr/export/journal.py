@@ -1,9 +1,9 @@
 """Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
 
-The journal is lines of JSON (`vfs.outputs.MarkLines`). Its first line says what is exported and how (`Subject`). Each
-further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and the CRC-32C of each
-of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before compression.
-The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
+The journal is lines of JSON (`vfs.reduce.journals.MarkLines`). Its first line says what is exported and how
+(`Subject`). Each further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and
+the CRC-32C of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before
+compression. The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.outputs import MarkLines
-from vfs.wording import option
+from vfs.model.wording import option
+from vfs.reduce.journals import MarkLines
 
 
 @dataclass(frozen=True)

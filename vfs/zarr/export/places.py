@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 from vfs.errors import OptionError, VfsError
-from vfs.outputs import MarkLines, MarksFile, appear, check_target, flush, unwritten
-from vfs.wording import option
+from vfs.model.wording import option
+from vfs.reduce.journals import MarkLines, MarksFile
+from vfs.reduce.outputs import appear, check_target, flush, unwritten
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, seal
 from vfs.zarr.export.journal import read_sums, sums_in

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-from vfs.outputs import flush
+from vfs.reduce.outputs import flush
 from vfs.zarr.export.files import TEMPORARY
 
 ENDINGS = (".zarr.zip", ".ozx")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from vfs.errors import OptionError
 from vfs.hierarchy.opening import OpenedSet
-from vfs.outputs import whole
-from vfs.wording import option
+from vfs.model.wording import option
+from vfs.reduce.outputs import whole
 from vfs.zarr.references import icechunk, kerchunk
 from vfs.zarr.references.shown import ReferencedSet, referenced_set
 from vfs.zarr.unchanged import check_sources

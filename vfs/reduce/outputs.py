@@ -1,17 +1,13 @@
 """Writes files and folders that appear only when they are complete: stores of an export, results of `vfs reduce`.
 
 Each is written beside its final name, flushed to the disk, and renamed at the end, so what has the final name is
-always complete. A name that is taken is refused. `MarksFile` notes beside it how far it is, so that what was
-interrupted can go on. `not_ours` says whether a folder is fit for files that nobody else may write.
+always complete. A name that is taken is refused. `vfs.reduce.journals` notes beside it how far it is.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import stat
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,10 +15,6 @@ from shlex import quote
 
 from vfs.errors import OptionError, VfsError
 
-PAGE_ENDING = ".html"
-"""How names of a scan that is written as one page end."""
-OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
-"""Options of an export that have no effect on such a page; nor on references, apart from chunks."""
 _FLUSHED = 16  # files that are flushed at the same time
 
 
@@ -118,97 +110,3 @@ def check_target(target: str | os.PathLike[str], replace: bool = False) -> str:
             f" {quote(os.path.dirname(target))}"
         )
     return target
-
-
-def not_ours(path: str) -> str:
-    """Say why a folder does not belong to us alone; "" if it does."""
-    try:
-        found = os.lstat(path)
-    except OSError as error:
-        return str(error.strerror)
-    if not stat.S_ISDIR(found.st_mode):
-        return "not a folder"
-    if found.st_uid != os.geteuid():
-        return f"it belongs to user {found.st_uid}"
-    if found.st_mode & 0o077:
-        return f"others may use it (mode {stat.S_IMODE(found.st_mode):04o})"
-    return ""
-
-
-class MarkLines(ABC):
-    """The lines of a journal, which only ever grow. Only one process can have it.
-
-    Attributes:
-        name: for messages.
-        rest: what to remove in order to begin anew.
-        other: what else might be running.
-    """
-
-    name: str
-    rest: str
-    other: str
-
-    @abstractmethod
-    def lines(self) -> list[bytes]:
-        """Return the lines that are there. The last one may not be whole."""
-
-    @abstractmethod
-    def cut(self, lines: Sequence[bytes]) -> None:
-        """Forget all but these first lines."""
-
-    @abstractmethod
-    def add(self, lines: Sequence[bytes]) -> None:
-        """Write lines, and have the disk hold them.
-
-        Raises:
-            OptionError: another process writes there, too.
-        """
-
-    @abstractmethod
-    def remove(self) -> None:
-        """Remove all."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let other processes have it."""
-
-    def another(self) -> OptionError:
-        """Return the error for another process that has it."""
-        return OptionError(f"{self.name}: {self.other} of this name is running; wait for it, or end it")
-
-
-class MarksFile(MarkLines):
-    """Lines of a file.
-
-    Raises:
-        OptionError: another process has it.
-    """
-
-    rest = "the two .part files of this name"
-
-    def __init__(self, name: str, other: str = "another export") -> None:
-        self.name, self.other = name, other
-        self._file = open(name, "a+b")  # noqa: SIM115  (open as long as the export)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise self.another() from None
-
-    def lines(self) -> list[bytes]:
-        self._file.seek(0)
-        return self._file.read().splitlines(keepends=True)
-
-    def cut(self, lines: Sequence[bytes]) -> None:
-        self._file.truncate(sum(map(len, lines)))
-
-    def add(self, lines: Sequence[bytes]) -> None:
-        self._file.writelines(lines)
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def remove(self) -> None:
-        os.unlink(self.name)
-
-    def close(self) -> None:
-        self._file.close()
