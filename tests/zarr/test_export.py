@@ -9,6 +9,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -54,18 +55,20 @@ def by_tensorstore(store: Path, path: str, version: int) -> np.ndarray:
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, int, int]:
+def cuts(draw: st.DrawFn) -> tuple[Any, ...]:
     shape = draw(st.lists(st.integers(0, 300), max_size=4).map(tuple))
     chunks = tuple(draw(st.integers(1, max(1, n))) for n in shape)
     times = draw(st.none() | st.tuples(*(st.integers(1, 5) for _ in shape)))
     shards = times and tuple(c * t for c, t in zip(chunks, times, strict=True))
-    return shape, chunks, shards, draw(st.sampled_from([1, 2, 8])), draw(st.integers(0, len(shape)))
+    block = draw(st.just(()) | st.tuples(*(st.integers(1, max(1, n)) for n in shape)))
+    return shape, chunks, shards, draw(st.sampled_from([1, 2, 8])), draw(st.integers(0, len(shape))), block
 
 
-@given(cuts())
-def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any) -> None:
-    shape, chunks, shards, itemsize, nav_ndim = cut
-    made = plan(shape, chunks, shards, itemsize, nav_ndim)
+@given(cuts(), st.sampled_from([1 << 12, planning.LARGE]))
+def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any, most: int) -> None:
+    shape, chunks, shards, itemsize, nav_ndim, block = cut
+    with patch.object(planning, "LARGE", most):
+        made = plan(shape, chunks, shards, itemsize, nav_ndim, block)
     assert all(u % s == 0 for u, s in zip(made.unit, made.shards, strict=True))
     assert all(b % c == 0 for b, c in zip(made.batch, chunks, strict=True))
     bound = max(planning.WIDE, math.prod(chunks) * itemsize)
@@ -84,6 +87,11 @@ def test_plans_take_whole_frames() -> None:
     assert parts.unit == (256, 256, 256), "all shards of the same frames are written together"
     assert parts.batch == (64, 256, 256)
     assert plan((9, 9000, 9000), (1, 64, 64), (1, 64, 64), 2, 1).unit == (1, 64, 64), "too many files at once"
+    image = plan((1, 9000, 9000), (1, 512, 512), (1, 512, 9216), 2, 1)
+    assert image.unit == (1, 512, 9216), "a large image is several units"
+    assert plan((1, 9000, 9000), (1, 512, 512), (1, 1024, 1024), 2, 1).unit == (1, 1024, 9216), "of whole lines"
+    tiled = plan((1, 9000, 9000), (1, 512, 512), (1, 1024, 1024), 2, 1, (1, 256, 256))
+    assert (tiled.unit, tiled.batch) == ((1, 1024, 1024), (1, 1024, 1024)), "of whole tiles"
     rows = plan((64, 128, 256, 256), (64, 128, 1, 256), (64, 128, 256, 256), 2, 2)
     assert rows.batch == (64, 128, 8, 256), "frames are cut: as many of their rows as may be are read at once"
 

@@ -68,9 +68,16 @@ def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("held", [1 << 20, 1000], ids=["in memory", "in a file"])
-@pytest.mark.parametrize("shards", [None, (1, -1, -1)])
-def test_the_source_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, shards: Any) -> None:
+@pytest.mark.parametrize("shards", [None, (1, -1, -1), "4KiB"])
+@pytest.mark.parametrize("side", [16, 7], ids=["even", "odd"])
+@pytest.mark.usefixtures("tiled")
+def test_the_source_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, shards: Any, side: int
+) -> None:
     monkeypatch.setattr(passing, "HELD", held)
+    monkeypatch.setattr(other_axes, "SIDE", side)
+    monkeypatch.setattr(planning, "LARGE", 1 << 12)
+    monkeypatch.setattr(planning, "WIDE", 1 << 12)  # whole lines: with parts of short ones comes what is between them
     a, counting = opened(tmp_path)
     vfs.export(a, tmp_path / "o.ome.zarr", shards=shards, verify=True)
     assert counting.nbytes == IMAGES.nbytes + IMAGES[0].nbytes, "all, and one image for its contrast"

@@ -103,6 +103,16 @@ class LevelBlocks(ComputedBlocks):
     under: ArrayReader
     nearest: bool
 
+    def below(self, region: Region) -> Region:
+        """Return the region of the level below that lies under a region."""
+        return _under(region, self.under.shape, 1)
+
+    def above(self, region: Region) -> Region:
+        """Return the region of the level that is made, as a whole or in part, of a region of the level below."""
+        start = [a // 2 for a in region.start[-2:]]
+        stop = [-(-b // 2) for b in region.stop[-2:]]
+        return Region.box((*region.start[:-2], *start), (*region.stop[:-2], *stop))
+
 
 class _Pyramid:
     """Makes blocks of the levels of an image.

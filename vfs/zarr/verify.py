@@ -17,10 +17,10 @@ import numpy as np
 from vfs.engine.array import ArrayReader, ahead
 from vfs.errors import OptionError, VerifyError, size
 from vfs.model.region import Region
-from vfs.zarr.export.arrays import checksum
+from vfs.zarr.export.arrays import checksum, planned_export
 from vfs.zarr.export.journal import Mark
 from vfs.zarr.export.places import sums_name
-from vfs.zarr.export.plan import ExportPlan, plan
+from vfs.zarr.export.plan import ExportPlan
 from vfs.zarr.readers import StoredZarr, StoreToRead
 
 SHOWN = 10
@@ -121,7 +121,7 @@ def _from_arrays(store: StoreToRead, arrays: Mapping[str, ArrayReader]) -> tuple
 
 
 def _array_works(path: str, array: ArrayReader, stored: StoredZarr) -> Iterator[_ComparedBox]:
-    cut = plan(array.shape, array.chunks, None, array.dtype.itemsize, array.dataset.nav_ndim)
+    cut = planned_export(array, None)
     for position in cut.units.touched(Region.whole(cut.shape)):
         for region in cut.batches(cut.units.region(position)):
             yield _ComparedBox(region, region.size * array.dtype.itemsize, _against_array(path, array, stored, region))

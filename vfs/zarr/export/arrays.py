@@ -180,9 +180,15 @@ def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[Ar
                 " give smaller chunks, or codec zstd or none"
             )
         boxes = shard_shape(spec if axes in (None, array.ndim) else None, array)
-        planned = plan(array.shape, array.chunks, boxes, array.dtype.itemsize, array.dataset.nav_ndim)
+        planned = planned_export(array, boxes)
         made.append(ArrayExport(path, array, planned, how, boxes is not None, face.zarr_format == 3))
     return made
+
+
+def planned_export(array: ArrayReader, shards: tuple[int, ...] | None) -> ExportPlan:
+    """Decide on the units and batches of an array: see `vfs.zarr.export.plan.plan`."""
+    block = array.dataset.block if array.dataset.layout.blocks is not None else ()
+    return plan(array.shape, array.chunks, shards, array.dtype.itemsize, array.dataset.nav_ndim, block)
 
 
 def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:

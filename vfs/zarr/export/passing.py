@@ -2,11 +2,12 @@
 
 A level of an image is halved from the level below (`vfs.reduce.pyramid`). So that the source is read once, each batch
 of the level below is halved while it is in memory, and its *pieces* are kept until a batch of the level is complete;
-that one comes next. Pieces beyond `HELD` bytes wait in a file without a name beside the store. Within an array, units
-and batches come in the order of its plan, so that the files do not depend on any of this.
+that one comes next. Where batches of an odd length cut the 2 × 2 pixels of a level, pieces are kept as they are, and
+halved when they are together. Pieces beyond `HELD` bytes wait in a file without a name beside the store. Within an
+array, units and batches come in the order of its plan, so that the files do not depend on any of this.
 
 A batch whose pieces are not all there is read like any other, from the source: after an interruption, where a unit
-below was done before, and where chunks of an odd length cut the 2 × 2 pixels of a level.
+below was done before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +27,7 @@ import numpy as np
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.journal import Journal
-from vfs.zarr.export.plan import cut_to
+from vfs.zarr.export.plan import ExportPlan, cut_to
 from vfs.zarr.export.units import Unit, units
 
 if TYPE_CHECKING:
@@ -124,14 +126,16 @@ class LevelWork:
 
     Attributes:
         unit, region: of which it is.
-        below: path of the level below, of which it is made; "" for none.
     """
 
     unit: Unit
     region: Region
-    below: str
-    _pieces: LevelPieces
-    _above: _Level | None
+    _level: _Level
+
+    @property
+    def below(self) -> str:
+        """Path of the level below, of which it is made; "" for none."""
+        return self._level.below
 
     def encoded(self, below: Sequence[Future[list[Encoded]]]) -> list[Encoded]:
         """Read or make the batch, encode it, and keep what the level above needs of it.
@@ -144,12 +148,9 @@ class LevelWork:
         for one in below:
             one.result()
         export = self.unit.export
-        made = self._pieces.take((export.path, self.region.start), self.region) if self.below else None
-        return export.encoded(self.region, made, None if self._above is None else self._shown)
-
-    def _shown(self, part: np.ndarray) -> None:
-        assert self._above is not None
-        self._above.take(self.region, part)
+        made = self._level.made(self.region) if self.below else None
+        above = self._level.above
+        return export.encoded(self.region, made, None if above is None else partial(above.take, self.region))
 
 
 @dataclass
@@ -160,6 +161,7 @@ class _Level:
         below: path of the level below; "" for none.
         above: the level above.
         halves: how it is halved.
+        cut: True where batches of the level below cut its 2 × 2 pixels.
         done: units that were done before.
     """
 
@@ -169,6 +171,7 @@ class _Level:
     done: set[tuple[int, ...]]
     below: str = ""
     halves: LevelBlocks | None = None
+    cut: bool = False
     above: _Level | None = None
     _coming: Iterator[tuple[Unit, int, Region]] = field(init=False)
     _next: tuple[Unit, int, Region] | None = field(init=False)
@@ -192,7 +195,7 @@ class _Level:
             unit, number, region = self._next
             if given is not None and below is not None and _last(region, below) >= given:
                 return
-            yield LevelWork(unit, region, self.below, self.pieces, self.above)
+            yield LevelWork(unit, region, self)
             if self.above is not None:
                 yield from self.above.works((unit.position, number + 1), self.export)
             self._next = next(self._coming, None)
@@ -200,23 +203,25 @@ class _Level:
             yield from self.above.works(None, self.export)
 
     def take(self, under: Region, part: np.ndarray) -> None:
-        """Halve a batch of the level below, and keep its pieces for those batches that are to come."""
+        """Keep the pieces of a batch of the level below for batches that are to come, halved where that can be."""
         from vfs.reduce.pyramid import halved
 
         assert self.halves is not None
-        ends = zip(under.start[-2:], under.stop[-2:], self.halves.under.shape[-2:], strict=True)
-        if any(a % 2 or (b % 2 and b != n) for a, b, n in ends):
-            return
-        stop = [-(-b // 2) for b in under.stop[-2:]]
-        region = Region.box((*under.start[:-2], *(a // 2 for a in under.start[-2:])), (*under.stop[:-2], *stop))
-        made = halved(part, self.halves.nearest)
-        if np.may_share_memory(made, part):  # of a single pixel
-            made = made.copy()
+        region = self.halves.above(under)
+        box, kept = (under, part) if self.cut else (region, halved(part, self.halves.nearest))
         for unit, batch in self.export.plan.touched(region):
             if unit not in self.done:
-                cut = cut_to(region, batch)
-                piece = made if cut == region else made[_within(cut, region)].copy()
-                self.pieces.add((self.export.path, batch.start), cut, piece)
+                cut = cut_to(box, self.halves.below(batch) if self.cut else batch)
+                own = cut == box and not np.may_share_memory(kept, part)
+                self.pieces.add((self.export.path, batch.start), cut, kept if own else kept[_within(cut, box)].copy())
+
+    def made(self, region: Region) -> np.ndarray | None:
+        """Make a batch of its pieces; None if they are not all there."""
+        from vfs.reduce.pyramid import halved
+
+        assert self.halves is not None
+        kept = self.pieces.take((self.export.path, region.start), self.halves.below(region) if self.cut else region)
+        return halved(kept, self.halves.nearest) if self.cut and kept is not None else kept
 
 
 def _blocks(level: ArrayExport) -> LevelBlocks | None:
@@ -227,6 +232,12 @@ def _blocks(level: ArrayExport) -> LevelBlocks | None:
 
     blocks = level.array.dataset.decoder
     return blocks if isinstance(blocks, LevelBlocks) else None
+
+
+def _cut(below: ExportPlan) -> bool:
+    """Return True if batches of an array have an odd length where others follow along y or x."""
+    boxes = zip(below.unit[-2:], below.batch[-2:], below.shape[-2:], strict=True)
+    return any(end % 2 and end < n for unit, batch, n in boxes for end in (unit, batch))
 
 
 def _within(part: Region, region: Region) -> tuple[slice, ...]:
@@ -265,5 +276,6 @@ def works(
             firsts.append(level)
         else:
             level.halves, level.below, under.above = halves, under.export.path, level
+            level.cut = _cut(under.export.plan)
     for first in firsts:
         yield from first.works(None)

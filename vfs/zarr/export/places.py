@@ -18,7 +18,7 @@ from typing import Self
 from vfs.errors import OptionError, VfsError
 from vfs.model.wording import option
 from vfs.reduce.journals import MarkLines, MarksFile
-from vfs.reduce.outputs import appear, check_target, flush, unwritten
+from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, seal
 from vfs.zarr.export.journal import read_sums, sums_in
@@ -240,8 +240,7 @@ class FolderPlace(StorePlace):
             with open(path, "wb") as file:
                 file.write(documents[key])
             flush(path)
-        for below, _, _ in os.walk(self.folder):
-            flush(below)
+        flush_together([below for below, _, _ in os.walk(self.folder)])
         return sum(map(len, documents.values()))
 
     def finish(self, sums: Iterable[bytes]) -> None:

@@ -3,7 +3,8 @@
 Chunks lie in *shards*; without sharding each chunk is one. A *unit* is a box of whole shards, and is done or not
 done: an export that was interrupted goes on with the first unit that is not. A *batch* is a box of whole chunks of a
 unit that is read at once. Units, and the batches of each, come in C order, so that sources are read from their first
-byte to their last. Both take whole frames where they can, so that no byte is read twice.
+byte to their last. Both take whole frames where they can, and of larger frames whole lines or stored blocks, so that no
+byte is read twice.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ time where those of 8 MiB took 22 s, read in groups that the cache kept; and 258
 
 UNIT = 64 << 20
 """Bytes of a unit, where each chunk is a file of its own."""
+
+LARGE = 64 << 20
+"""Bytes of a frame that is not read as a whole: an image of some GiB would be one unit, and one worker would do it."""
 
 OPEN = 64
 """Shards that are written at the same time, at most."""
@@ -94,6 +98,7 @@ def plan(
     shards: Sequence[int] | None,
     itemsize: int,
     nav_ndim: int = 0,
+    block: Sequence[int] = (),
 ) -> ExportPlan:
     """Decide on units and batches.
 
@@ -101,9 +106,10 @@ def plan(
         shards: elements per axis of a shard, multiples of those of a chunk; None: each chunk is a file.
         itemsize: bytes of an element.
         nav_ndim: number of navigation axes, which come first; the others are those of a frame.
+        block: elements per axis of the blocks that are stored, and decode only as a whole; () where there are none.
     """
     ends = [max(1, n) for n in shape]
-    frames = [*(0,) * nav_ndim, *ends[nav_ndim:]]
+    frames = _read_whole(ends, itemsize, nav_ndim, block)
     unit = grown(chunks, ends, UNIT // itemsize) if shards is None else _beside(shards, frames)
     within = [min(u, n) for u, n in zip(unit, ends, strict=True)]
     cut = [min(u, n) for u, n in zip(within, frames, strict=True)]
@@ -132,8 +138,16 @@ def grown(base: Sequence[int], ends: Sequence[int], elements: int) -> tuple[int,
     return tuple(box)
 
 
+def _read_whole(ends: Sequence[int], itemsize: int, nav_ndim: int, block: Sequence[int]) -> list[int]:
+    """Return the elements per axis that are read at once, if that can be: a frame; of a large one a line or a block."""
+    frames = [*(0,) * nav_ndim, *ends[nav_ndim:]]
+    if math.prod(ends[nav_ndim:]) * itemsize <= LARGE:
+        return frames
+    return list(block) or [*frames[:nav_ndim], 1, *frames[nav_ndim + 1 :]]
+
+
 def _beside(shards: Sequence[int], frames: Sequence[int]) -> tuple[int, ...]:
-    """Return the box of all shards that hold parts of the same frames; one shard if these are more than `OPEN`."""
+    """Return the box of all shards that hold parts of the same frames, or lines; one shard if these are over `OPEN`."""
     wide = _rounded(shards, shards, frames)
     count = math.prod(w // s for w, s in zip(wide, shards, strict=True))
     return wide if count <= OPEN else tuple(shards)
