@@ -116,7 +116,8 @@ class SourceRegistry:
     def trust(self, source: NativeSource, lifetime: Lifetime) -> None:
         """Allow native reads of a source until its files must be looked at again."""
         source.frames.trust(lifetime.until)
-        self._take_out(int(source.words[SourceWord.NUMBER]), lifetime)  # perhaps it ended before it was followed
+        if lifetime.dropped:  # perhaps before it was followed
+            self._take_out(int(source.words[SourceWord.NUMBER]), lifetime)
 
     def _take_out(self, number: int, lifetime: Lifetime) -> None:
         """Take a source out of the table, if its set was dropped."""

@@ -188,7 +188,12 @@ class Application:
                 remote["requests"],
             ),
             ("remote_bytes_total", "counter", "Bytes that came from them", remote["bytes"]),
-            ("remote_kept_bytes_total", "counter", "Bytes taken from the disk instead (--cache-dir)", remote["kept"]),
+            (
+                "remote_kept_bytes_total",
+                "counter",
+                "Bytes taken from the folder of kept blocks instead",
+                remote["kept"],
+            ),
             ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),
         ]
         lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]
