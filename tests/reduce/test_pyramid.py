@@ -111,12 +111,18 @@ def test_one_pass_makes_all_levels_for_all(tmp_path: Path, layout: str, decoded:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_pass_decodes_once_what_the_cache_cannot_hold(tmp_path: Path, decoded: Counter[int]) -> None:
-    """The first blocks that a pass makes ahead were dropped by the time when it came to them, and all made again."""
+@pytest.mark.parametrize(("share", "rest"), [(4, 2), (2, 1)])
+def test_a_pass_decodes_once_what_the_cache_cannot_hold(
+    tmp_path: Path, decoded: Counter[int], share: int, rest: int
+) -> None:
+    """The first blocks that a pass makes ahead were dropped by the time when it came to them, and all made again. And
+    blocks of the first level drove out those of the levels above.
+    """
     array = tiff(tmp_path, np.zeros((1, 600, 520), "u2"), "tiles")
     levels = pyramid.levels(array)
-    array.cache.limit = levels[0].nbytes // 4
-    assert not levels[-1][...].any()
+    array.cache.limit = levels[0].nbytes // share
+    for level in reversed(levels[rest:]):
+        assert not level[...].any()
     assert (len(decoded), set(decoded.values())) == (38 * 33, {1})
 
 
@@ -273,12 +279,11 @@ def test_levels_that_cannot_be_kept(tmp_path: Path) -> None:
             assert (kept(cache, tmp_path / "in/a.npy")[0][...] == 1).all()
     assert not [one for one in cache.rglob("*") if one.is_file()]
     ((said, *words),) = [call.args for call in warning.call_args_list]
-    assert (
-        said % tuple(words)
-        == f"pyramid_cache='{cache}': levels cannot be kept: No space left on device; they are computed anew"
-    )
+    said %= tuple(words)
+    assert said.startswith("pyramid_cache='/")
+    assert said.endswith(": levels cannot be kept: No space left on device; they are computed anew")
     for place, why in ((tmp_path / "in", "data lies there"), (tmp_path / "in/a.npy", "cannot be used: File exists")):
-        with pytest.raises(OptionError, match=f"pyramid_cache='{place}': {why}"):
+        with pytest.raises(OptionError, match=f"pyramid_cache='/.*: {why}"):
             vfs.open(tmp_path / "in/a.npy", pyramid_cache=place)
     with pytest.raises(OptionError, match=r"pyramid_cache=.*: lies in .*, where nothing is written"):
         folder_tree(tmp_path, OpenOptions(pyramid_cache=cache))

@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
@@ -168,6 +168,13 @@ class ChunkCache:
         """
         piece.flags.writeable = False
         self._latest = key, piece
+
+    def spent(self, keys: Iterable[Hashable]) -> None:
+        """Drop pieces before all others, once there is need for room: what was wanted of them is made."""
+        with self._lock:
+            for key in keys:
+                if key in self._kept:
+                    self._kept.move_to_end(key, last=False)
 
     def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
         """Hold a piece if it fits, and tell its listener. Return False if it does not fit or is held already."""

@@ -261,6 +261,11 @@ class StoredReader:
                 out[to] = (next(together) if together else self.cache.get(key, partial(self._block, where, shape)))[of]
         return covered >= out.size
 
+    def spent(self, region: Region) -> None:
+        """Have the cache drop the blocks of a region before all others: what was wanted of them is made."""
+        touched = cast(BlockLayout, self.dataset.layout).touched(region)
+        self.cache.spent([(self.token, self.moved(0), where[3]) for *_, where in touched])
+
     def in_parts(self, region: Region, edges: np.ndarray) -> list[np.ndarray] | None:
         """Plan the parts of a non-empty region, one behind the other, together.
 

@@ -5,7 +5,7 @@ A *level* has half as many pixels along y and x as the one below it: each is the
 arrays of `vfs.engine.computed.ComputedBlocks`: to make a block of a level is to read the blocks of the level below
 that lie under it. These are in the cache, or made in the same way, down to the image itself. So the
 coarsest level costs one pass over the image, in the order in which its blocks lie, and leaves all levels in the
-cache, as far as there is room; and a pass needs memory for a few blocks of each level.
+cache, as far as there is room, the coarser ones first; and a pass needs memory for a few blocks of each level.
 
 Tiles that decode only as a whole are read once, because a block of the first level covers whole tiles: of strips, whole
 lines of the image. Whoever reads a block of a higher level has those two levels further down made in several threads.
@@ -197,7 +197,10 @@ class _Pyramid:
                 return _halved(under.read(images), (lines, columns), self.nearest)
         with scratch.borrow(box.size * under.dtype.itemsize) as memory:
             part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
-            return halved(under.read(box, part), self.nearest)
+            block = halved(under.read(box, part), self.nearest)
+        if number and sum(level.nbytes for level in self.levels[number - 1 :]) > self.cache.limit:
+            under.spent(box)  # else they would drive out the levels above, which are fewer bytes
+        return block
 
     def _made_ahead(self, number: int, region: Region) -> list[np.ndarray | None]:
         """Have blocks some levels below a block made in several threads, if the cache can hold them. Return them."""
