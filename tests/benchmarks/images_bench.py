@@ -7,12 +7,17 @@ viewers that come later or at the same time cost.
 
 from __future__ import annotations
 
+import json
+import math
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from math import isqrt
 from pathlib import Path
 from unittest.mock import patch
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -67,11 +72,40 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     levels[-1].read()
     yield spent("a tile of a level for the next viewer", lambda: levels[1].read(corner), size, "≤ 5,000")
     yield Row(f"decoding, of {_VIEWERS} viewers at once", _decodings(packed), "times a tile", "1")
+    small = write_tiff(
+        folder / "small.tif",
+        [image[:1000, :1000]],
+        tile=(256, 256),
+        compression=8,
+        encode=lambda b: zlib.compress(b, 1),
+    )
+    first = min(_first_pixel(small) for _ in range(few.rounds))
+    yield Row("from a URL to the coarsest level, in 3 requests to a new server", first, "ms", "≤ 50")
     plain = folder / "plain.npy"
     np.save(plain, image)
     out = np.empty_like(image)
     halves = lambda: [None for _ in _levels(plain)[1].tiles(workers=0, reuse=True)]  # noqa: E731
     yield share("a level of a plain image", halves, lambda: np.copyto(out, image), few, "of memcpy", "≥ 0.5")
+
+
+def _first_pixel(path: Path) -> float:
+    """Return the milliseconds from the URL of an image to the first chunk of its coarsest level, of a new server."""
+    with vfs.serve(path, port=0) as server:
+        at = urlsplit(server.url)
+        connection = HTTPConnection(str(at.hostname), at.port or 0)
+
+        def get(key: str) -> bytes:
+            connection.request("GET", f"{at.path.rstrip('/')}/{path.stem}.ome.zarr/{key}")
+            return connection.getresponse().read()
+
+        began = time.perf_counter()
+        said = json.loads(get("zarr.json"))["attributes"]["ome"]["multiscales"][0]["datasets"][-1]["path"]
+        document = json.loads(get(f"{said}/zarr.json"))
+        chunk = get(f"{said}/c/0/0")
+        taken = time.perf_counter() - began
+        connection.close()
+    assert len(chunk) == 2 * math.prod(document["chunk_grid"]["configuration"]["chunk_shape"])
+    return taken * 1e3
 
 
 def _decodings(path: Path) -> float:

