@@ -55,3 +55,21 @@ def refused(application: Application, path: str, method: str = "GET", body: byte
     assert text.count("\n") == 1
     assert "access-control-allow-origin" not in headers_of(done)
     return done.status, text
+
+
+def records(body: bytes) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """The records of a body: heads, and the numbers of each by their names."""
+    found, at = [], 0
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "little")
+        head = json.loads(body[at + 4 : at + 4 + size])
+        at += 4 + size
+        end, numbers = at + head["bytes"], {}
+        for one in head.get("results", [head] if "dtype" in head else []):
+            dtype = np.dtype(one["dtype"]).newbyteorder("<")
+            count = int(np.prod(one["shape"]))
+            numbers[one.get("name", "")] = np.frombuffer(body, dtype, count, at).reshape(one["shape"])
+            at += count * dtype.itemsize
+        assert at == end
+        found.append((head, numbers))
+    return found

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vfs
-from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, frame, headers_of, refused, told
+from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, frame, headers_of, records, refused, told
 from tests.http.support import Asgi, application_of
 from tests.waiting import eventually, until
 from vfs.engine import small_frames
@@ -49,24 +49,6 @@ def hdf5(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
         for name, values in arrays.items():
             file[name] = values
     return path
-
-
-def records(body: bytes) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """The records of a body: heads, and the numbers of each by their names."""
-    found, at = [], 0
-    while at < len(body):
-        size = int.from_bytes(body[at : at + 4], "little")
-        head = json.loads(body[at + 4 : at + 4 + size])
-        at += 4 + size
-        end, numbers = at + head["bytes"], {}
-        for one in head.get("results", [head] if "dtype" in head else []):
-            dtype = np.dtype(one["dtype"]).newbyteorder("<")
-            count = int(np.prod(one["shape"]))
-            numbers[one.get("name", "")] = np.frombuffer(body, dtype, count, at).reshape(one["shape"])
-            at += count * dtype.itemsize
-        assert at == end
-        found.append((head, numbers))
-    return found
 
 
 def compute(application: Application, key: str, **asked: Any) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:

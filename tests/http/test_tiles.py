@@ -9,10 +9,11 @@ import pytest
 import tifffile
 
 from tests.engine.support import halved
-from tests.http.asking import ask, contents_of, frame, headers_of, refused, told
+from tests.http.asking import ask, contents_of, frame, headers_of, records, refused, told
 from tests.http.support import application_of
 from vfs.http import tiles
 from vfs.reduce import pyramid
+from vfs.testing.tiff_writers import write_tiff
 
 RNG = np.random.default_rng(8)
 SHAPES = {
@@ -97,3 +98,22 @@ def test_boxes_have_etags_of_their_own(tmp_path: Path) -> None:
     application = application_of(contents_of(tmp_path / "a.npy"))
     asked = [ask(application, f"/api/frame/a.zarr/data{query}") for query in ("", "?box=0,0,5,5", "?box=0,0,5,6")]
     assert len({headers_of(one)["etag"] for one in asked}) == 3
+
+
+def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that the file holds; of computed ones if they are in the cache: a thumbnail costs no pass."""
+    monkeypatch.setattr(pyramid, "LEAST", 16)
+    pages = [np.full((180 // k, 240 // k), k, "u1") for k in (1, 3, 9)]
+    write_tiff(tmp_path / "slide.tif", pages[:1], smaller=[pages[1:]])
+    np.save(tmp_path / "mask.npy", np.kron(np.ones((32, 32), bool), [[True, False], [False, False]]))
+
+    def thumbnail(name: str) -> set[float]:
+        (_, numbers), *_ = records(ask(application, f"/api/thumbnails/{name}.zarr?size=16&main=1").body)
+        return set(np.unique(numbers[""]).tolist())
+
+    application = application_of(contents_of(tmp_path / "slide.tif"))
+    assert thumbnail("slide") == {9}
+    application = application_of(contents_of(tmp_path / "mask.npy"))
+    assert thumbnail("mask") == {0.25}
+    frame(application, "/api/frame/mask.zarr/data?level=1&box=0,0,32,32")
+    assert thumbnail("mask") == {1}, "a level of masks has the first of four"

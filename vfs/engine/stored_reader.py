@@ -261,6 +261,11 @@ class StoredReader:
                 out[to] = (next(together) if together else self.cache.get(key, partial(self._block, where, shape)))[of]
         return covered >= out.size
 
+    def held(self, region: Region) -> bool:
+        """Return True if the cache holds all blocks of a region, of blocks that decode only as a whole."""
+        touched = cast(BlockLayout, self.dataset.layout).touched(region)
+        return all((self.token, self.moved(0), where[3]) in self.cache for *_, where in touched)
+
     def spent(self, region: Region) -> None:
         """Have the cache drop the blocks of a region before all others: what was wanted of them is made."""
         touched = cast(BlockLayout, self.dataset.layout).touched(region)

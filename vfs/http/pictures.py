@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vfs.engine.array import ArrayReader
 from vfs.engine.frames import FrameView
 from vfs.engine.small_frames import PARTS
 from vfs.errors import SourceChangedError, VfsError, printable
 from vfs.hierarchy.contents import Contents
+from vfs.hierarchy.faces import Face
 from vfs.http.answers import Answer
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
@@ -23,7 +23,7 @@ from vfs.http.listing import SetListing
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
-from vfs.http.tiles import tile, tile_bytes
+from vfs.http.tiles import thumbnail, tile, tile_bytes
 from vfs.http.views import LARGEST, bytes_of, picture
 
 SIDE = 256  # most rows and columns of a thumbnail
@@ -171,18 +171,19 @@ class Pictures:
         size = number(request, "size", 64, 1, SIDE)
         face = await self._work(("face", key), partial(self._listing.face, key), request.receive)
         await answer.begin(200, [(b"content-type", _NUMBERS)])
-        wanted = {face.main: face.arrays[face.main]} if request.query.get("main") == "1" else face.arrays
-        for path, array in list(islice(wanted.items(), first, first + count)):
-            make = partial(self._thumbnail, key, path, array, size)
+        wanted = [face.main] if request.query.get("main") == "1" else list(face.arrays)
+        for path in islice(wanted, first, first + count):
+            make = partial(self._thumbnail, key, face, path, size)
             made = await self._work(("thumbnail", key, path, size), make, request.receive)
             await answer.send(made.data, last=False)
         await answer.send(record({"end": True}).data, last=True)
 
-    def _thumbnail(self, key: str, path: str, array: ArrayReader, size: int) -> np.ndarray:
+    def _thumbnail(self, key: str, face: Face, path: str, size: int) -> np.ndarray:
         """Make the record of an array's thumbnail: its picture in the middle."""
+        array = face.arrays[path]
         try:
             view = FrameView.of(array)
-            (numbers, _), _ = self._unchanged(f"{key}/{path}", partial(picture, array, view.middle, size))
+            (numbers, _), _ = self._unchanged(f"{key}/{path}", partial(thumbnail, face, path, view.middle, size))
             if view.upward:
                 numbers = np.ascontiguousarray(numbers[::-1])
         except VfsError as error:

@@ -15,7 +15,7 @@ from vfs.hierarchy.channels import channel_looks
 from vfs.hierarchy.faces import Face
 from vfs.hierarchy.images import BY_NAME, ShownImage
 from vfs.http.records import sendable
-from vfs.http.views import LARGEST
+from vfs.http.views import LARGEST, picture
 from vfs.model.region import Region
 
 MOST = LARGEST * LARGEST // 2
@@ -100,6 +100,28 @@ def tile(
     return sendable(made if view.palette is None else np.rint(made).astype(np.uint8)), side
 
 
+def thumbnail(face: Face, path: str, at: Sequence[int], most: int) -> tuple[np.ndarray, int]:
+    """Read a small picture: of the smallest version that is fine enough and at hand, else of the picture itself.
+
+    At hand is what the file holds, and what was computed before and is in the cache.
+
+    Args:
+        most: rows and columns that it may have.
+
+    Returns, raises: as `vfs.http.views.picture`.
+    """
+    array, image = face.arrays[path], _image(face, path)
+    if image is not None and len(image.levels) > 1:
+        view = checked_view(array, at)
+        for level in reversed(range(1, len(image.levels))):
+            sizes, source = image.levels[level].shape[-2:], image.levels[level]
+            if max(sizes) < most:
+                continue
+            if not source.dataset.computed or source.held(_region(image, view, at, (0, 0, *sizes))):
+                return tile(face, path, at, level, (0, 0, *sizes), -(-max(sizes) // most))
+    return picture(array, at, most)
+
+
 def _of_level(face: Face, path: str, view: FrameView, at: Sequence[int], level: int, box: Sequence[int]) -> np.ndarray:
     """Read a box of a level, colours last.
 
@@ -108,14 +130,16 @@ def _of_level(face: Face, path: str, view: FrameView, at: Sequence[int], level: 
     """
     image = _image(face, path)
     assert image is not None
-    source = image.levels[level]
-    lead = [_along(view, group, dict(zip(view.where, at, strict=True))) for group in image.how.axes[:-2]]
-    start = [*(a for a, _ in lead), box[0], box[1]]
-    stop = [*(b for _, b in lead), box[2], box[3]]
-    values = source.read(Region.box(start, stop)).reshape(-1, *_sizes(box))
+    values = image.levels[level].read(_region(image, view, at, box)).reshape(-1, *_sizes(box))
     if view.colour is not None:
         return np.moveaxis(values, 0, -1)
     return values[0] if view.palette is None else view.coloured(values[0])
+
+
+def _region(image: ShownImage, view: FrameView, at: Sequence[int], box: Sequence[int]) -> Region:
+    """Return the elements of a level that a box of a picture is."""
+    lead = [_along(view, group, dict(zip(view.where, at, strict=True))) for group in image.how.axes[:-2]]
+    return Region.box([*(a for a, _ in lead), box[0], box[1]], [*(b for _, b in lead), box[2], box[3]])
 
 
 def _sizes(box: Sequence[int]) -> tuple[int, int]:
