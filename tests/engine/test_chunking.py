@@ -112,6 +112,11 @@ def test_chunks_of_tiles_are_about_square() -> None:
     for side, height, width in ((512, 1024, 1024), (256, 1024, 1024), (1024, 1024, 1024), (640, 640, 1280)):
         image = ChunkingInput((30_000, 30_000), 0, 2, 1.0, (side, side), whole=True)
         assert negotiate("auto", image).shape == (height, width)
+        lead = (3, 30_000, 30_000) if side == 256 else (30_000, 30_000)
+        colours = ChunkingInput((*lead, 3), len(lead) - 2, 1, 1.0, (*(1,) * (len(lead) - 2), side, side, 3), whole=True)
+        *_, high, wide, samples = negotiate("auto", colours).shape
+        assert (high % side, wide % side, samples) == (0, 0, 3)
+        assert high <= wide <= 2 * high
     strips = ChunkingInput((30_000, 4096), 0, 2, 1.0, (16, 4096), whole=True)
     assert negotiate("auto", strips).shape[1] == 4096
 

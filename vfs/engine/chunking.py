@@ -250,8 +250,8 @@ def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
             chunk[axis] = min(chunk[axis], _even(max(1, shape[axis]), max(1, target // rest)))
             if math.prod(chunk) * itemsize <= limit:
                 break
-    if source.block and len(shape) - source.nav_ndim >= 2 and chunk[-1] < shape[-1]:  # tiles
-        _squared(chunk, shape, target // itemsize)
+    if source.block:
+        _squared(chunk, shape, target // itemsize, source.nav_ndim)
     for axis in range(len(shape) - 1, -1, -1):  # grow along the fast axes first
         if chunk[axis] < shape[axis]:
             more = target // (math.prod(chunk) * itemsize)
@@ -262,10 +262,23 @@ def _units(source: ChunkingInput, target: int, limit: int) -> tuple[int, ...]:
     return tuple(chunk)
 
 
-def _squared(chunk: list[int], shape: Sequence[int], most: int) -> None:
-    """Double the shorter of the last two sides of a chunk while it has at most `most` elements."""
+_COLOURS = 4
+"""Most numbers of a pixel behind x."""
+
+
+def _squared(chunk: list[int], shape: Sequence[int], most: int, nav_ndim: int) -> None:
+    """Double the shorter of the two sides of chunks of tiles while they have at most `most` elements.
+
+    The sides are the last two axes, or the two before the colours of a pixel; of frames, and only where tiles are
+    narrower than these.
+    """
+    last = len(shape) - 1
+    if last - nav_ndim >= 2 and chunk[last] == shape[last] <= _COLOURS:
+        last -= 1
+    if last - nav_ndim < 1 or chunk[last] == shape[last]:
+        return
     while 2 * math.prod(chunk) <= most:
-        sides = [axis for axis in (-1, -2) if chunk[axis] < shape[axis]]
+        sides = [axis for axis in (last, last - 1) if chunk[axis] < shape[axis]]
         if not sides:
             return
         axis = min(sides, key=chunk.__getitem__)
