@@ -25,7 +25,9 @@ import ctypes
 import errno
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 
 import numpy as np
 
@@ -56,6 +58,9 @@ Windows overlap, so that a span no longer than this lies in one window, wherever
 
 HELD = 768 << 20
 """Bytes of files that a process has mapped in at once, about: then it lets go of them."""
+
+PASSED = 128 << 20
+"""The same while something reads files from beginning to end, and each byte once: see `one_pass`."""
 
 _PIECE = 22  # bits of a byte's place in a window: pieces of 4 MiB were touched, or not
 
@@ -141,7 +146,7 @@ class _Window:
         count = last + 1 - first
         _held += (count - self.touched[first : last + 1].count(1)) << _PIECE
         self.touched[first : last + 1] = b"\1" * count
-        if _held > HELD:
+        if _held > (PASSED if _passes else HELD):
             _held = 0
             for window in kept():
                 if isinstance(window, _Window):
@@ -156,6 +161,21 @@ class _Window:
 
 
 _held = 0  # bytes of the pieces that were touched since the process last let go; threads count without a lock
+_passes = 0
+_lock = Lock()
+
+
+@contextmanager
+def one_pass() -> Iterator[None]:
+    """Have this process map in at most about `PASSED` bytes of files meanwhile: nothing is read a second time."""
+    global _passes
+    with _lock:
+        _passes += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _passes -= 1
 
 
 class MmapBackend:

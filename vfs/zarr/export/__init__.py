@@ -20,6 +20,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from vfs.backends.mapped import one_pass
 from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
@@ -278,7 +279,7 @@ def _write(
     done, stored = done_before(exports, place, face.zarr_format, journal)
     writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, place.keep)
     threads = len(os.sched_getaffinity(0))
-    with LevelPieces(place.folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
+    with one_pass(), LevelPieces(place.folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
         try:
             for work in works(exports, place.folder, face.zarr_format, journal, pieces):
                 unit = work.unit

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from vfs.backends.mapped import one_pass
 from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
@@ -94,7 +95,7 @@ def write_unit(task: UnitTask) -> Mark:
 
 def _written(task: UnitTask) -> Mark:
     work = task.work
-    with place_of(work.target) as place:  # nobody but the export makes it
+    with one_pass(), place_of(work.target) as place:  # nobody but the export makes it
         face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
         one = next(one for one in array_exports(face, work.codec, work.shards) if one.path == task.path)
         unit = unit_of(one, task.position, place.folder, work.zarr_format)
