@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 import vfs
+from tests.cli.support import run
 from tests.zarr.support import StoppedError, exported_scan, stop_after
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
@@ -191,6 +192,26 @@ def test_workers_of_an_executor_send_to_it(bucket: BucketServer, scan: Path, tmp
     with ThreadPoolExecutor(2) as pool:
         vfs.export(scan, OUT, executor=pool, **HOW)
     assert bucket.objects("bucket") == local(scan, tmp_path, **HOW)
+
+
+def test_results_are_stores_there(
+    bucket: BucketServer, scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were refused."""
+    bucket.refuse = lambda one: one.method == "PUT" and one.path.endswith("o.zarr/zarr.json")
+    assert run("reduce", scan, OUT, "sum", "com") == 2
+    assert "o.zarr: cannot be written" in capsys.readouterr().err
+    assert bucket.objects("bucket") == {}, "nothing is left of one that fails"
+    bucket.refuse = lambda one: False
+    assert run("reduce", scan, OUT, "sum", "com", "--verify") == 0
+    assert "o.zarr: as computed; read by zarr-python" in capsys.readouterr().out
+    assert put(bucket)[-1] == "o.zarr/zarr.json"
+    assert run("reduce", scan, tmp_path / "o.zarr", "sum", "com") == 0
+    here = [path for path in (tmp_path / "o.zarr").rglob("*") if path.is_file()]
+    assert bucket.objects("bucket") == {f"dir/{path.relative_to(tmp_path)}": path.read_bytes() for path in here}
+    for name, more, said in ((OUT, (), "exists already"), (f"{OUT[:-6]}2.zarr", ("--resume",), "reduce again")):
+        assert run("reduce", scan, name, "sum", *more) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_what_was_changed_there_is_found(bucket: BucketServer, scan: Path) -> None:

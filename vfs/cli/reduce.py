@@ -32,6 +32,7 @@ from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.reduce.saving import saver
 from vfs.reduce.spelling import spelled
+from vfs.sources.names import is_url
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import difference
 
@@ -112,6 +113,10 @@ def reduced_kept(
         OptionError: see `vfs.reduce.kept.KeptState` too; or nothing tells whether the sources changed.
     """
     array, sources = opened.main, opened.opening.version
+    if is_url(target):
+        if resume:
+            raise OptionError(f"{option(resume=True)}: of results for a store of objects nothing is kept; reduce again")
+        return reduced(array, wanted, target, progress)
     if not sources:
         if resume:
             raise OptionError(

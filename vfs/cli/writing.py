@@ -231,8 +231,8 @@ def reduce(
         str,
         typer.Argument(
             metavar="OUT",
-            help="A new name, which says what is written. OUT.zarr, .png, .svg, .pdf: any results. .tif, .hspy (both"
-            " with calibration), .npy, .csv: one result.",
+            help="A new name, which says what is written. OUT.zarr (or s3://bucket/OUT.zarr), .png, .svg, .pdf: any"
+            " results. .tif, .hspy (both with calibration), .npy, .csv: one result.",
         ),
     ],
     results: Annotated[

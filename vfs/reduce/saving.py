@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,12 +34,16 @@ class Saver(NamedTuple):
         several: a file holds any number of them; else one.
         requires: raises DependencyError where a library is missing.
         check: raises OptionError for a result that it does not hold; shape and dtype are enough to tell.
+        free: raises OptionError for a name that is taken or cannot be written: see `vfs.reduce.outputs.check_target`.
+        whole: has what is written appear only when it is complete: see `vfs.reduce.outputs.whole`.
     """
 
     write: Callable[[Mapping[str, ResultValues], str], None]
     several: bool = False
     requires: Callable[[], object] = lambda: None
     check: Callable[[ResultValues], object] = lambda result: None
+    free: Callable[[str, bool], object] = check_target
+    whole: Callable[[str], AbstractContextManager[str]] = whole
 
 
 class SavedAxis(NamedTuple):
@@ -74,7 +79,7 @@ def saver(target: str, names: Mapping[str, object], replace: bool = False) -> Sa
     if not found.several and len(names) != 1:
         raise OptionError(f"{target}: holds one result, found {len(names)} ({', '.join(names)}); for any: {several}")
     found.requires()
-    check_target(target, replace)
+    found.free(target, replace)
     return found
 
 
@@ -84,7 +89,7 @@ def save(results: Mapping[str, ResultValues], target: str | os.PathLike[str]) ->
     chosen = saver(target, results)
     for result in results.values():
         chosen.check(result)
-    with whole(target) as unfinished:
+    with chosen.whole(target) as unfinished:
         chosen.write(results, unfinished)
 
 

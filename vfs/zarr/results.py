@@ -1,14 +1,24 @@
-"""Writes results of one pass as the arrays of a zarr store, version 3."""
+"""Writes results of one pass as the arrays of a zarr store, version 3: in a folder, or in a store of objects.
+
+Objects are sent when the results are complete, and the document of the root last (`vfs.zarr.export.places`).
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from tempfile import TemporaryDirectory
 
+from vfs.errors import OptionError, VfsError
 from vfs.hierarchy.documents import plain_json
+from vfs.reduce.outputs import check_target, unwritten, whole
 from vfs.reduce.saving import SAVERS, Saver
 from vfs.reduce.spelling import attributes
 from vfs.reduce.values import ResultValues
+from vfs.zarr.buckets import Bucket, bucket_name
+from vfs.zarr.export.places import ROOTS
 
 
 def write_results(results: Mapping[str, ResultValues], folder: str) -> None:
@@ -38,4 +48,61 @@ def write_results(results: Mapping[str, ResultValues], folder: str) -> None:
         zarr.consolidate_metadata(store)
 
 
-SAVERS[".zarr"] = Saver(write_results, several=True)
+def check_free(target: str, replace: bool = False) -> None:
+    """Check that a store can be made: see `vfs.reduce.outputs.check_target`.
+
+    Raises:
+        OptionError: it exists already, or cannot be written.
+        DependencyError: obstore is not installed, for a URL.
+    """
+    url = bucket_name(target)
+    if not url:
+        check_target(target, replace)
+        return
+    try:
+        taken = Bucket(url).any(url)
+    except OSError as error:
+        raise unwritten(url, error) from None
+    if taken:
+        raise OptionError(f"{url}: exists already; remove it, or give another name")
+
+
+@contextmanager
+def _whole(target: str) -> Iterator[str]:
+    """Have a store appear only when it is complete: see `vfs.reduce.outputs.whole`."""
+    url = bucket_name(target)
+    if not url:
+        with whole(target) as unfinished:
+            yield unfinished
+        return
+    check_free(url)
+    with TemporaryDirectory(prefix="vfs-results-") as folder:
+        try:
+            yield folder
+            _send(folder, url)
+        except VfsError:
+            raise
+        except OSError as error:
+            raise unwritten(url, error) from None
+
+
+def _send(folder: str, url: str) -> None:
+    """Make objects of the files of a store, the document of the root last. What fails leaves nothing.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    bucket = Bucket(url)
+    files = [os.path.join(below, name) for below, _, names in os.walk(folder) for name in names]
+    objects = {f"{url}/{os.path.relpath(file, folder)}": file for file in files}
+    roots = [f"{url}/{name}" for name in ROOTS]
+    try:
+        for last in (False, True):
+            bucket.upload([(file, name) for name, file in objects.items() if (name in roots) is last])
+    except BaseException:
+        with suppress(OSError):
+            bucket.delete([*bucket.sizes(url)])
+        raise
+
+
+SAVERS[".zarr"] = Saver(write_results, several=True, free=check_free, whole=_whole)
