@@ -147,3 +147,20 @@ def test_a_full_disk_says_how_to_go_on(
     assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
     assert len(capsys.readouterr().err.splitlines()) == 1, "a wrong call is no export that was interrupted"
     assert run("export", scan, target, "--chunks", "1,2,-1,-1", "--resume", "--verify") == 0
+
+
+def test_a_source_that_changed_says_to_begin_anew(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that --resume goes on, which is refused then."""
+    real, source = FolderPlace.keep, scan.parent / "scan001.mib"
+
+    def touched(place: FolderPlace, paths: list[str]) -> int:
+        os.utime(source, ns=(0, source.stat().st_mtime_ns + 10**9))
+        return real(place, paths)
+
+    monkeypatch.setattr(FolderPlace, "keep", touched)
+    assert run("export", scan, tmp_path / "o.zarr") == 2
+    said = capsys.readouterr().err
+    assert f"remove {tmp_path}/o.zarr.part and {tmp_path}/o.zarr.part.marks, and begin anew" in said
+    assert "--resume" not in said

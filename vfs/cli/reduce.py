@@ -17,7 +17,7 @@ import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved
 from vfs.api.growth import GrowthOf
 from vfs.cli.common import say
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError, VerifyError, VfsError
+from vfs.errors import DependencyError, OptionError, SourceChangedError, VerifyError, VfsError
 from vfs.hierarchy.following import Following
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
@@ -140,7 +140,10 @@ def reduced_kept(
             made = reduced(array, wanted, target, progress, partial(KeptPass, kept=kept))
         except BaseException as error:
             if kept.kept and not isinstance(error, OptionError):
-                say(f"{target}: is not complete; the same command with --resume goes on from what {kept.part} holds")
+                on = f"the same command with --resume goes on from what {kept.part} holds"
+                if isinstance(error, SourceChangedError):
+                    on = f"remove {kept.part} and {kept.part}.marks, and begin anew"
+                say(f"{target}: is not complete; {on}")
             raise
         kept.remove()
     return made

@@ -18,7 +18,7 @@ import typer
 
 from vfs.cli.common import OF_IMAGES, Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
 from vfs.cli.tables import table, width
-from vfs.errors import OptionError
+from vfs.errors import OptionError, SourceChangedError
 from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
 from vfs.model.wording import option
 
@@ -108,7 +108,10 @@ def export(
             )
     except BaseException as error:
         if (begun or not isinstance(error, OptionError)) and place.noted():
-            say(f"{target}: is not complete; the same command with --resume goes on from what {place.holds} holds")
+            on = f"the same command with --resume goes on from what {place.holds} holds"
+            if isinstance(error, SourceChangedError):  # nothing goes on with other data
+                on = f"remove {place.holds} and {place.marks}, and begin anew"
+            say(f"{target}: is not complete; {on}")
         raise
     put(
         f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"

@@ -41,7 +41,7 @@ class KeptState:
         resume: True to go on with one that is there.
 
     Attributes:
-        part, marks: names of the files.
+        part: name of the file with the state.
         kept: True once there is a state to go on from.
 
     Raises:
