@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import event
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vfs.engine.array import ArrayReader
 from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
-from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, PlainDecoder
+from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, Elements, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
@@ -69,28 +69,18 @@ DTYPES = [
 
 
 @dataclass(frozen=True)
-class TwelveBits:
+class TwelveBits(Elements):
     """Two pixels in three bytes, little-endian: a slow decoder that obeys SKIP and COUNT to the letter."""
 
     dtype: np.dtype = U2
     word_bytes: int = 3
     word_pixels: int = 2
-    accumulates: bool = False
-    straight: bool = False
-    takes_lines: bool = False
-    lies_as: None = None
 
     @staticmethod
     def pack(pixels: np.ndarray) -> bytes:
         even, odd = np.pad(pixels.reshape(-1), (0, pixels.size % 2)).reshape(-1, 2).T.astype(np.uint32)
         word = even | odd << 12
         return np.stack([word & 255, word >> 8 & 255, word >> 16], axis=1).astype(np.uint8).tobytes()
-
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
-
-    def step(self, dtype: np.dtype) -> None:
-        return None
 
     def decode(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         for row in rows:
@@ -105,22 +95,13 @@ class TwelveBits:
 
 
 @dataclass(frozen=True)
-class BytePlanes:
+class BytePlanes(Elements):
     """The high bytes of a frame, then its low bytes: a decoder that adds up."""
 
     dtype: np.dtype = U2
     word_bytes: int = 1
     word_pixels: int = 1
-    accumulates: bool = True
-    straight: bool = False
-    takes_lines: bool = False
-    lies_as: None = None
-
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
-
-    def step(self, dtype: np.dtype) -> None:
-        return None
+    accumulates: ClassVar[bool] = True
 
     def decode(self, rows: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         for row in rows:

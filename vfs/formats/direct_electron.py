@@ -28,6 +28,7 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceError
 from vfs.formats.headers import exists, read_side_file
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, ScanOrder
 from vfs.model.layout.scan_order import surplus, visits
@@ -335,12 +336,8 @@ def _positive(info: Mapping[str, str], key: str) -> float:
 
 
 @dataclass(frozen=True)
-class _PositionTable:
+class _PositionTable(MadeBlocks):
     """Decodes the positions of a scan from lines "x,y", as one block."""
-
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

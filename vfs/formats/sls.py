@@ -24,7 +24,7 @@ from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceErr
 from vfs.formats import Format
 from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.planes import PlaneTable
-from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
+from vfs.model.decode import BlockDecoder, Decoder, MadeBlocks, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
@@ -78,7 +78,7 @@ class _FrameRun(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ModuleDecoder:
+class ModuleDecoder(MadeBlocks):
     """Decodes the pixels of a module as a whole, from its last row on where these are stored so.
 
     Attributes:
@@ -88,9 +88,6 @@ class ModuleDecoder:
 
     stored: np.dtype
     flipped: np.ndarray
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

@@ -140,6 +140,32 @@ class BlockDecoder(Protocol):
         """
 
 
+class Elements:
+    """Base of decoders of packed elements (`Decoder`): they have `dtype`, the sizes of words and `decode`."""
+
+    accumulates: ClassVar[bool] = False
+    straight: ClassVar[bool] = False
+    takes_lines: ClassVar[bool] = False
+
+    @property
+    def lies_as(self) -> LiesAs | None:
+        return None
+
+    def converts(self, dtype: np.dtype) -> bool:
+        return False
+
+    def step(self, dtype: np.dtype) -> int | None:
+        return None
+
+
+class MadeBlocks:
+    """Base of decoders of whole blocks that make each anew: they have `dtype` and `decode_block`."""
+
+    word_bytes: ClassVar[int] = 0
+    decode_into: ClassVar[None] = None
+    decode_run: ClassVar[None] = None
+
+
 class IntoBlocks:
     """Base of decoders of whole blocks that write each into memory: they have `dtype` and `decode_into`."""
 

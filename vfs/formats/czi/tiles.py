@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError
+from vfs.model.decode import MadeBlocks
 
 NONE, JPEG_XR, ZSTD, ZSTD_WITH_HEADER = 0, 4, 5, 6
 COMPRESSIONS = {NONE: "none", JPEG_XR: "jpeg xr", ZSTD: "zstd", ZSTD_WITH_HEADER: "zstd"}
@@ -23,7 +24,7 @@ _JXR_WIDTH, _JXR_HEIGHT = 0xBC80, 0xBC81
 
 
 @dataclass(frozen=True, eq=False)
-class TileDecoder:
+class TileDecoder(MadeBlocks):
     """Decodes whole tiles.
 
     Attributes:
@@ -37,9 +38,6 @@ class TileDecoder:
     samples: int
     shapes: np.ndarray
     compressions: np.ndarray
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @cached_property
     def dtype(self) -> np.dtype:

@@ -11,6 +11,7 @@ import numpy as np
 
 from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError
 from vfs.formats.headers import read_side_file
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
@@ -20,16 +21,13 @@ from vfs.sources.names import splitext
 
 
 @dataclass(frozen=True)
-class _Frms6Table:
+class _Frms6Table(MadeBlocks):
     """Decodes a gain map in text, and transposes it.
 
     Lines of the text are rows, and semicolons separate columns.
     """
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:
@@ -49,13 +47,10 @@ class _Frms6Table:
 
 
 @dataclass(frozen=True)
-class _Matlab:
+class _Matlab(MadeBlocks):
     """Decodes the variable GainMap of a MATLAB file (not of version 7.3, which is HDF5)."""
 
     dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         try:

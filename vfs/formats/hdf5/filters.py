@@ -25,7 +25,7 @@ from vfs.buffers import scratch
 from vfs.errors import DecodeError, DependencyError, NotReferenceableError, OptionError
 from vfs.formats.hdf5 import blosc2
 from vfs.formats.hdf5.encoding import CODEC, codecs
-from vfs.model.decode import Encoding
+from vfs.model.decode import Encoding, MadeBlocks
 
 Filters = tuple[tuple[int, tuple[int, ...]], ...]
 """(number of the filter, parameters), in the order of writing."""
@@ -343,16 +343,13 @@ class FilterDecoder:
 
 
 @dataclass(frozen=True)
-class CompactValues:
+class CompactValues(MadeBlocks):
     """Holds the elements of a compact data set.
 
     They are part of the file's headers (at most 64 KiB), and were read with them.
     """
 
     values: np.ndarray
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

@@ -27,6 +27,7 @@ from vfs.formats.hdf5 import velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_region, read_small
 from vfs.h5.facts import Survey
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import GridLayout
 from vfs.model.region import Region
@@ -44,7 +45,7 @@ _lock = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
-class SpectraDecoder:
+class SpectraDecoder(MadeBlocks):
     """Counts the events of a part of a line. Blocks have no bytes: it reads the stream by itself.
 
     Attributes:
@@ -65,9 +66,6 @@ class SpectraDecoder:
     channels: int
     block: int
     lines: list[np.ndarray] = field(default_factory=list)
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

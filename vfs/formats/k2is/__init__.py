@@ -41,6 +41,7 @@ from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.kernels import k2is_blocks as k2is
 from vfs.kernels.columns import NO_LIMIT
+from vfs.model.decode import Elements
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.name_order import natural
@@ -108,7 +109,7 @@ def _cut(origin: int, length: int, step: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class SectorDecoder:
+class SectorDecoder(Elements):
     """Decodes blocks of 12-bit pixels and checks their headers.
 
     Args:
@@ -118,20 +119,10 @@ class SectorDecoder:
     paths: tuple[str, ...]
     word_bytes: int = 24
     word_pixels: int = 16
-    accumulates: bool = False
-    straight: bool = False
-    takes_lines: bool = False
-    lies_as: None = None
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.uint16)
-
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
-
-    def step(self, dtype: np.dtype) -> None:
-        return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         row, wrong = kernels.k2is.unpack(ranges, data, base, out)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from vfs import kernels
 from vfs.errors import DecodeError
-from vfs.model.decode import LiesAs
+from vfs.model.decode import Elements, LiesAs
 
 # Depth in bits -> dtype, pixels per word
 _RAW = {1: (np.uint8, 64), 6: (np.uint8, 8), 12: (np.uint16, 4), 24: (np.uint32, 4)}
 
 
 @dataclass(frozen=True)
-class RawDecoder:
+class RawDecoder(Elements):
     """Decodes R64 pixels.
 
     Args:
@@ -24,9 +25,7 @@ class RawDecoder:
 
     depth: int
     word_bytes: int = 8
-    accumulates: bool = False
-    straight: bool = False
-    takes_lines: bool = True
+    takes_lines: ClassVar[bool] = True
 
     @property
     def dtype(self) -> np.dtype:
@@ -40,9 +39,6 @@ class RawDecoder:
     def lies_as(self) -> LiesAs | None:
         return LiesAs(self.dtype.newbyteorder(">"), self.word_pixels) if self.depth in (6, 12) else None
 
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
-
     def step(self, dtype: np.dtype) -> int:
         return kernels.steps.unpacking(self.depth)
 
@@ -51,7 +47,7 @@ class RawDecoder:
 
 
 @dataclass(frozen=True)
-class StampDecoder:
+class StampDecoder(Elements):
     """Decodes one number of each frame's header: time (int64, ns since 1970) or exposure (float64, s).
 
     Args:
@@ -64,20 +60,10 @@ class StampDecoder:
     word_bytes: int
     exposure: bool
     word_pixels: int = 1
-    accumulates: bool = False
-    straight: bool = False
-    takes_lines: bool = False
-    lies_as: None = None
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.float64 if self.exposure else np.int64)
-
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
-
-    def step(self, dtype: np.dtype) -> None:
-        return None
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
         kernel = kernels.stamps.place_exposures if self.exposure else kernels.stamps.place_times

@@ -17,6 +17,7 @@ import numpy as np
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats.headers import read_at
 from vfs.formats.mrc.pixels import Pixels, row_bytes
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
@@ -66,7 +67,7 @@ def unpacked_size(sources: Sources, path: str, opener: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class UnpackedFile:
+class UnpackedFile(MadeBlocks):
     """Decodes a packed file as one block: `skip` bytes of headers, then the pixels.
 
     `stored` is their dtype in the file; None for two pixels of 4 bits per byte. Without `more` it is an error if more
@@ -77,9 +78,6 @@ class UnpackedFile:
     packing: str
     skip: int
     more: bool
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from vfs import kernels
 from vfs.formats.mrc.header import IMOD_STAMP, MODES
+from vfs.model.decode import Elements
 
 _SIGNED, _FOUR_BITS = 1, 16  # flags of IMOD
 _SIGNED_SINCE = 20140  # NVERSION of MRC2014, which says that bytes are signed
@@ -95,7 +97,7 @@ def signed_bytes(header: np.void, sample: bytes, whole: bool) -> tuple[bool, str
 
 
 @dataclass(frozen=True)
-class NibbleDecoder:
+class NibbleDecoder(Elements):
     """Decodes pixels of 4 bits, two per byte, the low half first (mode 101, or a flag of IMOD).
 
     Every row starts with a new byte.
@@ -103,17 +105,11 @@ class NibbleDecoder:
 
     word_bytes: int = 1
     word_pixels: int = 2
-    accumulates: bool = False
-    straight: bool = False
-    takes_lines: bool = True
-    lies_as: None = None
+    takes_lines: ClassVar[bool] = True
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.uint8)
-
-    def converts(self, dtype: np.dtype) -> bool:
-        return False
 
     def step(self, dtype: np.dtype) -> int:
         return kernels.steps.unpacking(4)

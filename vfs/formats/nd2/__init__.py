@@ -31,6 +31,7 @@ from vfs.formats.headers import read_at
 from vfs.formats.nd2.loops import Loop, loops_of
 from vfs.formats.nd2.variants import Tree, inside, read_tree, values
 from vfs.formats.planes import PlaneTable
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -69,7 +70,7 @@ class _FrameForm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FrameDecoder:
+class FrameDecoder(MadeBlocks):
     """Decodes frames that are compressed with zlib.
 
     Attributes:
@@ -81,9 +82,6 @@ class FrameDecoder:
     stored: np.dtype
     shape: tuple[int, int, int, int]
     row: int
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     @property
     def dtype(self) -> np.dtype:

@@ -24,7 +24,7 @@ import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.headers import exists, fields, parse_xml, read_at, read_side_file
-from vfs.model.decode import PlainDecoder
+from vfs.model.decode import MadeBlocks, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.sources import Sources
@@ -54,7 +54,7 @@ _CAMERA_AT = 256  # bytes
 
 
 @dataclass(frozen=True)
-class _BadPixels:
+class _BadPixels(MadeBlocks):
     """Decodes to a mask, True in boxes of excluded pixels.
 
     Args:
@@ -63,9 +63,6 @@ class _BadPixels:
 
     boxes: tuple[tuple[int, int, int, int], ...]
     dtype: np.dtype = field(default_factory=lambda: np.dtype(bool))
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         mask = np.zeros(shape, self.dtype)

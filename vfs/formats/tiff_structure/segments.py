@@ -14,7 +14,7 @@ import numpy as np
 from vfs.errors import DecodeError, NotReferenceableError
 from vfs.formats.tiff_structure.headers import quiet
 from vfs.formats.tiff_structure.kinds import lower_name, tiny_page
-from vfs.model.decode import Encoding
+from vfs.model.decode import Encoding, MadeBlocks
 
 _DEFLATE = {8, 32946}
 _JPEG_2000 = {33003, 33004, 33005, 34712}
@@ -67,7 +67,7 @@ _DEFLATED = 1032
 
 
 @dataclass(frozen=True)
-class SegmentDecoder:
+class SegmentDecoder(MadeBlocks):
     """Decodes whole strips or tiles.
 
     Args:
@@ -80,9 +80,6 @@ class SegmentDecoder:
     header: bytes
     segments: int
     dtype: np.dtype
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         stored = _inflated(self.header)
@@ -164,7 +161,7 @@ class PartDecoder:
 
 
 @dataclass(frozen=True)
-class MixedSegmentDecoder:
+class MixedSegmentDecoder(MadeBlocks):
     """Decodes whole strips or tiles of pages that are stored in several ways.
 
     Args:
@@ -176,9 +173,6 @@ class MixedSegmentDecoder:
     parts: tuple[PartDecoder, ...]
     first: tuple[int, ...]
     dtype: np.dtype
-    word_bytes: int = 0
-    decode_into = None
-    decode_run = None
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         k = bisect_right(self.first, block) - 1
