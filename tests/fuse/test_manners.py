@@ -20,7 +20,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -315,11 +315,17 @@ def test_what_goes_wrong_before_it_is_ready_is_said_at_once(
 
 
 def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: Path) -> None:
-    for delay in (0.5, 0.8, 1.0, 1.2, 1.5):
+    stages: tuple[Callable[[int], bool], ...] = (
+        lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(VFS[0].encode()),  # Python begins
+        lambda pid: b"/numpy/" in Path(f"/proc/{pid}/maps").read_bytes(),
+        lambda pid: bool(Path(f"/proc/{pid}/task/{pid}/children").read_bytes()),  # the server was started
+        lambda _: mounted(str(point)) is not None,
+    )
+    for reached in stages:
         process = subprocess.Popen(
             [*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True
         )
-        time.sleep(delay)
+        assert eventually(lambda: process.poll() is not None or reached(process.pid))  # noqa: B023
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         if b"ends it" in said:  # it was ready
