@@ -35,6 +35,7 @@ def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.Monkey
     (about,) = (one for one in told(application, "/api/set/a.zarr")["arrays"] if one["main"])
     levels = told(application, f"/api/array/a.zarr/{about['path']}")["levels"]
     sizes = [[75, 90], [38, 45], [19, 23]]
+    assert [one.pop("ready") for one in levels] == [True, False, False]
     assert levels == [{"shape": size, "times": [2.0**k] * 2} for k, size in enumerate(sizes)]
     at = [n - 1 for n in (about["shape"][k] for k in about["where"])]
     lead = values.ndim - (3 if name in ("colours", "planar") else 2)
@@ -111,9 +112,19 @@ def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypa
         (_, numbers), *_ = records(ask(application, f"/api/thumbnails/{name}.zarr?size=16&main=1").body)
         return set(np.unique(numbers[""]).tolist())
 
+    def ready(name: str) -> list[bool]:
+        return [one["ready"] for one in told(application, f"/api/array/{name}.zarr/data")["levels"]]
+
     application = application_of(contents_of(tmp_path / "slide.tif"))
     assert thumbnail("slide") == {9}
-    application = application_of(contents_of(tmp_path / "mask.npy"))
+    assert ready("slide") == [True, True, True, False]
+    (tmp_path / "levels").mkdir(mode=0o700)
+    application = application_of(contents_of(tmp_path / "mask.npy", pyramid_cache=tmp_path / "levels"))
     assert thumbnail("mask") == {0.25}
+    assert ready("mask") == [True, False, False]
     frame(application, "/api/frame/mask.zarr/data?level=1&box=0,0,32,32")
     assert thumbnail("mask") == {1}, "a level of masks has the first of four"
+    assert ready("mask") == [True, True, False]
+    application = application_of(contents_of(tmp_path / "mask.npy", pyramid_cache=tmp_path / "levels"))
+    assert ready("mask") == [True, True, False], "what an earlier run kept"
+    assert thumbnail("mask") == {1}

@@ -95,6 +95,29 @@ def test_a_large_image_is_seen_as_fine_as_the_screen(browse: Browse, tmp_path: P
         page.close()
 
 
+def test_a_slide_is_seen_from_its_own_smaller_version(browse: Browse, tmp_path: Path) -> None:
+    """Which the file holds, so that nothing is computed: in one piece, not in nine of a finer version."""
+    values = np.random.default_rng(5).integers(0, 250, (545, 560)).astype("u1")
+    sizes = [np.kron(values, np.ones((k, k), "u1"))[: 4356 * k // 8, : 4480 * k // 8] for k in (8, 4, 2, 1)]
+    with tifffile.TiffWriter(tmp_path / "slide.ome.tif") as file:
+        for k, one in enumerate(sizes):
+            file.write(
+                one, tile=(256, 256), compression="zlib", subfiletype=int(k > 0), **({} if k else {"subifds": 3})
+            )
+    with vfs.serve(tmp_path / "slide.ome.tif", port=0) as server:
+        page = browse(server.url)
+        asked: list[str] = []
+        page.page.on("request", lambda request: asked.append(request.url))
+        page.open()
+        page.wait("window.vfs && vfs.frame.status.startsWith('binned') && vfs.frame.data.length === 545 * 560")
+        found = page.numbers("frame")
+        assert np.array_equal(found[:544], values[:544])
+        assert np.array_equal(found[544], values[543]), "the file left out the rest of the last rows"
+        assert any("level=3" in one for one in asked)
+        assert not any("bin=2" in one for one in asked), "means of a finer version"
+        page.close()
+
+
 FRAMES = """async (count) => {
     for (let k = 0; k < count; k++) await new Promise((then) => requestAnimationFrame(then));
 }"""

@@ -17,20 +17,22 @@ from vfs.hierarchy.images import BY_NAME, ShownImage
 from vfs.http.records import sendable
 from vfs.http.views import LARGEST, picture
 from vfs.model.region import Region
+from vfs.reduce.pyramid import ready
 
 MOST = LARGEST * LARGEST // 2
 """Most numbers of a box, colours counted: as many bytes as the largest picture has, also of float64."""
 
 
 def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
-    """Describe a picture and its smaller versions: the `shape` of each, and its `times`: pixels of the picture, along
-    y and x, in one of it. The picture itself is first. None are listed where it has no smaller ones.
+    """Describe a picture and its smaller versions: the `shape` of each, its `times`: pixels of the picture, along
+    y and x, in one of it; and whether it is `ready`: nothing is computed when it is read. The picture itself is first.
+    None are listed where it has no smaller ones.
     """
     image = _image(face, path)
     if image is None or len(image.levels) < 2:
         return []
     return [
-        {"shape": list(level.shape[-2:]), "times": list(times)}
+        {"shape": list(level.shape[-2:]), "times": list(times), "ready": ready(level)}
         for level, times in zip(image.levels, image.times, strict=True)
     ]
 
@@ -117,7 +119,7 @@ def thumbnail(face: Face, path: str, at: Sequence[int], most: int) -> tuple[np.n
             sizes, source = image.levels[level].shape[-2:], image.levels[level]
             if max(sizes) < most:
                 continue
-            if not source.dataset.computed or source.held(_region(image, view, at, (0, 0, *sizes))):
+            if ready(source) or source.held(_region(image, view, at, (0, 0, *sizes))):
                 return tile(face, path, at, level, (0, 0, *sizes), -(-max(sizes) // most))
     return picture(array, at, most)
 

@@ -99,9 +99,15 @@ class KeptLevels:
             number: of the level, 0 for the finest that is computed.
             region: the elements of the block.
         """
-        dtype = self.image.dtype
-        data = self.cache.get(self._digest(number, region), math.prod(region.shape) * dtype.itemsize)
-        return None if data is None else np.frombuffer(data, dtype).reshape(region.shape).copy()
+        data = self.cache.get(self._digest(number, region), self._nbytes(region))
+        return None if data is None else np.frombuffer(data, self.image.dtype).reshape(region.shape).copy()
+
+    def has(self, number: int, region: Region) -> bool:
+        """Return True if a block is kept. It may be damaged."""
+        return self.cache.has(self._digest(number, region), self._nbytes(region))
+
+    def _nbytes(self, region: Region) -> int:
+        return math.prod(region.shape) * self.image.dtype.itemsize
 
     def put(self, number: int, region: Region, block: np.ndarray, moved: int) -> None:
         """Keep a block. Where that is not possible, it is not kept, and a line in the log says so.

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -100,10 +100,29 @@ class LevelBlocks(ComputedBlocks):
     Attributes:
         under: the level below, or the image.
         nearest: see `halved`.
+        kept: says whether an earlier run kept a block.
     """
 
     under: ArrayReader
     nearest: bool
+    kept: Callable[[Region], bool]
+
+
+def ready(level: ArrayReader) -> bool:
+    """Return True if nothing has to be computed to read all of a level.
+
+    A file holds it; or its blocks are in the cache, or were kept by an earlier run. Of one of more than `LOOKED` blocks
+    it is False: nobody looks at them all.
+    """
+    blocks = level.dataset.decoder
+    if not isinstance(blocks, LevelBlocks):
+        return True
+    few = math.prod(ChunkGrid(level.shape, level.dataset.block).counts) <= LOOKED
+    return few and all(level.held(one) or blocks.kept(one) for one in _blocks(level, Region.whole(level.shape)))
+
+
+LOOKED = 256
+"""Blocks of a level that are looked for, at most."""
 
     def below(self, region: Region) -> Region:
         """Return the region of the level below that lies under a region."""
@@ -145,7 +164,9 @@ class _Pyramid:
     def _level(self, number: int, shape: tuple[int, ...], block: tuple[int, ...], under: ArrayReader) -> ArrayReader:
         image, source = self.image, self.image.dataset
         cut = tuple(min(b, n) for b, n in zip(block, shape, strict=True))
-        blocks = LevelBlocks(shape, cut, image.dtype, partial(self._block, number), under, self.nearest)
+        blocks = LevelBlocks(
+            shape, cut, image.dtype, partial(self._block, number), under, self.nearest, partial(self._has, number)
+        )
         dataset = StoredArray(
             f"{source.path}/{number + 1}",
             source.files,
@@ -161,6 +182,9 @@ class _Pyramid:
         )
         chunk = (*(1 for _ in shape[:-2]), *(_side(b, n) for b, n in zip(cut[-2:], shape[-2:], strict=True)))
         return blocks.reader(dataset, self.cache, chunk)
+
+    def _has(self, number: int, region: Region) -> bool:
+        return self.kept is not None and self.kept.has(number, region)
 
     def _block(self, number: int, region: Region) -> np.ndarray:
         """Make a block of a level.

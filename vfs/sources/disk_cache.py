@@ -117,6 +117,13 @@ class DiskCache:
             return None
         return data
 
+    def has(self, digest: bytes, size: int) -> bool:
+        """Return True if there is a block of so many bytes of that name. It may be damaged."""
+        try:
+            return os.stat(self._path(digest), follow_symlinks=False).st_size == _BEFORE + size
+        except OSError:
+            return False
+
     def put(self, digest: bytes, data: bytes) -> OSError | None:
         """Keep a block. Where that is not possible (no room on the disk), it is not kept; return why."""
         path = self._path(digest)

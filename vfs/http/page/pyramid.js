@@ -44,19 +44,22 @@ export async function* wholeOf(array, at, part, signal) {
   const [height, width] = levels[0].shape;
   let bin = 1;
   while (Math.max(height, width) > WHOLE * bin) bin *= 2;
-  const level = levels.findLastIndex(({ times }) => times.every((n) => bin % n === 0 && n <= Math.max(1, PIECE / SIDE)));
-  const [times] = levels[Math.max(0, level)].times;
+  const level = levels.findLastIndex(({ times, ready }) => {
+    return times.every((n) => n === times[0] && bin % n === 0 && (ready || n <= Math.max(1, PIECE / SIDE)));
+  });
+  const { shape: shapeOf, times: [times] } = levels[Math.max(0, level)];
   const colours = array.shown > 2;
   const shape = [height, width].map((n) => Math.ceil(n / bin));
   const pieces = [];
-  const step = Math.max(PIECE, bin);
+  const step = Math.max(PIECE, bin, SIDE * times);
   for (let y = 0; y < height; y += step) for (let x = 0; x < width; x += step) pieces.push([y, x]);
   const middle = ([y, x]) => Math.hypot(y + step / 2 - height / 2, x + step / 2 - width / 2);
   pieces.sort((a, b) => middle(a) - middle(b));
   let got = null;
   let done = 0;
   const fetched = async ([y, x]) => {
-    const box = [y, x, Math.min(height, y + step), Math.min(width, x + step)].map((n, k) => (k < 2 ? n / times : Math.ceil(n / times)));
+    const ends = [Math.min(height, y + step), Math.min(width, x + step)].map((n, k) => Math.min(shapeOf[k], Math.ceil(n / times)));
+    const box = [y / times, x / times, ...ends];
     return { y, x, ...(await api.tile(array.set, array.path, at, Math.max(0, level), box, bin / times, part, signal)) };
   };
   const under = new Set();
@@ -71,11 +74,17 @@ export async function* wholeOf(array, at, part, signal) {
     const { y, x, data, shape: size } = await Promise.race(under);
     const samples = colours ? size[2] : 1;
     got ??= { data: nothing(array, shape[0] * shape[1] * samples), shape: colours ? [...shape, samples] : shape, bin };
-    for (let row = 0; row < size[0]; row++) {
-      const to = ((y / bin + row) * shape[1] + x / bin) * samples;
-      for (let from = row * size[1] * samples, k = 0; k < size[1] * samples; k++) got.data[to + k] = data[from + k];
+    const [rows, columns] = [shape[0] - y / bin, shape[1] - x / bin].map((n) => Math.min(n, step / bin));
+    for (let row = 0; row < rows; row++) {
+      // A version that the file holds may be without the rest of rows and columns: the last ones stand for it
+      const from = Math.min(row, size[0] - 1) * size[1];
+      const to = (y / bin + row) * shape[1] + x / bin;
+      for (let column = 0; column < columns; column++) {
+        const k = (from + Math.min(column, size[1] - 1)) * samples;
+        for (let s = 0; s < samples; s++) got.data[(to + column) * samples + s] = data[k + s];
+      }
     }
-    done += size[0] * size[1];
+    done += rows * columns;
     yield { ...got, done: done / (shape[0] * shape[1]) };
   }
 }
