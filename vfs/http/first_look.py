@@ -59,10 +59,10 @@ class FirstLook:
             if only is None:
                 return
             _, face, array = only
-            view = FrameView.of(array)
-            if len(view.sizes) == 2 and max(view.sizes) > LARGE:
-                tile(face, face.main, view.middle, int(bool(levels_of(face, face.main))), (0, 0, 1, 1))
-            else:
+            view, levels = FrameView.of(array), levels_of(face, face.main)
+            if levels or (len(view.sizes) == 2 and max(view.sizes) > LARGE):
+                tile(face, face.main, view.middle, int(bool(levels)), (0, 0, 1, 1))  # viewers of levels look at these
+            if len(view.sizes) != 2 or max(view.sizes) <= LARGE:
                 picture(array, view.middle, SIDE)
             if scanned(array):
                 centre(array, middle(array), self._cache)
