@@ -443,9 +443,10 @@ def test_sixty_seven_files_of_15_tib(tmp_path: Path, backend: str) -> None:
 def test_a_pass_lets_go_of_the_pages_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
     monkeypatch.setattr(mapped, "PASSED" if once else "HELD", 16 << 20)
     monkeypatch.setattr(mapped, "_held", 0)
-    for name in ("one.npy", "two.npy"):
-        np.save(tmp_path / name, np.arange(48 << 18, dtype=np.uint32).reshape(48, 512, 512))
-    arrays = [vfs.open(tmp_path / name) for name in ("one.npy", "two.npy")]
+    paths = [tmp_path / "one.raw", tmp_path / "two.raw"]
+    for path in paths:
+        np.arange(48 << 18, dtype=np.uint32).tofile(path)
+    arrays = [vfs.open(path, format="raw", dtype="<u4", sig_shape=(512, 512)) for path in paths]
     view = arrays[0][3]
 
     def resident() -> int:

@@ -212,7 +212,8 @@ class MmapBackend:
         first, last = (start - base) >> _PIECE, (stop - 1 - base) >> _PIECE
         touched = window.touched
         if start < stop and not (touched[first] and touched[last]):
-            if first == last and _held < HELD:  # without a call: what reads one chunk counts them
+            most = PASSED if _passes else HELD
+            if first == last and _held < most:  # without a call: what reads one chunk counts them
                 touched[first] = 1
                 _held += 1 << _PIECE
             else:
