@@ -17,6 +17,7 @@ import vfs
 from tests.live.conftest import SCAN, SIDE, Instrument, instrument_of
 from vfs import kernels
 from vfs.testing.counted import counted
+from vfs.testing.detector_writers import write_sls
 from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.range_server import RangeServer
 from vfs.testing.stack_writers import write_mrc, write_ser
@@ -455,3 +456,80 @@ def test_planes_without_a_place_yet_are_not_blank(tmp_path: Path, left_out: tupl
     stopped.head  # noqa: B018 (a look, after which it is not followed any more)
     np.testing.assert_array_equal(stopped[0, 0], planes[0, 0])
     assert not stopped[divmod(left_out[0], 3)].any()  # as of any set that was stopped
+
+
+def test_an_ndtiff_is_over_when_its_files_are_cut(tmp_path: Path) -> None:
+    """Micro-Manager gives them more room than they need, and cuts them in the end: that is no other acquisition."""
+    planes = np.arange(1, 6 * 64 + 1, dtype="u2").reshape(2, 3, 8, 8)
+    index = write_ndtiff(tmp_path, planes, {"time": (0, 1), "z": (0, 1, 2)}, files=2, left_out=(4,))
+    files = [index, *sorted(tmp_path.glob("*.tif"))]
+    whole = {path: path.read_bytes() for path in files}
+    index.write_bytes(whole[index][: len(whole[index]) // 5 * 2] + bytes(1000))
+    for path in files:
+        os.truncate(path, 1 << 20)
+    array = vfs.open(index, follow=True, settle=0.0, give_up=NEVER)
+    shown = vfs.open(index, follow=True, settle=0.0, give_up=NEVER, nav_shape=(6,))
+    assert shown.head == 2
+    with index.open("r+b") as file:
+        file.write(whole[index])
+    assert (shown.head, array.refresh().head, array.complete) == (4, 4, False)
+    for path, content in whole.items():
+        os.truncate(path, len(content))
+    assert (shown.wait(timeout=0), array.wait(timeout=0), array.complete) == (True, True, True)
+    last = array.refresh()
+    assert last.valid.tolist() == [[True] * 3, [True, False, True]]
+    np.testing.assert_array_equal(last[1, ::2], planes[1, ::2])
+    np.testing.assert_array_equal(shown[:4], planes.reshape(6, 8, 8)[:4])
+
+
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
+@pytest.mark.parametrize("modules", [(1, 1), (2, 2)])
+def test_frames_that_a_module_dropped_hold_nothing_up(tmp_path: Path, modules: tuple[int, int]) -> None:
+    """A module that has a later one will not write them any more."""
+    frames = np.random.default_rng(3).integers(1, 99, (12, 8, 16), dtype="u2") * 257
+    lost = {0: [3, 7]} if modules == (1, 1) else {0: [2], 1: [2, 5], 3: [9]}
+    master = write_sls(tmp_path, frames, modules, dropped=lost)
+    twin = np.asarray(vfs.open(master)[...])
+    whole = {path: path.read_bytes() for path in tmp_path.glob("*.raw")}
+    size = max(map(len, whole.values())) // 5
+    for path in whole:
+        path.unlink()
+    heads = []
+    for number in range(2, 25):  # half frames of each module, whichever file they belong to
+        for path, content in whole.items():
+            begin = int(path.name.split("_f")[1].split("_")[0]) * 5 * size
+            if number * size // 2 > begin:
+                path.write_bytes(content[: number * size // 2 - begin])
+        scan = vfs.open(master, follow=True, settle=NEVER, give_up=NEVER)
+        heads.append(scan.head)
+        for n in range(12):
+            if n < heads[-1]:
+                np.testing.assert_array_equal(scan[n], twin[n])
+            else:
+                with pytest.raises(vfs.NotYetError):
+                    scan[n]
+    assert heads == sorted(heads)
+    assert heads[8:10] == [6 if modules == (1, 1) else 5] * 2
+    ended = vfs.open(master, follow=True, settle=0.0, give_up=NEVER)
+    assert ended.wait(timeout=0)
+    np.testing.assert_array_equal(ended[...], twin)
+
+
+def test_a_text_that_comes_first_says_how_many_planes_there_will_be(tmp_path: Path) -> None:
+    planes = np.random.default_rng(6).integers(1, 99, (6, 8, 8), dtype="u1")
+    path = tmp_path / "stack.tif"
+    pytest.importorskip("tifffile").imwrite(path, planes, imagej=True)
+    whole = path.read_bytes()
+    end = whole.index(planes[3].tobytes())
+    path.write_bytes(whole[: end + 1])
+    stack = vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
+    assert (stack.shape, stack.head) == ((6, 8, 8), 3)
+    assert stack.group.attrs["vfs"]["live"] == {"frames": 3, "of": 6, "complete": False}
+    np.testing.assert_array_equal(stack[:3], planes[:3])
+    with pytest.raises(vfs.NotYetError):
+        stack[3]
+    path.write_bytes(whole)
+    ended = vfs.open(path, follow=True, settle=0.0, give_up=NEVER)
+    assert ended.wait(timeout=0)
+    for one in (stack, ended):
+        np.testing.assert_array_equal(one[...], planes)

@@ -89,6 +89,23 @@ def test_commands_wait_for_a_set_that_cannot_be_opened_yet(tmp_path: Path, capsy
         open_set([str(tmp_path / "other.npy")], Settings(replace(options, give_up=0.0), {}, None))
 
 
+def test_commands_wait_for_a_file_that_is_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """HDF5's own lock: a helper reads the file, so its writer is another process."""
+    h5py = pytest.importorskip("h5py")
+    writer = h5py.File(tmp_path / "scan.h5", "w", locking=True)
+    writer["entry/data/data"] = np.ones((4, 8, 8), "u2")
+    writer.flush()
+    for follow in (False, True):
+        with pytest.raises(vfs.SourceError, match="has it open for writing"):
+            vfs.open(tmp_path / "scan.h5", follow=follow)
+    later = threading.Timer(0.1, writer.close)
+    later.start()
+    how = Settings(OpenOptions(follow=True, settle=0.0, give_up=30.0), {}, None)
+    assert open_set([str(tmp_path / "scan.h5")], how).main.shape == (4, 8, 8)
+    later.join()
+    assert "has it open for writing, and may hold elements" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "how", "waits"),
     [

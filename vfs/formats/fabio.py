@@ -3,8 +3,9 @@
 fabio (https://www.silx.org/doc/fabio) knows some thirty kinds; those that begin with a mark of their own, or have an
 ending that nobody else has, are told by it. Where each pixel lies only fabio knows, so that reading any part of a frame
 decodes its file. When a set is opened, fabio decodes the first file, for the size and the type of a frame. Files of one
-frame each are a series; the others are taken to be like the first one, and reading one that is not is an error. Of
-files with several frames each, all are decoded at opening.
+frame each are a series; the others are taken to be like the first one, and reading one that is not is an error. The
+last one is decoded, too: it may be cut, or have only begun. Of files with several frames each, all are decoded at
+opening.
 
 Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, TIFF and NumPy.
 """
@@ -26,7 +27,7 @@ from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import StoredArray
+from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, format_option
 
 _MARKS = (
@@ -149,12 +150,13 @@ def open(paths: Sequence[str], sources: Sources, *, kind: str = "") -> list[Stor
                 f"{files.paths[k]}: expected frames {list(first.shape[1:])} {first.dtype} as in {files.paths[0]}, found"
                 f" {list(frames.shape[1:])} {frames.dtype}"
             )
+    cut = _cut_last(sources, files, first, kind) if len(first) == 1 < len(files) else ()
     row = joined(sources, files.paths, np.array(counts, np.int64))
     shape = (row.frames, *first.shape[1:])
     origins, boxes = np.zeros((len(files), 3), np.int64), np.full((len(files), 3), first.shape, np.int64)
     origins[:, 0], boxes[:, 0] = row.first, counts
-    zeros = np.zeros(len(files), np.int64)
-    layout = BlockLayout.of(shape, origins, boxes, np.arange(len(files)), zeros, files.sizes, whole=True)
+    held = np.arange(len(files) - len(cut))
+    layout = BlockLayout.of(shape, origins[held], boxes[held], held, np.zeros_like(held), files.sizes[held], whole=True)
     attrs: dict[str, Any] = {"kind": kind}
     return [
         StoredArray(
@@ -167,9 +169,26 @@ def open(paths: Sequence[str], sources: Sources, *, kind: str = "") -> list[Stor
             1,
             block=(max(counts), *first.shape[1:]),
             attrs=attrs,
-            absent=row.absent,
+            absent=(*row.absent, *cut),
         )
     ]
+
+
+def _cut_last(sources: Sources, files: Files, first: np.ndarray, kind: str) -> tuple[Absence, ...]:
+    """Report the last file of a series if fabio does not read it, or not as the first one."""
+    path = files.paths[-1]
+    try:
+        last = _read(sources, files, len(files) - 1, kind)
+    except FormatError as error:
+        said = str(error)
+    else:
+        if last.shape == first.shape and last.dtype == first.dtype:
+            return ()
+        said = (
+            f"{path}: expected a frame {list(first.shape[1:])} {first.dtype} as in {files.paths[0]}, found"
+            f" {list(last.shape)} {last.dtype}"
+        )
+    return (Absence(said, FormatError, "shows its frame as blank", {"frames_missing": 1}, (path,)),)
 
 
 def _read(sources: Sources, files: Files, k: int, kind: str) -> np.ndarray:

@@ -3,12 +3,13 @@
 The index says where each plane lies, so that no TIFF directory is read. The facts come from NDTiff's description and
 from its reader (https://github.com/micro-manager/NDStorage), versions 2 and 3. All numbers are little endian::
 
-    index: entry | entry | …  (behind the last one may be zeros, if the acquisition was stopped)
+    index: entry | entry | …  (behind the last one are zeros while it is written; and if the program was stopped)
     entry: length (uint32) | axes as JSON | length (uint32) | name of the TIFF file | `PLACE`
 
 Axes are numbers or names: `{"time": 3, "channel": "DAPI"}`. The TIFF file begins with the summary of the
 acquisition, as JSON: its length is at byte 24 (version 2: 20), behind a mark. Pixels are one plane of
-rows, never compressed; those of colour images are three bytes.
+rows, never compressed; those of colour images are three bytes. A TIFF file has 4 GiB while it is written; in the end it
+is cut behind the metadata of its last plane, which says that the acquisition is over (`_cut_at_end`).
 
 Planes of other sizes, types or axes are other arrays: `image_0/data`, …. Axes come as NDTiff's reader sorts them: rows
 and columns of a mosaic, positions, times, channels, z; others beside the channels. Where an axis counts from another
@@ -20,7 +21,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,6 +170,23 @@ def _summary(sources: Sources, path: str) -> dict[str, Any]:
     return {} if at is None else _json(sources, path, 4 * at + 8, int(head[at + 1]))
 
 
+def _cut_at_end(sources: Sources, files: Files, planes: Sequence[_Plane], number: Mapping[str, int]) -> int | None:
+    """Return the index of the last TIFF file if it ends behind its last plane, and no other one is there; else None.
+
+    Args:
+        number: index in `files` of each file by the name that the index gives it.
+    """
+    last = planes[-1].file
+    end = max(sum(plane.place[5:7]) for plane in planes if plane.file == last)
+    if files.sizes.item(number[last]) != end:
+        return None
+    # A program that begins the next file has cut the one before
+    start = f"{last.rpartition('NDTiffStack')[0]}NDTiffStack"
+    there = sources.names(split(files.paths[-1])[0])
+    others = any(name.startswith(start) and name.endswith(".tif") and name not in number for name in there)
+    return None if others else number[last]
+
+
 def _of_another_run(sources: Sources, files: Files) -> tuple[Absence, ...]:
     """Report TIFF files whose summary is another one than most of them have."""
     said = {path: _summary(sources, path) for path in files.paths[:-1]}
@@ -214,6 +232,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     places = [sources.join(split(index)[0], name) for name in named]
     files = Files.stat(sources, [*places, index], missing_ok=True)
     number = {name: k for k, name in enumerate(named)}
+    cut_at_end = _cut_at_end(sources, files, planes, number)
     summary = _summary(sources, places[0])
     absent = (*cut, *_of_another_run(sources, files))
     kinds: dict[_PlaneKind, list[_Plane]] = {}
@@ -226,7 +245,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
         array = _array(path, files, kind, some, number, attrs)
-        made.append(altered(array, absent=absent + array.absent))
+        made.append(altered(array, absent=absent + array.absent, cut_at_end=cut_at_end))
     return made
 
 
@@ -253,7 +272,8 @@ def _array(
         files.paths[-1],
     )
     sig = (kind.height, kind.width, *colours)
-    return table.array(path, files, nav, sig, dims, np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said})
+    stored, attrs = np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said}
+    return table.array(path, files, nav, sig, dims, stored, attrs)
 
 
 FORMAT = Format(

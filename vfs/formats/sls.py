@@ -26,7 +26,7 @@ from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.planes import PlaneTable
 from vfs.model.decode import BlockDecoder, Decoder, MadeBlocks, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename, split
@@ -296,20 +296,36 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     frame = np.concatenate([np.arange(run.records) + run.frame - first for _, run in runs])
     file = np.repeat([run.file for _, run in runs], [run.records for _, run in runs])
     offset = np.concatenate([(np.arange(run.records) + run.record) * size + RECORD.itemsize for _, run in runs])
-    absent = _absent(files, size, count, len(detector.places), np.bincount(frame, minlength=count))
+    about: dict[str, Any] = {"passed": _passed(runs, len(detector.places), first)}
+    about["declared"] = count if count == expected else None
+    last = {module: k for k, (module, *_) in enumerate(data_files)}
+    absent = _absent(files, [*last.values()], size, count, len(detector.places), np.bincount(frame, minlength=count))
     attrs = {"master": said, "first_frame": first}
     shape = (count, *(n * m for n, m in zip(detector.grid, detector.module, strict=True)))
     if len(detector.places) == 1 and not detector.flipped:
         table = PlaneTable(file, offset, frame, paths[0])
         made = table.array("data", files, shape[:1], shape[1:], ("frame", "y", "x"), detector.stored, attrs)
-        return [StoredArray(**{**made.__dict__, "absent": absent})]
+        return [altered(made, absent=absent, **about)]
     layout, decoder = _modules(detector, shape, module, frame, file, offset)
     block = (1, *detector.module)
+    dims = ("frame", "y", "x")
     return [
-        StoredArray(
-            "data", files, layout, decoder, shape, ("frame", "y", "x"), 1, block=block, attrs=attrs, absent=absent
-        )
+        StoredArray("data", files, layout, decoder, shape, dims, 1, block=block, attrs=attrs, absent=absent, **about)
     ]
+
+
+def _passed(runs: Sequence[tuple[int, _FrameRun]], modules: int, first: int) -> int:
+    """Return the number of frames that no module will add to: each has a later one, and numbers ascend.
+
+    Args:
+        runs: with the module of each.
+        modules: their number.
+        first: number of the first frame.
+    """
+    last = dict.fromkeys(range(modules), first)
+    for module, run in runs:
+        last[module] = max(last[module], run.frame + run.records)
+    return min(last.values()) - first
 
 
 def _modules(
@@ -332,10 +348,13 @@ def _modules(
     return layout, ModuleDecoder(detector.stored, places[:, 0] % 2 == 0)
 
 
-def _absent(files: Files, size: int, count: int, modules: int, held: np.ndarray) -> tuple[Absence, ...]:
+def _absent(
+    files: Files, last: Sequence[int], size: int, count: int, modules: int, held: np.ndarray
+) -> tuple[Absence, ...]:
     """Report frames that some module, or no module has, and records that are not whole.
 
     Args:
+        last: the last file of each module.
         size: bytes of a record.
         held: number of modules that have each frame.
     """
@@ -349,7 +368,9 @@ def _absent(files: Files, size: int, count: int, modules: int, held: np.ndarray)
             " looks truncated"
         )
         counts = {"bytes_left_over": int(rest.sum())}
-        absent.append(Absence(said, TruncatedSourceError, "shows the frames that are whole", counts))
+        to_come = not np.delete(rest, last).any()
+        shows = "shows the frames that are whole"
+        absent.append(Absence(said, TruncatedSourceError, shows, counts, to_come=to_come))
     if short := int((held < modules).sum()):
         none = int((held == 0).sum())
         said = (

@@ -38,6 +38,7 @@ class FileWatch:
         self._filled: dict[str, tuple[int, bool]] = {}  # path -> its size, and if it was filled up to its end
         self._grew: set[str] = set()
         self._in_place: dict[str, int] = {}  # path -> looks that found it written and no longer
+        self._cut: set[str] = set()  # that became shorter
         self._last: Mapping[str, FileLook] = {}
 
     def look(self, found: Mapping[str, FileLook]) -> None:
@@ -56,10 +57,12 @@ class FileWatch:
         path, state = files.paths[file], (int(files.sizes[file]), int(files.written[file]))
         now = time.monotonic()
         known = self._since.get(path)
+        if known is not None and state[0] < known[0][0]:
+            self._cut.add(path)
         if known is None or known[0] != state:
             known = self._since[path] = state, now
         seconds = max(now - known[1], AT_REST.quiet(files, file).seconds)
-        return Quiet(seconds, path in self._grew, self._in_place.get(path, 0) >= _TWICE)
+        return Quiet(seconds, path in self._grew, self._in_place.get(path, 0) >= _TWICE, path in self._cut)
 
     def note(self, files: Files, file: int, filled: bool) -> None:
         self._filled[files.paths[file]] = int(files.sizes[file]), filled

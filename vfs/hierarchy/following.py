@@ -62,6 +62,7 @@ class Following:
         self._settle, self._give_up = options.settle, options.give_up
         self.changed, self.ended, self.stopped = 0, False, ""
         self._wrong = ""
+        self._shorter = ""  # a file that became shorter
         self._trust = Trust(LOOKS)
         self._lock = threading.RLock()
         self._since = time.monotonic()  # when the last write was seen
@@ -160,8 +161,9 @@ class Following:
         Raises: what `Opening.open` raises.
         """
         opened = self.opening.open(self._cache, self._watch)
-        if not self._marks.same():  # it was begun anew since the look
-            self._wrong = _begun_anew(self.opening.paths[0])
+        less = self._shorter and frames_of(opened) < frames_of(self._opened)
+        if less or not self._marks.same():  # it was begun anew since the look
+            self._wrong = _begun_anew(self._shorter or self.opening.paths[0])
             return
         self._seen = found
         self._files, self._begun = opened.tree.file_sets, _begun(opened)  # also of new files without a frame
@@ -244,10 +246,13 @@ class Following:
         return None
 
     def _check_same(self, found: Mapping[str, FileLook]) -> None:
-        """Note if a file is not the one that it was: it is gone, is another one, became shorter, or has other frames.
+        """Note if a file is not the one that it was: it is gone, is another one, or has other frames.
 
-        It costs a read of two pieces of frames, and only when a file was written.
+        It costs a read of two pieces of frames, and only when a file was written. One that became shorter has other
+        frames, unless all that were whole are still there: programs that give a file more room than it needs cut it in
+        the end.
         """
+        self._shorter = ""
         for path, before in self._seen.items():
             now = found.get(path)
             known = any(path in files.paths for files in self._opened.tree.file_sets)
@@ -255,10 +260,12 @@ class Following:
                 continue
             if now is None:
                 self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
-            elif (now.device, now.inode) != (before.device, before.inode) or now.size < before.size:
+            elif (now.device, now.inode) != (before.device, before.inode):
                 self._wrong = _begun_anew(path)
+            elif now.size < before.size:
+                self._shorter = path
         if not self._wrong and found != self._seen and not self._marks.same():
-            self._wrong = _begun_anew(self.opening.paths[0])
+            self._wrong = _begun_anew(self._shorter or self.opening.paths[0])
 
 
 def _begun(opened: OpenedSet) -> Sequence[str]:

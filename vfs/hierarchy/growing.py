@@ -80,6 +80,8 @@ def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> Store
     if not dataset.nav_ndim or dataset.computed:
         return dataset
     held = math.prod(dataset.shape[: dataset.nav_ndim])
+    if dataset.cut_at_end is not None and writing.quiet(dataset.files, dataset.cut_at_end).cut:
+        dataset = altered(dataset, declared=held, passed=held)
     if dataset.nav_ndim == 1 and dataset.declared is not None and dataset.declared > held:
         dataset = altered(dataset, head=held).arranged((dataset.declared,))
     layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up, writing)
@@ -105,7 +107,8 @@ def _grown_blocks(dataset: StoredArray, layout: BlockLayout, part: WrittenPart) 
     """Return an array that is stored in blocks as far as it is whole."""
     if dataset.proved_frames is None:
         count = min(_first_blank(dataset), _before(dataset, part))
-        dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
+        passed = min(dataset.passed, count)
+        dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim), passed=passed)
         return altered(dataset, head=_first_blank(dataset))
     passed, held = dataset.proved_frames
     files = range(len(dataset.files))

@@ -36,11 +36,13 @@ class Quiet(NamedTuple):
         seconds: for so long it has not been written.
         grew: it was seen to become longer while it was filled up to its end.
         in_place: it was seen to be written without becoming longer, again and again.
+        cut: it was seen to become shorter.
     """
 
     seconds: float
     grew: bool
     in_place: bool
+    cut: bool = False
 
 
 class Writing(Protocol):

@@ -113,6 +113,10 @@ class StoredArray:
         proved: True if each record tells by itself whether it was written, so that `layout` has no others.
         proved_frames: of a file that its writer keeps whole while it writes (HDF5 with SWMR): how many frames are
             finished by now, and how many if nobody writes any more. None: all that is stored is finished.
+        cut_at_end: index in `files` of the file that its program makes shorter when all is written, if it ends behind
+            its last frame; None: there is none.
+        passed: number of scan positions at the beginning at which nothing is to come: what no file holds of them was
+            never recorded.
         head: number of frames that are whole, of a set that is still being written (`follow`): those from
             there on, in the order in which they are recorded, are not there yet. None: nothing is to come.
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
@@ -144,6 +148,8 @@ class StoredArray:
     declared: int | None = None
     proved: bool = False
     proved_frames: tuple[int, int] | None = None
+    cut_at_end: int | None = None
+    passed: int = 0
     head: int | None = None
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
@@ -179,12 +185,16 @@ class StoredArray:
     def there(self) -> np.ndarray:
         """Scan positions at which all is stored that will be: bool, in the shape of the navigation axes.
 
-        It differs from `valid` where parts of frames are to come. Other places that no block covers stay blank.
+        It differs from `valid` where parts of frames are to come, and where nothing is that was never recorded. Other
+        places that no block covers stay blank.
         """
         blocks = self.layout.blocks
-        if blocks is None or not any(absence.to_come for absence in self.absent):
-            return self.valid
-        return blocks.whole_frames(self.nav_ndim)
+        to_come = any(absence.to_come for absence in self.absent)
+        found = self.valid if blocks is None or not to_come else blocks.whole_frames(self.nav_ndim)
+        if self.passed:
+            found = found.copy()
+            found.reshape(-1)[: self.passed] = True
+        return found
 
     @property
     def blanks(self) -> int:
@@ -303,6 +313,9 @@ class StoredArray:
         if line_skip or (nav_shape is not None and layout.order is None):
             absent = self._absent_of(self._unequal(nav, sync_offset, line_skip), line_skip)
         more: dict[str, Any] = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
+        if self.passed:
+            done = 0 if line_skip else max(0, self.passed - sync_offset)
+            more["passed"] = done if chosen is None else int(np.append(chosen >= done, True).argmax())
         if nav_shape is not None and self.head is not None:
             more["declared"] = layout.last_frame(Region.whole(shape), nav_ndim) + 1
         return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)

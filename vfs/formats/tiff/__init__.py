@@ -179,7 +179,9 @@ def open(
             facts = attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}
             facts |= colours_of(table, (part.rows for part in parts if part is not None), one.kind.facts)
             made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
-            out.append(altered(made, main=(k, level) == (shown, 0) or (False if aside[k] else None)))
+            declared = one.count if one.metadata in ("imagej", "shaped") and len(members) == 1 else None
+            leads = (k, level) == (shown, 0) or (False if aside[k] else None)
+            out.append(altered(made, main=leads, declared=declared))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
     return [altered(d, absent=(*out[0].absent, *absent)) for d in out]  # all arrays lack the same files

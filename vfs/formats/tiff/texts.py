@@ -239,7 +239,8 @@ def _lost(found: Structure, claim: Claim, count: int, lost: int) -> list[Absence
         f"{found.path}: its {claim.name} text says {count:,} planes, the file has {count - lost:,}; it looks"
         f" truncated; {hint()}"
     )
-    return [Absence(said, TruncatedSourceError, "shows the others as blank", {"frames_missing": lost})]
+    counts = {"frames_missing": lost}
+    return [Absence(said, TruncatedSourceError, "shows the others as blank", counts, to_come=True)]
 
 
 def _without_directories(
