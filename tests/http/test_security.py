@@ -29,6 +29,7 @@ from tests.waiting import eventually
 from vfs.errors import OptionError
 from vfs.http import servers
 from vfs.http.guard import Guard, RefusedError, choose_token
+from vfs.sources import web
 
 MIB = 1 << 20
 
@@ -440,7 +441,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return cert, key
 
 
-def test_encrypted(folder: Path, certificate: tuple[Path, Path]) -> None:
+def test_encrypted(folder: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     cert, key = certificate
     with vfs.serve(folder / "a.npy", port=0, host="localhost", tls_cert=str(cert), tls_key=str(key)) as server:
         assert re.fullmatch(r"https://localhost:\d+/t/[\w-]{22}/", server.url)
@@ -449,6 +450,11 @@ def test_encrypted(folder: Path, certificate: tuple[Path, Path]) -> None:
             assert answer.read() == (folder / "a.npy").read_bytes()
         plain = said(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200" not in plain
+        # vfs reads it, too, if it trusts it
+        with pytest.raises(vfs.VfsError, match="certificate is not trusted: self"):
+            vfs.open(server.url + "a.npy")
+        monkeypatch.setattr(web, "_context", lambda: trusting)
+        np.testing.assert_array_equal(vfs.open(server.url + "a.npy")[...], np.load(folder / "a.npy"))
 
 
 @pytest.mark.parametrize("wrong", ["absent", "swapped", "empty", "one"])

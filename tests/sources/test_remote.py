@@ -397,6 +397,26 @@ def test_logins_come_from_netrc(server: RangeServer, tmp_path: Path, monkeypatch
         vfs.open(f"{server.url}/sub/scan.hdr")
 
 
+def test_proxies_of_the_environment_are_asked(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hook(one: ServedRequest) -> OtherReply | None:
+        if one.method == "CONNECT":
+            return OtherReply(403, {"Content-Length": "0"})
+        one.path = one.path.removeprefix("http://far.invalid")
+        return None
+
+    server.hook = hook
+    for scheme in ("http", "https"):
+        monkeypatch.setenv(f"{scheme}_proxy", server.url.replace("//", "//me:secret@"))
+    np.testing.assert_array_equal(vfs.open("http://far.invalid/a.npy")[...], FRAMES)
+    assert server.asked[0].headers["host"] == "far.invalid"
+    assert server.asked[0].headers["proxy-authorization"] == "Basic bWU6c2VjcmV0"
+    url = "https://far.invalid/a.npy"
+    with pytest.raises(SourceError, match=r"the proxy does not lead there \(status 403\)") as caught:
+        vfs.open(url, sources=RemoteSources.around([url], limits=Limits(tries=1)))
+    assert "secret" not in str(caught.value)
+    assert server.asked[-1].path == "far.invalid:443"
+
+
 def _total(array: vfs.VirtualArray) -> int:
     return int(np.asarray(array[...]).sum())
 
@@ -411,9 +431,9 @@ def test_without_obstore_one_line_says_what_to_install() -> None:
     with (
         mock.patch.dict(sys.modules, {"obstore": None, "obstore.store": None}),
         mock.patch("vfs.sources.library._loaded", None),
-        pytest.raises(DependencyError, match=r"http://h: .* pip install 'vfs\[remote\]'"),
+        pytest.raises(DependencyError, match=r"s3://h: .* pip install 'vfs\[remote\]'"),
     ):
-        vfs.open("http://h/x.npy")
+        vfs.open("s3://h/x.npy")
 
 
 def test_obstore_is_loaded_only_for_urls(tmp_path: Path) -> None:

@@ -246,9 +246,13 @@ print("all read")
 """
 
 
-def test_forks_read_with_a_client_of_their_own(server: RangeServer) -> None:
-    """Threads and connections of obstore do not live in a fork, which must neither wait for them nor break them."""
-    command = [sys.executable, "-W", "ignore", "-c", FORKS, f"{server.url}/bucket/scan.hdr"]
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_forks_read_with_a_client_of_their_own(s3: BucketServer, server: RangeServer, scheme: str) -> None:
+    """Threads and connections of obstore do not live in a fork, which must neither wait for them nor break them; nor
+    may two processes read from one connection.
+    """
+    top = "s3://" if scheme == "s3" else f"{server.url}/"
+    command = [sys.executable, "-W", "ignore", "-c", FORKS, f"{top}bucket/scan.hdr"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("all read\n", "")
 
@@ -261,8 +265,8 @@ def _read(array: vfs.VirtualArray) -> int | str:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_that_cannot_have_a_client_says_so(server: RangeServer) -> None:
-    array = vfs.open(f"{server.url}/bucket/scan.hdr")
+def test_a_fork_that_cannot_have_a_client_says_so(s3: BucketServer) -> None:
+    array = vfs.open("s3://bucket/scan.hdr")
     with mock.patch("os.memfd_create", side_effect=PermissionError("not here")):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
             assert "was forked from one that had loaded obstore" in str(pool.submit(_read, array).result(20))

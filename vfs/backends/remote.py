@@ -4,7 +4,7 @@ belongs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from vfs.errors import SourceChangedError, TruncatedSourceError
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.file_state import FileState
 from vfs.model.files import Files
+from vfs.sources.disk_cache import Put
 from vfs.sources.names import is_url
 from vfs.sources.remote import CUT, RemoteSources
-from vfs.sources.transfers import WantedBytes
+from vfs.sources.transfers import WantedBytes, Whole
 
 
 class RemoteBackend(SourcedBackend):
@@ -82,27 +83,19 @@ class RemoteBackend(SourcedBackend):
             )
 
 
-def _cut(window: Window) -> list[tuple[int, int, Callable[[int, bytes], None]]]:
+def _cut(window: Window) -> list[tuple[int, int, Put]]:
     """Cut a window into requests: (first byte, end, what takes the bytes)."""
     _, start, stop, memory, wanted, width = window
     if wanted is None:
-        groups, put = [(start, stop)], _whole(memory, start)
+        groups: list[tuple[int, int]] = [(start, stop)]
+        put: Put = Whole(memory.data, start)
     else:
         groups = near(wanted)
-        put = _scattered(memory, wanted, width) if width else _whole(memory, start)
+        put = _scattered(memory, wanted, width) if width else Whole(memory.data, start)
     return [(at, min(last, at + CUT), put) for first, last in groups for at in range(first, last, CUT)]
 
 
-def _whole(memory: np.ndarray, start: int) -> Callable[[int, bytes], None]:
-    """Return what puts bytes into memory that begins with byte `start` of the file."""
-
-    def put(at: int, part: bytes) -> None:
-        memory[at - start : at - start + len(part)] = np.frombuffer(part, np.uint8)
-
-    return put
-
-
-def _scattered(memory: np.ndarray, wanted: np.ndarray, width: int) -> Callable[[int, bytes], None]:
+def _scattered(memory: np.ndarray, wanted: np.ndarray, width: int) -> Put:
     """Return what puts the bytes of read ranges to their places in the output, and leaves out those between.
 
     Args:
@@ -112,7 +105,7 @@ def _scattered(memory: np.ndarray, wanted: np.ndarray, width: int) -> Callable[[
     starts, ends = wanted[order, START], np.maximum.accumulate(wanted[order, STOP])
     rows = wanted[order][:, [START, STOP, DEST]].tolist()
 
-    def put(at: int, part: bytes) -> None:
+    def put(at: int, part: bytes | memoryview) -> None:
         data = np.frombuffer(part, np.uint8)
         first, last = np.searchsorted(ends, at, "right"), np.searchsorted(starts, at + len(data), "left")
         for a, b, to in rows[first:last]:

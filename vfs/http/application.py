@@ -191,7 +191,7 @@ class Application:
             (
                 "remote_kept_bytes_total",
                 "counter",
-                "Bytes taken from the folder of kept blocks instead",
+                "Bytes that were kept on the disk and taken instead",
                 remote["kept"],
             ),
             ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),

@@ -29,6 +29,8 @@ from vfs.model.wording import option
 
 BLOCK = 1 << 17
 """Bytes: a frame of 256 x 256 pixels, and what a reader of a few rows of it gets more than it asked for, at most."""
+Put = Callable[[int, bytes | memoryview], None]
+"""Takes (a byte of a file, what it and the next ones are)."""
 _MARK = b"vfs block 1\n"
 _DIGEST, _SUM = 32, 4
 _BEFORE = len(_MARK) + _DIGEST + _SUM
@@ -206,7 +208,7 @@ class KeptBlocks:
     def _length(self, number: int) -> int:
         return min(BLOCK, self.size - number * BLOCK)
 
-    def give(self, start: int, stop: int, put: Callable[[int, bytes], None]) -> list[tuple[int, int]]:
+    def give(self, start: int, stop: int, put: Put) -> list[tuple[int, int]]:
         """Give those bytes of a range that are kept. Returns what is missing: (first byte, end), whole blocks."""
         missing: list[tuple[int, int]] = []
         stop = min(stop, self.size)
@@ -233,10 +235,12 @@ class KeptBlocks:
             self._cache.put(self._digest((first + at) // BLOCK), bytes(data[at : at + BLOCK]))
 
 
-def into(put: Callable[[int, bytes], None], start: int, stop: int) -> Callable[[int, bytes], None]:
+def into(
+    put: Callable[[int, bytes | memoryview], None], start: int, stop: int
+) -> Callable[[int, bytes | memoryview], None]:
     """Return what hands on those bytes that lie in a range."""
 
-    def some(at: int, part: bytes) -> None:
+    def some(at: int, part: bytes | memoryview) -> None:
         lo, hi = max(start, at), min(stop, at + len(part))
         if lo < hi:
             put(lo, part[lo - at : hi - at])

@@ -13,9 +13,10 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from vfs.errors import MissingSourceError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
+from vfs.sources.library import obstore
 from vfs.sources.threads import in_parallel
-from vfs.sources.transfers import Transfers, login, state_of
-from vfs.sources.urls import WEB, place, quoted
+from vfs.sources.transfers import Transfers, state_of
+from vfs.sources.urls import WEB, login, place, quoted
 
 MOST_PAGE = 16 << 20
 """Bytes of a page of links at most."""
@@ -55,9 +56,12 @@ def _objects(transfers: Transfers, folder: str) -> Any:
     """List a folder of a bucket, as obstore does."""
     seconds, before = transfers.limits.seconds, _held()
 
-    def ask(library: Any, store: Any, path: str) -> Any:
+    def ask() -> Any:
+        where = place(folder)
+        store, path = transfers.store(where), where.path
+
         async def all_pages() -> Any:
-            asked = asyncio.ensure_future(library.list_with_delimiter_async(store, f"{path}/" if path else None))
+            asked = asyncio.ensure_future(obstore().list_with_delimiter_async(store, f"{path}/" if path else None))
             try:
                 while not asked.done():
                     await asyncio.wait({asked}, timeout=_LOOK)

@@ -26,7 +26,7 @@ from vfs.sources.listings import listed
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_absolute, is_url
 from vfs.sources.threads import in_parallel
-from vfs.sources.transfers import Got, Limits, Transfers, WantedBytes
+from vfs.sources.transfers import Got, Limits, Transfers, WantedBytes, Whole
 from vfs.sources.urls import plain
 
 FIRST_BLOCK, LAST_BLOCK = 1 << 16, 1 << 20
@@ -68,7 +68,7 @@ class RemoteSources:
         self.folders = tuple(dict.fromkeys(folders))
         self.anywhere = anywhere
         self.local = LocalSources(Boundary(())) if local is None else local
-        self.transfers = Transfers(limits or Limits(), config, cache)
+        self.transfers = Transfers(limits or Limits(), config, cache, anywhere)
         self._opened: _Learned | None = None
 
     @classmethod
@@ -283,10 +283,7 @@ class RemoteSources:
             if stop <= start:
                 return known, b""
         memory = bytearray(stop - start)
-
-        def put(at: int, part: bytes) -> None:
-            memory[at - start : at - start + len(part)] = part
-
+        put = Whole(memoryview(memory), start)
         cuts = [WantedBytes(name, at, min(stop, at + CUT), put, known) for at in range(start, stop, CUT)]
         try:
             got = self.transfers.get_all(cuts)

@@ -1,4 +1,5 @@
-"""Brings bytes from servers and stores of objects, through obstore: many requests at a time, none of them for ever.
+"""Brings bytes from web servers (`vfs.sources.web`) and stores of objects (obstore): many requests at a time, none of
+them for ever.
 
 A request that fails because a server is busy, or because a connection breaks, is made again within `Limits`. What it
 brought before goes on from there, as long as the object is still the same one. What fails in the end is one clear error
@@ -15,8 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from netrc import NetrcParseError, netrc
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from vfs.errors import (
@@ -30,10 +30,11 @@ from vfs.errors import (
 )
 from vfs.model.file_state import FileState
 from vfs.sources.counts import Counts, in_all
-from vfs.sources.disk_cache import DiskCache, into
+from vfs.sources.disk_cache import DiskCache, Put, into
 from vfs.sources.library import leave, obstore
 from vfs.sources.threads import in_parallel
 from vfs.sources.urls import SCHEMES, WEB, InStore, place
+from vfs.sources.web import AskError, Web
 
 PROGRESS = 1 << 18
 """Bytes: a request that broke, but brought so many, is none that failed, so that slow lines come to an end, too."""
@@ -65,7 +66,22 @@ class Limits:
     pause: float = 0.1
 
 
-Put = Callable[[int, bytes], None]
+class Whole:
+    """Takes bytes of a file from `start` on into memory, which may also be filled by who has them.
+
+    Args:
+        memory: uint8, as long as the bytes that are asked for.
+    """
+
+    def __init__(self, memory: memoryview, start: int) -> None:
+        self._memory, self._start = memory, start
+
+    def __call__(self, at: int, part: bytes | memoryview) -> None:
+        self.room(at, at + len(part))[:] = part
+
+    def room(self, at: int, stop: int) -> memoryview:
+        """Return the memory of some bytes."""
+        return self._memory[at - self._start : stop - self._start]
 
 
 class WantedBytes(NamedTuple):
@@ -74,7 +90,7 @@ class WantedBytes(NamedTuple):
     Attributes:
         name: URL of the file; start, stop: which of its bytes; it may end before.
         put: takes (a byte of the file, what it and the next ones are). It may be called from another thread, and again
-            for the same bytes.
+            for the same bytes. A `Whole` is filled without a copy.
         state: what the file is known to be; None: nothing is known.
     """
 
@@ -98,23 +114,37 @@ class Transfers:
     Args:
         limits: how long and how often.
         config: more settings for obstore's stores, such as `client_options` or `skip_signature`. They may hold
-            credentials, and are not pickled.
+            credentials, and are not pickled. Web servers get the `default_headers` of its `client_options`.
+        anywhere: a web server may lead to others.
         cache: has blocks of files, and keeps those that come; None: none are kept.
     """
 
-    def __init__(self, limits: Limits, config: Mapping[str, Any] | None = None, cache: DiskCache | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        config: Mapping[str, Any] | None = None,
+        cache: DiskCache | None = None,
+        anywhere: bool = False,
+    ) -> None:
         self.limits = limits
+        self.anywhere = anywhere
         self.cache = cache
         self.config = dict(config or {})
         self.counts = Counts(of_all=in_all)
         self._place = repr(sorted(_endpoints(self.config))) if cache else ""
         self._stores: dict[str, Any] = {}
+        self._web = self._new_web()
         _living.add(self)
+
+    def _new_web(self) -> Web:
+        headers = self.config.get("client_options", {}).get("default_headers", {})
+        return Web(self.limits.wait, self.limits.connect, headers, self.anywhere)
 
     def forget(self) -> None:
         """Leave the clients of the process that was forked alone, and make new ones when they are needed."""
         leave(self._stores)
         self._stores = {}
+        self._web = self._new_web()
         self.counts.afresh()
 
     def store(self, where: InStore) -> Any:
@@ -137,15 +167,12 @@ class Transfers:
             SourceError: it cannot be looked at.
         """
 
-        def ask(library: Any, store: Any, path: str) -> FileState:
+        def ask() -> FileState:
             self.counts.add(requests=1)
-            try:
-                return state_of(library.head(store, path))
-            except Exception as error:
-                if "status code: 405" not in str(error):
-                    raise
-            self.counts.add(requests=1, nbytes=1)  # it answers no HEAD
-            return state_of(library.get(store, path, options={"range": (0, 1)}).meta)
+            if place(name).scheme in WEB:
+                return self._web.state(name)
+            store = self.store(place(name))
+            return state_of(obstore().head(store, place(name).path))
 
         found: FileState = self.again(_of_file(name), f"{name}: cannot be looked at", ask)
         return found
@@ -161,7 +188,7 @@ class Transfers:
         if blocks is None or state is None:
             return self.ask_for(wanted, until)
 
-        def give(at: int, part: bytes) -> None:
+        def give(at: int, part: bytes | memoryview) -> None:
             until.put(name, put, at, part)
 
         now, missing = state, blocks.give(start, stop, give)
@@ -169,9 +196,10 @@ class Transfers:
         self.counts.add(kept=max(0, end - start) - sum(min(last, end) - max(first, start) for first, last in missing))
         for first, last in missing:
             memory, some = bytearray(last - first), into(put, start, stop)
+            whole = Whole(memoryview(memory), first)
 
-            def take(at: int, part: bytes, first: int = first, memory: bytearray = memory, some: Put = some) -> None:
-                memory[at - first : at - first + len(part)] = part
+            def take(at: int, part: bytes | memoryview, whole: Put = whole, some: Put = some) -> None:
+                whole(at, part)
                 some(at, part)
 
             now, size = self.ask_for(WantedBytes(name, first, last, take), until)
@@ -191,38 +219,59 @@ class Transfers:
             SourceChangedError: it was replaced while it was read.
             SourceError: it cannot be read.
         """
-        name, start, stop, put, _ = wanted
-        at, first = start, cast(FileState | None, None)
+        name, start, stop = wanted[:3]
+        reading = _Reading(wanted, until, start)
+        bring = self._from_web if place(name).scheme in WEB else self._from_store
 
-        def ask(library: Any, store: Any, path: str) -> Got:
-            nonlocal at, first
+        def ask() -> Got:
             self.counts.add(requests=1)
-            began = at
+            began = reading.at
             try:
-                reply = library.get(store, path, options={"range": (at, stop)})
-                now = state_of(reply.meta)
-                if first is not None and not first.same(now):
-                    raise SourceChangedError(f"{name}: was replaced while it was read ({first.difference(now)})")
-                first, end = now, min(stop, now.size)
-                for part in reply.stream(min_chunk_size=PART):
-                    if at + len(part) > end:
-                        at = start  # what it sent before may be as wrong
-                        raise _BrokenError("the server sends more bytes than it was asked for")
-                    until.put(name, put, at, part)
-                    at += len(part)
-                if at != end:
-                    at, short = start, end - at
-                    raise _BrokenError(f"the server ends its answer {short:,} bytes too early")
-                return Got(now, end - start)
+                return bring(reading)
             finally:
-                self.counts.add(nbytes=max(0, at - began))
-                if at - began >= PROGRESS:
+                came = reading.at - began
+                self.counts.add(nbytes=max(0, came))
+                if came >= PROGRESS:
                     failed.clear()
+                elif came > 0:
+                    reading.at = began
 
         failed: list[float] = []
         what = f"{name}: bytes {start:,} to {stop:,} cannot be read"
         got: Got = self.again(_of_file(name), what, ask, failed, until)
         return got
+
+    def _from_web(self, reading: _Reading) -> Got:
+        """Ask a web server for what is left of some bytes, and read it to where it belongs."""
+        name, _, stop, put, _ = reading.wanted
+        with self._web.get(name, reading.at, stop) as reply:
+            end = reading.compared(reply.now)
+            if reply.more:
+                raise reading.wrong("the server sends more bytes than it was asked for")
+            room = put.room(reading.at, end) if isinstance(put, Whole) else None
+            memory = memoryview(bytearray(min(PART, end - reading.at))) if room is None else room
+            holding = _Holding(name, reading.until)
+            while n := reply.read_into(memory, holding):
+                if room is None:
+                    reading.until.put(name, put, reading.at, memory[:n])
+                else:
+                    memory = memory[n:]
+                reading.at += n
+            return reading.over(end)
+
+    def _from_store(self, reading: _Reading) -> Got:
+        """Ask a store, through obstore."""
+        name, _, stop, put, _ = reading.wanted
+        where = place(name)
+        store = self.store(where)
+        reply = obstore().get(store, where.path, options={"range": (reading.at, stop)})
+        end = reading.compared(state_of(reply.meta))
+        for part in reply.stream(min_chunk_size=PART):
+            if reading.at + len(part) > end:
+                raise reading.wrong("the server sends more bytes than it was asked for")
+            reading.until.put(name, put, reading.at, part)
+            reading.at += len(part)
+        return reading.over(end)
 
     def get_all(self, all_wanted: Sequence[WantedBytes]) -> list[Got]:
         """Bring many ranges of bytes, up to `Limits.parallel` at a time.
@@ -245,7 +294,7 @@ class Transfers:
         self,
         name: str,
         what: str,
-        ask: Callable[[Any, Any, str], Any],
+        ask: Callable[[], Any],
         failed: list[float] | None = None,
         until: Until | None = None,
     ) -> Any:
@@ -256,12 +305,11 @@ class Transfers:
             failed: receives the time of each failure; who clears it says that these do not count.
             until: says when nobody waits any more.
         """
-        where, failed = place(name), [] if failed is None else failed
-        store = self.store(where)
+        failed = [] if failed is None else failed
         while True:
             try:
-                return ask(obstore(), store, where.path)
-            except SourceError:
+                return ask()
+            except (SourceError, OptionError, DependencyError):
                 raise
             except FileNotFoundError:
                 raise MissingSourceError(f"{name}: no such file") from None
@@ -272,7 +320,8 @@ class Transfers:
                 over = until is not None and until.over
                 if over or not again or tries >= self.limits.tries or since > self.limits.seconds:
                     asked = f", asked {tries} times" if tries > 1 else ""
-                    kind = TruncatedSourceError if "status code: 416" in str(error) else SourceError
+                    cut = "status code: 416" in str(error) or (isinstance(error, AskError) and error.status == 416)
+                    kind = TruncatedSourceError if cut else SourceError
                     raise kind(f"{what}: {why}{asked}") from None
             time.sleep(self.limits.pause * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
 
@@ -303,7 +352,7 @@ class Until:
         with self.lock:
             self.over = True
 
-    def put(self, name: str, put: Put, at: int, part: bytes) -> None:
+    def put(self, name: str, put: Put, at: int, part: bytes | memoryview) -> None:
         """Hand on bytes of a file if somebody waits: whoever stops waiting takes the memory back."""
         with self.lock:
             if self.over:
@@ -311,8 +360,61 @@ class Until:
             put(at, part)
 
 
-class _BrokenError(Exception):
-    """A reply is not what it says it is."""
+class _Holding:
+    """Holds off the end of waiting for bytes, with `with`: until then somebody waits, and has the memory for them."""
+
+    def __init__(self, name: str, until: Until) -> None:
+        self._name, self._until = name, until
+
+    def __enter__(self) -> None:
+        self._until.lock.acquire()
+        if self._until.over:
+            self._until.lock.release()
+            raise SourceError(f"{self._name}: nobody waits for it any more")
+
+    def __exit__(self, *error: object) -> None:
+        self._until.lock.release()
+
+
+class _Reading:
+    """Bytes that are asked for again and again until all of them came.
+
+    Attributes:
+        at: the first byte that has yet to come.
+        first: what the first reply said of the file.
+    """
+
+    def __init__(self, wanted: WantedBytes, until: Until, at: int) -> None:
+        self.wanted, self.until, self.at = wanted, until, at
+        self.first: FileState | None = None
+
+    def compared(self, now: FileState) -> int:
+        """Compare what a reply says of the file with what the first one said. Returns the end of the bytes it has.
+
+        Raises:
+            SourceChangedError: it is another one.
+        """
+        if self.first is not None and not self.first.same(now):
+            name = self.wanted.name
+            raise SourceChangedError(f"{name}: was replaced while it was read ({self.first.difference(now)})")
+        self.first = now
+        return min(self.wanted.stop, now.size)
+
+    def wrong(self, words: str) -> AskError:
+        """Return the error for a reply that is not what it says it is: what it sent before may be as wrong."""
+        self.at = self.wanted.start
+        return AskError(words, True)
+
+    def over(self, end: int) -> Got:
+        """Return what came, at the end of a reply.
+
+        Raises:
+            AskError: something is missing.
+        """
+        if self.at != end:
+            raise self.wrong(f"the server ends its answer {end - self.at:,} bytes too early")
+        assert self.first is not None
+        return Got(self.first, end - self.wanted.start)
 
 
 _living: WeakSet[Transfers] = WeakSet()
@@ -345,9 +447,7 @@ def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
         "timeout": f"{int(limits.wait * 1000)}ms",
         "connect_timeout": f"{int(limits.connect * 1000)}ms",
     }
-    client["allow_http"] = where.scheme == "http" or any(os.environ.get(name, "").lower() in _YES for name in _PLAIN)
-    if where.scheme in WEB and (said := login(where)):
-        client["default_headers"] = {"Authorization": said}
+    client["allow_http"] = any(os.environ.get(name, "").lower() in _YES for name in _PLAIN)
     client |= more.pop("client_options", {})
     once = {"max_retries": 0, "retry_timeout": timedelta(seconds=limits.wait)}
     try:
@@ -368,18 +468,6 @@ _PLAIN = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP")
 _YES = ("1", "true", "yes", "on")
 
 
-def login(where: InStore) -> str:
-    """Return what says to a server who asks, as ~/.netrc has it; "" for a server that is not in it."""
-    from base64 import b64encode
-
-    host = where.root.partition("://")[2].partition(":")[0]
-    try:
-        found = netrc(os.environ.get("NETRC")).authenticators(host)
-    except (OSError, NetrcParseError):
-        return ""
-    return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
-
-
 def reason(error: Exception) -> tuple[str, bool]:
     """Say in words what went wrong. Returns (words, whether it may go better the next time).
 
@@ -388,8 +476,8 @@ def reason(error: Exception) -> tuple[str, bool]:
     text = str(error)
     kind = type(error).__name__
     status = _STATUS.search(text)
-    if isinstance(error, _BrokenError):
-        return text, True
+    if isinstance(error, AskError):
+        return (_said(error.status), error.status in _AGAIN) if error.status else (text, error.again)
     if status is not None:
         code = int(status[1])
         return _said(code), code in _AGAIN

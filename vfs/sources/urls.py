@@ -6,6 +6,7 @@ when it is sent, and never before.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -86,3 +87,16 @@ def plain(name: str) -> str:
         elif part != ".":
             parts.append(part)
     return f"{root}/{'/'.join(parts)}"
+
+
+def login(where: InStore) -> str:
+    """Return what says to a server who asks, as ~/.netrc has it; "" for a server that is not in it."""
+    from base64 import b64encode
+    from netrc import NetrcParseError, netrc
+
+    host = where.root.partition("://")[2].partition(":")[0]
+    try:
+        found = netrc(os.environ.get("NETRC")).authenticators(host)
+    except (OSError, NetrcParseError):
+        return ""
+    return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
