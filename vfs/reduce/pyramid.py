@@ -107,6 +107,16 @@ class LevelBlocks(ComputedBlocks):
     nearest: bool
     kept: Callable[[Region], bool]
 
+    def below(self, region: Region) -> Region:
+        """Return the region of the level below that lies under a region."""
+        return _under(region, self.under.shape, 1)
+
+    def above(self, region: Region) -> Region:
+        """Return the region of the level that is made, as a whole or in part, of a region of the level below."""
+        start = [a // 2 for a in region.start[-2:]]
+        stop = [-(-b // 2) for b in region.stop[-2:]]
+        return Region.box((*region.start[:-2], *start), (*region.stop[:-2], *stop))
+
 
 def ready(level: ArrayReader) -> bool:
     """Return True if nothing has to be computed to read all of a level.
@@ -123,16 +133,6 @@ def ready(level: ArrayReader) -> bool:
 
 LOOKED = 256
 """Blocks of a level that are looked for, at most."""
-
-    def below(self, region: Region) -> Region:
-        """Return the region of the level below that lies under a region."""
-        return _under(region, self.under.shape, 1)
-
-    def above(self, region: Region) -> Region:
-        """Return the region of the level that is made, as a whole or in part, of a region of the level below."""
-        start = [a // 2 for a in region.start[-2:]]
-        stop = [-(-b // 2) for b in region.stop[-2:]]
-        return Region.box((*region.start[:-2], *start), (*region.stop[:-2], *stop))
 
 
 class _Pyramid:
