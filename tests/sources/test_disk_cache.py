@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -204,6 +207,39 @@ def test_a_full_disk_is_no_error(server: RangeServer, cache: Path) -> None:
     with mock.patch("vfs.sources.disk_cache.os.rename", side_effect=OSError(28, "No space left on device")):
         np.testing.assert_array_equal(look(server, cache)[0], FRAMES)
     assert not kept(cache)
+
+
+READS = """
+import sys, numpy as np, vfs
+url, cache, size, times = sys.argv[1:]
+right = None
+for k in range(int(times)):
+    read = np.asarray(vfs.open(url, cache_dir=cache, cache_dir_size=int(size))[...])
+    right = read if right is None else right
+    assert (read == right).all()
+    print(int(read.sum(dtype="u8")), flush=True)
+"""
+
+
+def test_processes_that_share_a_folder_and_one_that_is_killed(server: RangeServer, cache: Path) -> None:
+    """All read the right numbers, within the size, though one ends at any moment; what it left does no harm."""
+    url, size = f"{server.url}/a.npy", 3 * BLOCK
+    command = [sys.executable, "-c", READS, url, str(cache), str(size)]
+    with ExitStack() as stack:
+        readers = [
+            stack.enter_context(subprocess.Popen([*command, str(times)], stdout=subprocess.PIPE, text=True))
+            for times in (1 << 30, 8, 8, 8)
+        ]
+        out = readers[0].stdout
+        assert out is not None
+        out.readline()
+        readers[0].kill()
+        for reader in readers[1:]:
+            assert {*reader.communicate(timeout=60)[0].split()} == {str(FRAMES.sum(dtype="u8"))}
+            assert reader.returncode == 0
+    assert sum(path.stat().st_size for path in kept(cache)) <= size + 4 * (size // 16 + BLOCK)
+    np.testing.assert_array_equal(look(server, cache)[0], FRAMES)
+    assert not look(server, cache)[1]
 
 
 # by itself
