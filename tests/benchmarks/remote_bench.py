@@ -1,4 +1,6 @@
-"""Sets on a server that is 1, 20 and 100 ms away: a range server of our own, a process beside this one.
+"""Sets on a server that is 1, 20 and 100 ms away, and at the end of a line of 250 MB/s.
+
+The server is a range server of our own, a process beside this one.
 
 The limit is taken in the same run: threads of plain HTTP connections that ask for the same bytes, 32 ranges of 8 MiB
 at a time, or one for each frame. A round trip is a plain request for one frame on a connection that is open. The last
@@ -29,7 +31,10 @@ from vfs.http.computing import Asked, Computation, following
 from vfs.reduce.bright_field import central_disk
 from vfs.testing.inside import reader_of
 
-LATENCIES = 0.001, 0.02, 0.1  # seconds
+LINES = (0.001, 0), (0.02, 0), (0.02, 250e6), (0.1, 0)
+"""Seconds that each request waits, and bytes a second that all share; 0: as fast as this machine, whose processors the
+server and its reader share. A line is what a server far away has: it takes none of them.
+"""
 PARALLEL, RANGE = 32, 8 << 20
 FRAMES, FEWER = 4096, 512
 """Frames of the scan, and of what is read with fsspec, which has a request for each."""
@@ -42,18 +47,19 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     np.save(folder / "scan.npy", frames.reshape(len(frames) // 16, 16, *frames.shape[1:]))
     large = (32, 32, 64, 64) if size == TINY else (280, 280, 256, 256)
     np.lib.format.open_memmap(folder / "large.npy", "w+", "<u2", large).flush()  # a sparse file
-    for latency in LATENCIES[:1] if size == TINY else LATENCIES:
-        with _served(folder, latency) as url, _Plain(f"{url}/scan.npy") as plain:
+    for latency, rate in LINES[:1] if size == TINY else LINES:
+        with _served(folder, latency, rate) as url, _Plain(f"{url}/scan.npy") as plain:
+            line = f"{latency * 1000:g} ms{f', {rate / 1e6:g} MB/s' if rate else ''}"
             for row in _at(url, frames, size, plain):
-                yield row._replace(name=f"{latency * 1000:g} ms: {row.name}")
+                yield row._replace(name=f"{line}: {row.name}")
 
 
 @contextmanager
-def _served(folder: Path, latency: float) -> Iterator[str]:
+def _served(folder: Path, latency: float, rate: float) -> Iterator[str]:
     """Serve a folder from another process."""
     said = folder / "url"
     said.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "vfs.testing.range_server", str(folder), str(said), str(latency)]
+    command = [sys.executable, "-m", "vfs.testing.range_server", str(folder), str(said), str(latency), str(rate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:

@@ -261,11 +261,11 @@ def _send(one: socket.socket, request: ServedRequest, reply: OtherReply) -> bool
 def main() -> None:
     """Serve a folder until the process that started this one ends. The URL is written to a file, and printed.
 
-    Arguments: the folder, the file, and seconds that every request waits (0).
+    Arguments: the folder, the file, seconds that every request waits (0), and bytes a second (0: no limit).
     """
-    folder, to, *latency = sys.argv[1:]
+    folder, to, latency, rate = [*sys.argv[1:], "0", "0"][:4]
     parent = os.getppid()
-    with RangeServer(folder, *map(float, latency)) as server:
+    with RangeServer(folder, float(latency), rate=float(rate)) as server:
         Path(to).write_text(server.url)
         print(server.url, flush=True)
         while os.getppid() == parent:
