@@ -1,23 +1,27 @@
 """Asks web servers for ranges of bytes of files, over connections that are kept: HTTP/1.1, with and without TLS.
 
-Bytes go from the socket into the memory where they belong. What a server sends is believed as far as it was asked for:
-a head of a few KiB, a body as long as it says and as was wanted, before a deadline. A body that says what went wrong is
-not read. A server that leads to another one is followed only where the set may use files anywhere.
+The library `http.client` speaks with them; bytes of a body go from the socket into the memory where they belong. What a
+server sends is believed as far as it was asked for: a body as long as it says and as was wanted, before a deadline. A
+body that says what went wrong is not read. A server that leads to another one is followed only where the set may use
+files anywhere.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import select
 import socket
 import ssl
 import time
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any
-from urllib.parse import quote, unquote_to_bytes, urljoin, urlsplit
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Literal, cast
+from urllib.parse import quote, unquote, unquote_to_bytes, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from vfs.errors import OutsideError, printable
@@ -25,8 +29,6 @@ from vfs.model.file_state import FileState
 from vfs.sources.boundary import reads_outside
 from vfs.sources.urls import InStore, login, place
 
-_HEAD = 1 << 16
-"""Bytes of the head of a reply at most."""
 _HOPS = 5
 """Times that a server may lead to another URL."""
 _FEW, _PIECE = 1 << 14, 1 << 18
@@ -35,7 +37,8 @@ _IDLE = 20.0
 """Seconds after which a connection is not used again: servers close those that nobody used for a while."""
 _LEADS = {301, 302, 303, 307, 308}
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
-_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: |$)")
+_REFUSED = re.compile(r"Tunnel connection failed: (\d{3})")
+"""What `http.client` says of a proxy."""
 
 
 class AskError(Exception):
@@ -162,8 +165,7 @@ class Web:
             kept = self._kept((where.root, proxy))
             one = kept or _Connection(where.root, proxy, min(until, time.monotonic() + self._connect))
             try:
-                one.send(method, target, {**more, **headers}, until)
-                status, keeps, said_headers, rest = one.head(until)
+                answer = one.ask(method, target, {**more, **headers}, until)
             except _ClosedError:
                 one.close()
                 if kept is None:
@@ -172,8 +174,8 @@ class Web:
             except BaseException:
                 one.close()
                 raise
-            back = self._free.setdefault((where.root, proxy), []).append if keeps else None
-            return WebReply(one, status, said_headers, rest, until, back, method == "HEAD")
+            back = None if answer.will_close else self._free.setdefault((where.root, proxy), []).append
+            return WebReply(one, answer, until, back, method == "HEAD")
 
     def _kept(self, key: tuple[str, str]) -> _Connection | None:
         free = self._free.get(key, [])
@@ -199,33 +201,35 @@ class WebReply:
     def __init__(
         self,
         connection: _Connection,
-        status: int,
-        headers: Mapping[str, str],
-        rest: memoryview,
+        answer: HTTPResponse,
         until: float,
         back: Callable[[_Connection], None] | None,
         empty: bool,
     ) -> None:
-        self.status, self.headers = status, headers
-        said = headers.get("content-length", "")
-        self.length = int(said) if said.isdecimal() and len(said) < 19 and "transfer-encoding" not in headers else -1
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.headers.items()}
+        said = self.headers.get("content-length", "")
+        sized = said.isdecimal() and len(said) < 19 and "transfer-encoding" not in self.headers
+        self.length = int(said) if sized else -1
         self.now, self.left, self.more = FileState(-1), 0 if empty else -1, False
-        self._connection, self._rest, self._until, self._back = connection, rest, until, back
+        self._connection, self._answer, self._until, self._back = connection, answer, until, back
 
     def __enter__(self) -> WebReply:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._back is not None and self.left == 0 and not self.more and not self._rest:
+        if self._back is None or self.left or self.more:
+            self.drop()
+        else:
+            self._answer.close()  # the connection stays
             self._connection.used = time.monotonic()
             self._back(self._connection)
-        else:
-            self._connection.close()
         self._back = None
 
     def drop(self) -> None:
         """Read no more of it."""
         self._back = None
+        self._answer.close()
         self._connection.close()
 
     def close(self) -> FileState:
@@ -250,15 +254,9 @@ class WebReply:
         memory = memory[: self.left]
         if not len(memory):
             return 0
-        if self._rest:
-            n = min(len(memory), len(self._rest))
-            with held:
-                memory[:n] = self._rest[:n]
-            self._rest = self._rest[n:]
-        else:
-            n = self._connection.receive(memory, self._until, held)
-            if not n:
-                raise AskError("the connection broke", True)
+        n = self._connection.receive(self._answer, memory, self._until, held)
+        if not n:
+            raise AskError("the connection broke", True)
         self.left -= n
         return n
 
@@ -279,149 +277,155 @@ class _Connection:
 
     def __init__(self, root: str, proxy: str, until: float) -> None:
         self.used, self._plain, self._wanted = 0.0, root.startswith("http:"), 1
-        self._target_root = root if proxy and root.startswith("http:") else ""
-        self._host = root.partition("://")[2]
         url, through = urlsplit(root), urlsplit(proxy or root)
+        self._said = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "vfs"}
+        self._root = ""
+        left = max(0.01, until - time.monotonic())
         try:
-            port = through.port or (443 if through.scheme == "https" else 80)
-            self._socket = socket.create_connection((through.hostname or "", port), max(0.01, until - time.monotonic()))
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._through = _basic(through) if proxy else {}
-            if proxy and url.scheme == "https":
-                self._tunnel(url, until)
-            if url.scheme == "https":
-                self._socket.settimeout(max(0.01, until - time.monotonic()))
-                self._socket = _context().wrap_socket(self._socket, server_hostname=url.hostname)
-            self._socket.settimeout(0)
+            host, port = through.hostname or "", through.port
+            if url.scheme == "http":
+                self._http = HTTPConnection(host, port, timeout=left)
+                if proxy:
+                    self._root, self._said = root, self._said | _basic(through)
+            else:
+                port = port or (80 if through.scheme == "http" else 443)
+                self._http = HTTPSConnection(host, port, timeout=left, context=_context())
+                if proxy:
+                    self._http.set_tunnel(url.hostname or "", url.port, _basic(through))
+            self._http.connect()
+            self._socket = _TimedSocket(self._http.sock)
+            self._http.sock = cast(socket.socket, self._socket)
         except socket.gaierror:
             raise AskError("there is no such server") from None
         except ssl.SSLCertVerificationError as error:
             self.close()
             raise AskError(f"the server's certificate is not trusted: {printable(error.verify_message)}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             self.close()
+            if refused := _REFUSED.match(str(error)):
+                raise AskError(f"the proxy does not lead there (status {refused[1]})", True) from None
             late = isinstance(error, TimeoutError)
             raise AskError("no answer in time" if late else "cannot connect to the server", True) from None
         except BaseException:
             self.close()
             raise
 
-    def _tunnel(self, url: Any, until: float) -> None:
-        """Ask the proxy for a way to a server."""
-        self._socket.settimeout(0)
-        at = f"{url.hostname}:{url.port or 443}"
-        lines = [f"CONNECT {at} HTTP/1.1", f"Host: {at}", *(f"{k}: {v}" for k, v in self._through.items())]
-        self._send("\r\n".join([*lines, "", ""]).encode("latin-1"), until)
-        try:
-            status = self.head(until)[0]
-        except _ClosedError:
-            status = 0
-        if status != 200:
-            raise AskError(f"the proxy does not lead there (status {status})", True)
-
     def __del__(self) -> None:
         self.close()
 
     def close(self) -> None:
         with suppress(AttributeError, OSError):
-            self._socket.close()
+            self._http.close()
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], until: float) -> None:
-        """Send a request.
+    def ask(self, method: str, target: str, headers: Mapping[str, str], until: float) -> HTTPResponse:
+        """Send a request, and read the head of the reply.
 
         Raises:
             _ClosedError: the other side has closed the connection.
-            AskError: it takes nothing in time.
-        """
-        said = {"Host": self._host, "Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "vfs", **headers}
-        said |= self._through if self._target_root else {}
-        lines = [
-            f"{method} {self._target_root}{target} HTTP/1.1",
-            *(f"{name}: {value}" for name, value in said.items()),
-        ]
-        self._send("\r\n".join([*lines, "", ""]).encode("latin-1"), until)
-
-    def _send(self, data: bytes, until: float) -> None:
-        while data:
-            try:
-                data = data[self._socket.send(data) :]
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                self._ready(select.POLLOUT, until)
-            except ssl.SSLWantReadError:
-                self._ready(select.POLLIN, until)
-            except OSError:
-                raise _ClosedError from None
-
-    def head(self, until: float) -> tuple[int, bool, Mapping[str, str], memoryview]:
-        """Read the head of a reply. Returns (status, whether the connection lives on, headers, what came behind it).
-
-        Raises:
-            _ClosedError: nothing comes.
             AskError: nothing comes in time, or it is no HTTP.
         """
-        came, memory = b"", memoryview(bytearray(1 << 12))
-        while True:
-            while (end := came.find(b"\r\n\r\n")) < 0:
-                if len(came) > _HEAD or (came and not b"HTTP/1.".startswith(came[:7])):
-                    raise AskError("the server answers with what is no HTTP")
-                n = self.receive(memory, until, _NOBODY)
-                if not n:
-                    raise AskError("the connection broke", True) if came else _ClosedError
-                came += memory[:n]
-            first, *lines = came[:end].split(b"\r\n")
-            found = _STATUS.match(first)
-            if found is None:
-                raise AskError("the server answers with what is no HTTP")
-            status = int(found[2])
-            if status >= 200 or status == 101:
-                break
-            came = came[end + 4 :]  # 100 Continue and such
-        pairs = (line.decode("latin-1").partition(":") for line in lines)
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        keeps = found[1] == b"1" and headers.get("connection", "").lower() != "close"
-        return status, keeps, headers, memoryview(came)[end + 4 :]
+        self._wake_at(1)
+        self._socket.until = until
+        try:
+            self._http.request(method, self._root + target, headers={**self._said, **headers})
+            return self._http.getresponse()
+        except TimeoutError:
+            raise AskError("no answer in time", True) from None
+        except OSError:  # also if nothing comes, not even a status
+            raise _ClosedError from None
+        except (HTTPException, ValueError):
+            raise AskError("the server answers with what is no HTTP") from None
 
-    def receive(self, memory: memoryview, until: float, held: Any) -> int:
+    def receive(self, answer: HTTPResponse, memory: memoryview, until: float, held: Any) -> int:
         """Read some bytes, see `WebReply.read_into`. Returns 0 if the other side has closed the connection.
 
         Raises:
             AskError: nothing comes in time, or the connection broke.
         """
-        while True:
-            try:
+        stream = answer.fp
+        self._socket.until = None
+        try:
+            while True:
                 with held:
-                    return self._socket.recv_into(memory)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                self._ready(select.POLLIN, until, len(memory))
-            except ssl.SSLWantWriteError:
-                self._ready(select.POLLOUT, until)
-            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
-                return 0
-            except OSError:
-                raise AskError("the connection broke", True) from None
+                    n = cast(int | None, stream.readinto1(memory))
+                if n is not None:
+                    return n
+                self._wait(until, len(memory))
+        except OSError:
+            raise AskError("the connection broke", True) from None
 
-    def _ready(self, what: int, until: float, room: int = 1) -> None:
-        """Wait until something can be sent or read: up to `_PIECE` of `room` bytes, which are less than are to come."""
-        if self._plain:
-            wanted = min(_PIECE, room) if room > _FEW else 1
-            if wanted != self._wanted:
-                self._wanted = wanted
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
+    def _wait(self, until: float, room: int) -> None:
+        """Wait until something can be read: up to `_PIECE` of `room` bytes, which are less than are to come."""
+        self._wake_at(min(_PIECE, room) if self._plain and room > _FEW else 1)
         poll = select.poll()
-        poll.register(self._socket, what)
+        poll.register(self._socket.plain, select.POLLIN)
         if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
             raise AskError("no answer in time", True)
 
-
-class _Nobody:
-    """Is held by nobody."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...
+    def _wake_at(self, wanted: int) -> None:
+        """Have the system wake this thread when so many bytes are there."""
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._socket.plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
 
 
-_NOBODY = _Nobody()
+class _TimedSocket:
+    """A socket for `http.client` that waits until a deadline, however often it is read.
+
+    Args:
+        plain: the socket.
+
+    Attributes:
+        until: the deadline, monotonic seconds; None: it never waits, and `read` returns None where nothing has come.
+    """
+
+    def __init__(self, plain: socket.socket) -> None:
+        self.plain = plain
+        self.until: float | None = None
+
+    def set_time(self) -> None:
+        """Have the next call wait as long as it may.
+
+        Raises:
+            TimeoutError: it may wait no longer.
+        """
+        left = 0.0 if self.until is None else self.until - time.monotonic()
+        if self.until is not None and left <= 0:
+            raise TimeoutError
+        self.plain.settimeout(left)
+
+    def sendall(self, data: Any) -> None:
+        self.set_time()
+        self.plain.sendall(data)
+
+    def makefile(self, mode: Literal["rb"]) -> io.BufferedReader:
+        return io.BufferedReader(_TimedStream(self, cast(io.RawIOBase, self.plain.makefile(mode, 0))))
+
+    def close(self) -> None:
+        self.plain.close()
+
+
+class _TimedStream(io.RawIOBase):
+    """What is read of a `_TimedSocket`."""
+
+    def __init__(self, timed: _TimedSocket, stream: io.RawIOBase) -> None:
+        self._timed, self._stream = timed, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, memory: Any) -> int | None:
+        self._timed.set_time()
+        try:
+            return self._stream.readinto(memory)
+        except ssl.SSLWantReadError:
+            return None
+        except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
+            return 0
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 @lru_cache(1)
@@ -447,9 +451,6 @@ def _proxy(where: InStore) -> str:
 
 
 def _basic(proxy: Any) -> dict[str, str]:
-    from base64 import b64encode
-    from urllib.parse import unquote
-
     if proxy.username is None:
         return {}
     said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
