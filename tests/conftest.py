@@ -30,8 +30,11 @@ COMMANDS = {"export", "reduce", "demo"}
 """Those of the command line that write or read with zarr: tests that name one themselves depend on it."""
 
 
-VERSIONED = ("tests/kernels/", "tests/h5/", "tests/http/test_protocol.py", "tests/formats/test_tiff.py")
-"""Tests that reach the parts of numba, h5py, uvicorn and tifffile that differ between versions."""
+VERSIONED = (
+    *("tests/kernels/", "tests/h5/", "tests/http/test_protocol.py", "tests/formats/test_tiff.py"),
+    "tests/test_surface.py",
+)
+"""Tests that reach the parts of numba, h5py, uvicorn, tifffile and numpy that differ between versions."""
 
 
 def pytest_configure() -> None:

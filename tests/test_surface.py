@@ -185,6 +185,7 @@ class Odd:
 
 
 ODD: list[Any] = [
+    np.bool_(True),
     5,
     1.5,
     "x",
@@ -201,7 +202,6 @@ ODD: list[Any] = [
     "\0",
     "\ud800",
     {1},
-    np.bool_(True),
 ]
 
 

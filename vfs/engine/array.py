@@ -10,8 +10,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from operator import index
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -24,6 +22,7 @@ from vfs.engine.reader import RegionReader
 from vfs.errors import OptionError
 from vfs.model import calibration, coverage
 from vfs.model.decode import Decoder
+from vfs.model.options import whole_number
 from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
 from vfs.sources.given import positions
@@ -323,9 +322,9 @@ def threads_asked(asked: int | None) -> int:
     """
     if asked is None:
         return min(4, os.cpu_count() or 1)
-    with suppress(TypeError):
-        if index(asked) >= 0:
-            return min(MOST_WORKERS, index(asked))
+    number = whole_number(asked)
+    if number is not None and number >= 0:
+        return min(MOST_WORKERS, number)
     raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none")
 
 

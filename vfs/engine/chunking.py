@@ -21,10 +21,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from operator import index
-from typing import SupportsIndex, cast
 
 from vfs.errors import OptionError
+from vfs.model.options import whole_number
 from vfs.model.region import Region
 from vfs.model.wording import option
 
@@ -138,7 +137,7 @@ def _decided_by_text(word: str, source: ChunkingInput) -> Chunking:
 def _decided(spec: ChunkSpec, source: ChunkingInput) -> Chunking:
     if isinstance(spec, str):
         shape, reason = _named(spec, source)
-    elif (size := _integer(spec)) is not None:
+    elif (size := whole_number(spec)) is not None:
         if size < 1:
             raise OptionError("a number of bytes must be at least 1")
         shape = _units(source, size, max(size, LIMIT))
@@ -381,17 +380,10 @@ def as_bytes(spec: int | str, name: str) -> int:
     Raises:
         OptionError: it is no number of bytes.
     """
-    size = _size(spec) if isinstance(spec, str) else _integer(spec)
+    size = _size(spec) if isinstance(spec, str) else whole_number(spec)
     if size is None or size < 0:
         raise OptionError(f'{option(**{name: spec})}: expected a number of bytes, also as "512MiB"')
     return size
-
-
-def _integer(value: object) -> int | None:
-    try:
-        return None if isinstance(value, bool) else index(cast(SupportsIndex, value))
-    except TypeError:
-        return None
 
 
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
@@ -404,7 +396,7 @@ def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
         )
     chunk = []
     for axis, (c, n) in enumerate(zip(asked, shape, strict=True)):
-        length = _integer(c)
+        length = whole_number(c)
         if length is None or length < -1 or length == 0:
             raise OptionError(f"axis {axis} must be at least 1, or -1 for the whole axis")
         chunk.append(max(1, n if length == -1 else min(length, n)))

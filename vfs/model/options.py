@@ -89,11 +89,26 @@ def fitting(name: str, value: Any, annotation: Any, write: Callable[..., str] = 
     raise OptionError(f"{write(**{name: value})}: expected {named(annotation)}")
 
 
-def _as(value: Any, kind: Any) -> Any:
-    """Return the value as a value of type `kind`. Raise TypeError or ValueError if it is not one."""
-    boolean = isinstance(value, bool) or (
+def whole_number(value: Any) -> int | None:
+    """Return a whole number of Python or numpy as an int; None for anything else, also True and False.
+
+    `operator.index` of numpy 1.26 takes a bool of numpy, and warns.
+    """
+    try:
+        return None if _is_bool(value) else index(value)
+    except TypeError:
+        return None
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or (
         getattr(getattr(value, "dtype", None), "kind", "") == "b" and getattr(value, "ndim", 1) == 0
     )
+
+
+def _as(value: Any, kind: Any) -> Any:
+    """Return the value as a value of type `kind`. Raise TypeError or ValueError if it is not one."""
+    boolean = _is_bool(value)
     if kind is bool and boolean:
         return bool(value)
     if kind is int and not boolean:
