@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TypeVar
 
 from vfs.errors import FormatError, SourceError, VfsError
 from vfs.model.sources import Sources
-from vfs.sources.local import LocalSources
+from vfs.sources.local import LocalSources, LocalWithout
 from vfs.sources.names import split
 
 T = TypeVar("T")
@@ -25,13 +25,13 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 def as_before(
-    opened: Callable[[Sequence[str]], T], names: Sequence[str], sources: Sources, give_up: float
+    opened: Callable[[Sequence[str], Sources], T], names: Sequence[str], sources: Sources, give_up: float
 ) -> tuple[T, str | None]:
     """Open a set, without its newest file if that one has only begun.
 
     Args:
-        opened: opens the set that some files name.
-        names: the files that name it.
+        opened: opens the set that some files name in some sources.
+        names: the files that name it; sources: where they are.
         give_up: seconds without a write after which a file counts as it is.
 
     Returns: (the set, the file that was left out or None).
@@ -39,15 +39,17 @@ def as_before(
     Raises: what `opened` raises.
     """
     try:
-        return opened(names), None
+        return opened(names, sources), None
     except (FormatError, SourceError) as error:
         begun = _newest(names, sources, give_up)
         others = [name for name in names if name != begun]
-        local = sources if isinstance(sources, LocalSources) else None
-        if begun is None or (local is None and len(others) == len(names)):
+        if begun is None:
             raise
-        with suppress(VfsError), local.hiding(begun) if local else nullcontext():
-            return opened(others), begun
+        left = LocalWithout(sources, begun) if isinstance(sources, LocalSources) else sources
+        if left is sources and len(others) == len(names):
+            raise
+        with suppress(VfsError):
+            return opened(others, left), begun
         raise error
 
 

@@ -279,13 +279,14 @@ def _open_begun(
     if not options.follow:
         return _open_named(names, options, given, cache, sources, **how)
 
-    def opened(chosen: Sequence[str]) -> OpenedSet:
-        return _open_named(chosen, options, given, cache, sources, **how)
+    def opened(chosen: Sequence[str], within: Sources) -> OpenedSet:
+        return _open_named(chosen, options, given, cache, within, **how)
 
     found, begun = as_before(opened, names, sources, options.give_up)
     if begun is None:
         return found
-    return replace(found, begun=(*found.begun, begun), opening=replace(found.opening, paths=tuple(names)))
+    opening = replace(found.opening, paths=tuple(names), sources=sources)
+    return replace(found, begun=(*found.begun, begun), opening=opening)
 
 
 def _open_named(

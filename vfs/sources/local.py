@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
@@ -46,7 +46,6 @@ class LocalSources:
         """Name of a folder of the set -> its descriptor, -1 if it cannot be used; None while no set is opened."""
         self._heads: dict[str, tuple[bytes, os.stat_result]] = {}
         self._files: dict[str, tuple[int, os.stat_result]] = {}
-        self._hidden = ""
 
     def __reduce__(self) -> tuple[type, tuple[Boundary]]:
         return type(self), (self.boundary,)
@@ -92,8 +91,6 @@ class LocalSources:
     # the verbs
 
     def state(self, name: str) -> FileState:
-        if name == self._hidden:
-            raise _missing(name)
         if name in self._heads:
             found = self._heads[name][1]
         elif name in self._files:
@@ -109,8 +106,6 @@ class LocalSources:
         return FileState.of(found)
 
     def read(self, name: str, start: int, size: int) -> bytes:
-        if name == self._hidden:
-            raise _missing(name)
         head = self._heads.get(name)
         if head is not None and start >= 0 and (start + size <= len(head[0]) or head[1].st_size == len(head[0])):
             return head[0][start : start + size]
@@ -135,12 +130,11 @@ class LocalSources:
     def names(self, folder: str) -> Sequence[str]:
         self.boundary.check(f"{folder}/x")
         try:
-            found = os.listdir(folder)
+            return os.listdir(folder)
         except FileNotFoundError:
             raise MissingSourceError(f"{folder}: no such folder") from None
         except OSError as error:
             raise _unlisted(folder, error) from None
-        return [name for name in found if f"{folder}/{name}" != self._hidden] if self._hidden else found
 
     def join(self, folder: str, name: str) -> str:
         if is_url(name):
@@ -194,19 +188,8 @@ class LocalSources:
 
     # what only files of this machine have
 
-    @contextmanager
-    def hiding(self, name: str) -> Iterator[None]:
-        """Have no file of this name for a while."""
-        self._hidden = name
-        try:
-            yield
-        finally:
-            self._hidden = ""
-
     def open(self, name: str, flags: int = 0) -> tuple[int, os.stat_result]:
         """Open a file for reading. Returns (its descriptor, its stat): see `open_found`."""
-        if name == self._hidden:
-            raise _missing(name)
         folder, last = self._place(name)
         if folder >= 0:
             try:
@@ -268,5 +251,36 @@ def _unlisted(folder: str, error: OSError) -> SourceError:
     return SourceError(f"{folder}: the folder cannot be listed: {error.strerror}", error.errno or 5)
 
 
-def _missing(name: str) -> MissingSourceError:
-    return MissingSourceError(f"{name}: no such file")
+class LocalWithout(LocalSources):
+    """Sources of files of this machine in which one file does not exist: a set is opened as it was before that came.
+
+    What is pickled, and opened again, has it.
+
+    Args:
+        within: the sources, in which it may exist.
+        name: of that file.
+    """
+
+    def __init__(self, within: LocalSources, name: str) -> None:
+        super().__init__(within.boundary)
+        self._within, self._without = within, name
+
+    def __reduce__(self) -> tuple[type, tuple[Boundary]]:
+        return LocalSources, (self.boundary,)
+
+    def state(self, name: str) -> FileState:
+        return self._within.state(self._other(name))
+
+    def read(self, name: str, start: int, size: int) -> bytes:
+        return self._within.read(self._other(name), start, size)
+
+    def names(self, folder: str) -> Sequence[str]:
+        return [name for name in self._within.names(folder) if f"{folder}/{name}" != self._without]
+
+    def open(self, name: str, flags: int = 0) -> tuple[int, os.stat_result]:
+        return self._within.open(self._other(name), flags)
+
+    def _other(self, name: str) -> str:
+        if name == self._without:
+            raise MissingSourceError(f"{name}: no such file")
+        return name
