@@ -58,6 +58,18 @@ def test_never_more_bytes_than_the_limit() -> None:
         assert cache.held == sum(a.nbytes for a in there(cache, range(37)).values()) <= 1000
 
 
+def test_a_bound_holds_as_long_as_one_wants_it() -> None:
+    cache = ChunkCache(1000)
+    for k in range(10):
+        cache.get(k, lambda: np.zeros(100, np.uint8))
+    with cache.bounded(300):
+        assert cache.held == 300
+        with cache.bounded(2000), cache.bounded(100):
+            assert (cache.limit, cache.held) == (100, 100)
+        assert cache.limit == 300
+    assert (cache.limit, 9 in cache, 8 in cache) == (1000, True, False)
+
+
 def test_what_is_larger_than_the_limit_is_not_kept() -> None:
     cache = ChunkCache(100)
     cache.get("small", lambda: piece(60))

@@ -71,7 +71,7 @@ def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any, most
         made = plan(shape, chunks, shards, itemsize, nav_ndim, block)
     assert all(u % s == 0 for u, s in zip(made.unit, made.shards, strict=True))
     assert all(b % c == 0 for b, c in zip(made.batch, chunks, strict=True))
-    bound = max(planning.WIDE, math.prod(chunks) * itemsize)
+    bound = max(planning.DECODED if block else planning.WIDE, math.prod(chunks) * itemsize)
     assert math.prod(made.batch) * itemsize <= bound
     units = [made.units.region(position) for position in made.units.touched(Region.whole(shape))]
     assume(math.prod(made.grid.counts) <= 5000)

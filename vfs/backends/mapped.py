@@ -59,7 +59,7 @@ Windows overlap, so that a span no longer than this lies in one window, wherever
 HELD = 768 << 20
 """Bytes of files that a process has mapped in at once, about: then it lets go of them."""
 
-PASSED = 128 << 20
+PASSED = 64 << 20
 """The same while something reads files from beginning to end, and each byte once: see `one_pass`."""
 
 _PIECE = 22  # bits of a byte's place in a window: pieces of 4 MiB were touched, or not

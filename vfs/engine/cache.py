@@ -9,7 +9,8 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
@@ -83,6 +84,8 @@ class ChunkCache:
 
     def __init__(self, limit: int = CACHE) -> None:
         self.limit = limit
+        self._bounds: list[int] = []
+        self._own = limit
         self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
@@ -91,6 +94,22 @@ class ChunkCache:
         self._latest: tuple[Hashable, np.ndarray | None] = None, None
         self._making: dict[Hashable, _Flight] = {}
         _CACHES.add(self)
+
+    @contextmanager
+    def bounded(self, limit: int) -> Iterator[None]:
+        """Hold at most so many bytes meanwhile, for who reads all once and wants memory for something else."""
+        try:
+            with self._lock:
+                self._own = self._own if self._bounds else self.limit
+                self._bounds.append(limit)
+                self.limit = min(self._own, *self._bounds)
+                while self.held > self.limit:
+                    self._drop_one()
+            yield
+        finally:
+            with self._lock:
+                self._bounds.remove(limit)
+                self.limit = min(self._own, *self._bounds) if self._bounds else self._own
 
     def peek(self, key: Hashable) -> np.ndarray | None:
         """Return the piece `key` if it is held, else None. This does not count as use."""

@@ -20,7 +20,6 @@ from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from vfs.backends.mapped import one_pass
 from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
@@ -28,7 +27,7 @@ from vfs.hierarchy.following import for_workers
 from vfs.model.region import Region
 from vfs.model.wording import option
 from vfs.reduce.executors import checked
-from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports
+from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.journal import Journal, Mark, Subject
@@ -279,7 +278,11 @@ def _write(
     done, stored = done_before(exports, place, face.zarr_format, journal)
     writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, place.keep)
     threads = len(os.sched_getaffinity(0))
-    with one_pass(), LevelPieces(place.folder) as pieces, ThreadPoolExecutor(threads, "vfs-export") as pool:
+    with (
+        little_memory(face.arrays.values()),
+        LevelPieces(place.folder) as pieces,
+        ThreadPoolExecutor(threads, "vfs-export") as pool,
+    ):
         try:
             for work in works(exports, place.folder, face.zarr_format, journal, pieces):
                 unit = work.unit

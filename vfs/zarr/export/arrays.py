@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
+from vfs.backends.mapped import one_pass
 from vfs.buffers import scratch
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
+from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, size
 from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import ChunkGrid, Region
@@ -23,6 +26,9 @@ from vfs.zarr.export.plan import ExportPlan, grown, plan
 
 AUTO = 128 << 20
 """Bytes of an automatic shard, before compression."""
+
+CACHED = 64 << 20
+"""Bytes of decoded blocks that are kept while arrays are exported, if one block is not larger than half of it."""
 
 ShardSpec = str | int | Sequence[int] | None
 
@@ -129,6 +135,21 @@ class ArrayExport:
         cut = np.ascontiguousarray(cut)
         blank = self.sparse and _equal(_bytes(cut), self._blank)
         return Encoded(position, None if blank else self.codec.encode(_words(cut)), crc)
+
+
+@contextmanager
+def little_memory(arrays: Iterable[ArrayReader]) -> Iterator[None]:
+    """Keep little of what is read of arrays meanwhile: each byte is read once, and batches want the memory."""
+    largest: dict[ChunkCache, int] = {}
+    for array in arrays:
+        block = array.dataset.block if array.dataset.layout.blocks is not None else ()
+        most = max(CACHED, 2 * math.prod(block) * array.dtype.itemsize)
+        largest[array.cache] = max(most, largest.get(array.cache, 0))
+    with ExitStack() as bounds:
+        bounds.enter_context(one_pass())
+        for cache, most in largest.items():
+            bounds.enter_context(cache.bounded(most))
+        yield
 
 
 def checksum(elements: np.ndarray) -> int:

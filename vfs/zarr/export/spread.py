@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from vfs.backends.mapped import one_pass
 from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
 from vfs.reduce.executors import in_order
 from vfs.reduce.stop_file import StopFile, Stopped
-from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports
+from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.journal import Journal, Mark
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.units import done_before, size_of, unit_of
@@ -95,11 +94,11 @@ def write_unit(task: UnitTask) -> Mark:
 
 def _written(task: UnitTask) -> Mark:
     work = task.work
-    with one_pass(), place_of(work.target) as place:  # nobody but the export makes it
+    with place_of(work.target) as place:  # nobody but the export makes it
         face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
         one = next(one for one in array_exports(face, work.codec, work.shards) if one.path == task.path)
         unit = unit_of(one, task.position, place.folder, work.zarr_format)
-        with Stopped(task.stop) as stopped:
+        with little_memory([one.array]), Stopped(task.stop) as stopped:
             try:
                 for region in one.plan.batches(unit.region):
                     if stopped.is_set():
