@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size, share
+from tests.benchmarks.rows import TINY, Row, Size, share
 from vfs.model.region import Region
+from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_mib
 from vfs.zarr.export.codecs import DEFAULT, codec
 from vfs.zarr.readers import StoreToRead
@@ -38,6 +41,10 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
             plain, format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=(CHUNK, -1, -1), backend="buffered"
         ),
         "MIB U16": vfs.open_group(mib, nav_shape=(size.frames,), chunks=(CHUNK, -1, -1), backend="buffered"),
+        "DM4": vfs.open_group(
+            write_dm(folder, frames, version=4, name="export"), chunks=(CHUNK, -1, -1), backend="buffered"
+        ),
+        "OME-TIFF": _ome_tiff(folder, frames),
     }
     chunks = [frames[n : n + CHUNK] for n in range(0, size.frames, CHUNK)]
     target = folder / "export.zarr"
@@ -54,7 +61,9 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
 
     for name, group in sources.items():
         for spec in (DEFAULT, "zstd:3", "none"):
-            for shards in (None, "auto") if spec == DEFAULT else ("auto",):
+            if spec != DEFAULT and name in ("DM4", "OME-TIFF"):
+                continue
+            for shards in (None, "auto") if spec == DEFAULT and name in ("raw", "MIB U16") else ("auto",):
                 yield share(
                     f"export of {name}, {spec}, {'in shards' if shards else 'a file a chunk'}",
                     lambda group=group, spec=spec, shards=shards: exported(group, spec, shards),
@@ -74,3 +83,35 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
 
     yield share("verify of an exported raw file", lambda: verify(target), read, size, "of reading it", "≥ 0.77")
     shutil.rmtree(target)
+    yield from _memory(folder, size)
+
+
+def _ome_tiff(folder: Path, frames: np.ndarray) -> vfs.VirtualGroup:
+    import tifffile
+
+    path = folder / "export.ome.tif"
+    tifffile.imwrite(path, frames, ome=True, metadata={"axes": "TYX"})
+    return vfs.open_group(path, chunks=(CHUNK, *(-1,) * 4), backend="buffered")
+
+
+_EXPORT = """
+import sys, vfs
+how = dict(format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=sys.argv[3])
+vfs.export(vfs.open_group(sys.argv[1], **how), sys.argv[2], shards=sys.argv[4])
+with open("/proc/self/status") as file:
+    print(next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) / 1024)
+"""
+
+
+def _memory(folder: Path, size: Size) -> Iterator[Row]:
+    """The most memory that a process has while it exports a file that is a hole."""
+    nbytes = (16 << 20) if size is TINY else (4 << 30)
+    source, target = folder / "hole.raw", folder / "hole.zarr"
+    source.touch()
+    os.truncate(source, nbytes)
+    for chunks, shards in (("frames", "1MiB"), ("auto", "4GiB"), ("scan", "auto")):
+        command = [sys.executable, "-c", _EXPORT, source, target, chunks, shards]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        shutil.rmtree(target)
+        name = f"memory of an export, {nbytes >> 20:,} MiB raw, chunks {chunks}, shards {shards}"
+        yield Row(name, float(done.stdout), "MiB", "≤ 512")
