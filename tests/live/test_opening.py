@@ -70,10 +70,12 @@ def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None
     np.save(path, np.ones((4, 8, 8), "u2"))
     whole = path.read_bytes()
     path.write_bytes(whole[:600])
-    scan = vfs.open(path, follow=True, settle=NEVER, give_up=0.2)
+    scan = vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
+    scan._set.following._give_up = 0.0
     with path.open("r+b") as file:
         file.write(b"garbled")
-    assert not scan.wait(timeout=5)
+    with pytest.warns(vfs.IncompleteWarning, match="movie.npy"):
+        assert not scan.wait(timeout=5)
     assert scan._set.following.ended
 
 

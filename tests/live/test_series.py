@@ -83,6 +83,7 @@ def test_the_newest_file_of_a_glob_is_not_written_yet(tmp_path: Path, ending: st
         np.testing.assert_array_equal(vfs.open(pattern, **HOW)[...], FRAMES)
 
 
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
 @pytest.mark.parametrize("ending", SERIES)
 def test_nothing_is_shown_behind_a_file_that_is_not_whole(tmp_path: Path, ending: str) -> None:
     """An older file is an error, or no frame from it on is there; so is the newest one that nobody writes any more."""

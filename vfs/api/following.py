@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.hierarchy.following import Following, followed, frames_of
-from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.hierarchy.opening import OpenedSet, Opening, warned
 from vfs.model.wording import option
 
 if TYPE_CHECKING:
@@ -32,12 +33,23 @@ class SetInUse:
 
         Raises:
             SourceChangedError: a file of it was begun anew, or is gone.
+
+        Warns:
+            IncompleteWarning: nobody writes it any more, though it is not whole; once.
         """
         if self.following is not None:
             now = self.following.now()
+            self.say_stopped(self.following)
             if now is not self._shown and _alike(now, self._shown):
                 self._shown = now
         return self._shown
+
+    def say_stopped(self, following: Following) -> None:
+        """Give the warning that stopped sets get, if the set stopped and it was not given yet."""
+        if following.stopped and not following.told:
+            following.told = True
+            found = following.current
+            warned(replace(found, warnings=(following.stopped, *found.warnings)))
 
     def refreshed(self) -> SetInUse:
         """Return the set as it is now: this one, unless arrays have other shapes by now. Raises: see `opened`."""
@@ -90,6 +102,7 @@ class Growing:
         if following is None:
             return True
         following.now()
+        self._set.say_stopped(following)
         return following.complete
 
     def wait(self, frames: int | None = None, timeout: float | None = None) -> bool:
@@ -106,7 +119,9 @@ class Growing:
         following = self._set.following
         if following is None:
             return frames is None or frames <= self.head
-        return following.wait(frames, timeout)
+        there = following.wait(frames, timeout)
+        self._set.say_stopped(following)
+        return there
 
     def _growth(self, executor: Any = None) -> GrowthOf | None:
         """Return what tells how the array grows; None if it does not.

@@ -52,6 +52,7 @@ class Following:
         changed: number that grows whenever `current` is another set.
         ended: True if nothing is looked at any more: the set is whole, or stopped.
         stopped: why it ended before it was whole; "" if it did not.
+        told: True when somebody was warned of that.
     """
 
     def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
@@ -60,7 +61,7 @@ class Following:
         self.opening = opened.opening
         options = opened.opening.options
         self._settle, self._give_up = options.settle, options.give_up
-        self.changed, self.ended, self.stopped = 0, False, ""
+        self.changed, self.ended, self.stopped, self.told = 0, False, "", False
         self._wrong = ""
         self._shorter = ""  # a file that became shorter
         self._trust = Trust(LOOKS)
