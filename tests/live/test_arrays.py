@@ -97,7 +97,7 @@ def test_a_set_that_nobody_writes_any_more_is_stopped(instrument: Instrument) ->
     instrument.write_frames(9)
     with pytest.warns(vfs.IncompleteWarning, match="stopped: 9 of 48 frames are there"):
         scan = followed(instrument, give_up=0.0, settle=0.0)
-        assert not scan.wait(timeout=5)
+    assert not scan.wait(timeout=5)
     assert (scan.head, scan.complete) == (9, False)
     np.testing.assert_array_equal(scan[1, 0], instrument.frames[1, 0])
     assert not scan[5, 7].any()  # as of any scan that was stopped

@@ -70,7 +70,9 @@ def check(array: Any, twin: np.ndarray) -> int:
 
 
 @pytest.mark.parametrize("how", ["grows", "full size at once", "index last"])
-@pytest.mark.parametrize("row", [row for row in ROWS if row.arranged], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.arranged or row.format == "ome_tiff"], ids=lambda row: row.name
+)
 def test_what_is_read_is_what_will_be_there(row: Row, how: str, tmp_path: Path) -> None:
     seed = sum(map(ord, row.name + how))
     recording, paths, twin, options = recorded(row, tmp_path, how == "full size at once", how != "index last")
