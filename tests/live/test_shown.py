@@ -60,6 +60,9 @@ def test_chunks_over_http_are_right_or_422_and_keep_their_etags(instrument: Inst
         with pytest.raises(Exception, match="422"):
             scan[3]
         assert asked(server.url + "scan.zarr/data/c/1/0/0/0")[1]["etag"] == tag
+        mounts = [sys.executable, "-m", "vfs", "mounts"]  # which reads the server's status.json
+        said = "  live: scan.zarr: 27 of 48 frames"
+        eventually(lambda: said in subprocess.run(mounts, capture_output=True, text=True, check=True).stdout)
         instrument.recording.finish()
         eventually(lambda: live(server.url) is None)
         np.testing.assert_array_equal(scan[...], instrument.frames)
