@@ -210,7 +210,11 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "scale", "want"), [("m", 1.23e-10, "nm"), ("angstrom", 3.0, "nm"), ("um", 0.5, "µm"), ("eV", 1e-10, "eV")]
+    ("unit", "scale", "want"),
+    [
+        *(("m", 1.23e-10, "nm"), ("angstrom", 3.0, "nm"), ("um", 0.5, "µm")),
+        *(("eV", 1e-10, "eV"), ("eV", 200, "keV"), ("s", 1e-6, "µs")),
+    ],
 )
 def test_the_axis_of_a_line_has_the_unit_that_people_write(
     browse: Browse, tmp_path: Path, unit: str, scale: float, want: str
@@ -263,6 +267,56 @@ def test_spectra_of_a_scan(browse: Browse, tmp_path: Path) -> None:
         page.open("detector=disk(3,3,3)").settled()
         assert page.state("detector")["kind"] == "whole"
         page.close()
+
+
+def test_spectra_of_x_rays_begin_with_their_sum(browse: Browse, tmp_path: Path) -> None:
+    spectra = RNG.poisson(0.001, (6, 8, 900)).astype(np.uint16)
+    spectra[..., 5] = 50  # noise of the detector, near 0 eV
+    spectra[2, 3, 400:403] = 7
+    with h5py.File(tmp_path / "eds.hspy", "w") as file:
+        file["one/data"] = spectra
+        for k, (name, unit, scale) in enumerate([("y", "nm", 1.0), ("x", "nm", 1.0), ("Energy", "eV", 20.0)]):
+            about = {"name": name, "scale": scale, "offset": 0.0, "units": unit, "navigate": k < 2}
+            file.create_group(f"one/axis-{k}").attrs.update(about)
+    with vfs.serve(tmp_path / "eds.hspy", port=0) as server:
+        page = browse(server.url).open().settled()
+        page.wait("vfs.frame.caption === 'sum of all positions'")
+        assert np.array_equal(page.numbers("frame"), spectra.sum(axis=(0, 1)))
+        page.named("button", "Window of channels").click()  # around the highest peak
+        page.settled()
+        assert page.page.evaluate("() => vfs.scan.caption").startswith("7.")  # keV, from 7.92
+        assert np.array_equal(page.numbers("scan"), spectra[..., 396:405].sum(axis=-1))
+        page.screenshot("x-rays")
+        page.click("scan", 2, 3)
+        page.wait("vfs.frame.caption === '2, 3' && vfs.frame.status === 'exact'")
+        page.named("button", "All positions").click()
+        page.page.locator(".scan-panel .stage").focus()
+        page.press("ArrowDown")
+        page.wait("vfs.frame.caption === '3, 3'")
+        page.close()
+
+
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
+def test_a_frame_that_nobody_recorded_says_so(browse: Browse, tmp_path: Path) -> None:
+    header = scan_in(tmp_path, patterns())
+    for file in sorted(tmp_path.glob("*.mib"))[1:]:
+        file.unlink()  # 64 of 192 frames are left
+    with h5py.File(tmp_path / "parts.h5", "w") as file:
+        made = file.create_dataset("data", (4, 5, 32, 32), np.uint8, chunks=(1, 1, 32, 32))
+        made[1, 2] = RNG.integers(1, 99, (32, 32))
+    for path, begin, empty in [(header, "2, 0", (9, 5)), (tmp_path / "parts.h5", "1, 2", (3, 3))]:
+        with vfs.serve(path, port=0, allow_incomplete=True) as server:
+            page = browse(server.url).open()
+            page.wait(f"window.vfs && vfs.frame.status === 'exact' && vfs.frame.caption === '{begin}'")
+            page.click("scan", *empty)
+            page.wait("vfs.frame.status === 'not recorded'")
+            assert np.isnan(page.numbers("frame")).all()
+            assert page.page.locator(".frame-panel .stage").get_attribute("data-blank") == "Nothing was recorded here."
+            page.screenshot("not-recorded")
+            page.press("Shift+ArrowUp", "Shift+ArrowLeft", *["ArrowRight"] * 2, "ArrowDown")
+            page.wait("vfs.frame.caption === '1, 2' && vfs.frame.status === 'exact'")
+            assert not page.page.locator(".frame-panel.blank").count()
+            page.close()
 
 
 def test_a_single_frame_has_no_scan_and_a_movie_no_bright_field(browse: Browse, tmp_path: Path) -> None:

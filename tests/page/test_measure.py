@@ -103,6 +103,13 @@ def test_the_length_of_a_line_its_angle_and_its_numbers(browse: Browse, url: str
     page.page.mouse.up()
     said = page.page.get_by_label("Frame profile: length and angle")
     assert said.inner_text() == "0.5 1/nm (10 px) · d 2 nm · −53.1°"
+    ends = page.named("textbox", "Frame profile: ends")
+    assert ends.input_value() == "2, 3 to 10, 9"
+    for typed, length in (("2, 3", "10 px"), ("2, 3 to 10, 3", "8 px"), ("2, 3 to 10, 9", "10 px")):
+        ends.fill(typed)
+        ends.press("Enter")
+        assert ("expected y, x to y, x" in ends.evaluate("field => field.validationMessage")) is (typed == "2, 3")
+        assert f"({length})" in said.inner_text()
     page.page.get_by_label("Frame profile: width in pixels").fill("3")
     with page.page.expect_download() as saved:
         page.named("button", "Frame profile: numbers as CSV").click()
@@ -176,8 +183,6 @@ def test_patterns_of_all_positions(browse: Browse, url: str) -> None:
     for name, made in {"std": np.std, "max": np.max}.items():
         how.select_option(name)
         word = {"std": "standard deviation", "max": "maximum"}[name]
-        page.wait(
-            f"vfs.frame.caption === '{word} of rectangle(0, 0, {HEIGHT}, {WIDTH})' && vfs.frame.status === 'exact'"
-        )
+        page.wait(f"vfs.frame.caption === '{word} of all positions' && vfs.frame.status === 'exact'")
         assert np.allclose(page.numbers("frame"), made(frames().astype(float), axis=(0, 1)), rtol=1e-9)
     page.close()

@@ -121,10 +121,22 @@ class FrameView:
             return 3
         return 1 if self.colour is None else self.array.shape[self.colour]
 
-    @property
+    @cached_property
     def middle(self) -> tuple[int, ...]:
-        """The position in the middle."""
-        return tuple(n // 2 for n in self.counts)
+        """The position in the middle; where no frame is stored there, the middle one of those that are."""
+        at = tuple(n // 2 for n in self.counts)
+        if 0 in self.array.shape or self.stored(at):
+            return at
+        valid = self.array.valid
+        held = np.flatnonzero(valid)
+        if not len(held):
+            return at
+        nav = np.unravel_index(held[len(held) // 2], valid.shape)
+        return tuple(int(nav[k]) if k < len(nav) else n for k, n in zip(self.where, at, strict=True))
+
+    def stored(self, position: Sequence[int]) -> bool:
+        """Say whether the files hold anything of the picture at a position."""
+        return self.array.dataset.holds(self.region(position, range(self.sizes[0] if self.sizes else 1)))
 
     def position(self, text: str) -> tuple[int, ...]:
         """Parse a position: a number for each axis in `where`, or one number that counts all frames.
@@ -297,7 +309,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     few = max(1, BAND // max(1, columns))  # rows that are worked on at once
     for band in bands:
         region = view.region(position, band)
-        found.stored = found.stored or not view.array.dataset.blank(region).all()
+        found.stored = found.stored or view.array.dataset.holds(region)
         read = _plain(view, view.array.read(region))
         with np.errstate(all="ignore"):
             for at in range(0, len(read), few):

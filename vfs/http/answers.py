@@ -21,7 +21,8 @@ CLOSING = frozenset((400, 401, 403, 405))
 SHARED: Usual = (
     (
         b"access-control-expose-headers",
-        b"Content-Range, Content-Length, Content-Encoding, ETag, Accept-Ranges, X-Vfs-Shape, X-Vfs-Dtype, X-Vfs-Bin",
+        b"Content-Range, Content-Length, Content-Encoding, ETag, Accept-Ranges, X-Vfs-Shape, X-Vfs-Dtype, X-Vfs-Bin,"
+        b" X-Vfs-Stored",
     ),
     (b"cross-origin-resource-policy", b"cross-origin"),
 )

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from vfs.engine.frames import FrameView
-from vfs.engine.small_frames import PARTS
+from vfs.engine.small_frames import PARTS, checked_view
 from vfs.errors import SourceChangedError, VfsError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import Face
@@ -118,7 +118,9 @@ class Pictures:
             return
         free = self._held.take(request.client, nbytes)
         try:
-            etag, numbers, factor = await self._work(("frame", wanted), partial(self._read, wanted), request.receive)
+            etag, numbers, factor, stored = await self._work(
+                ("frame", wanted), partial(self._read, wanted), request.receive
+            )
             body = numbers.reshape(-1).view(np.uint8)
             weakref.finalize(body, free).atexit = False
         except BaseException:
@@ -128,6 +130,7 @@ class Pictures:
             (b"x-vfs-shape", ",".join(map(str, numbers.shape)).encode()),
             (b"x-vfs-dtype", numbers.dtype.name.encode()),
             (b"x-vfs-bin", b"%d" % factor),
+            (b"x-vfs-stored", b"yes" if stored else b"no"),
             (b"content-type", _NUMBERS),
             (b"content-length", b"%d" % numbers.nbytes),
             (b"etag", etag) if etag else (b"cache-control", b"no-store"),
@@ -147,15 +150,15 @@ class Pictures:
             nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part, wanted.plane)
         return wanted.etag(self._contents.version(wanted.key)), nbytes
 
-    def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int]:
-        """Read a picture. Returns: its ETag, the numbers, the side of its squares."""
+    def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int, bool]:
+        """Read a picture. Returns: its ETag, the numbers, the side of its squares; if files hold any of it."""
         face, path, array = self._listing.found(wanted.key)
         if wanted.box:
             read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.side, wanted.part)
         else:
             read = partial(picture, array, wanted.at, wanted.most, wanted.part, wanted.plane)
         (numbers, factor), version = self._unchanged(wanted.key, read)
-        return wanted.etag(version), numbers, factor
+        return wanted.etag(version), numbers, factor, checked_view(array, wanted.at, wanted.plane).stored(wanted.at)
 
     def _unchanged(self, key: str, read: Callable[[], tuple[np.ndarray, int]]) -> tuple[tuple[np.ndarray, int], bytes]:
         """Read a picture from one state of the sources. Returns: what `read` does, and that state."""

@@ -35,6 +35,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "picture": list(view.shown),
         "colour": view.colour,
         "upward": view.upward,
+        "middle": list(view.middle),
         "nbytes": array.nbytes,
         "units": str(array.dataset.conventions.get("units", "")),
         "main": main,

@@ -211,6 +211,10 @@ class StoredArray:
         """
         return self.layout.blank(box, self.nav_ndim)
 
+    def holds(self, box: Region) -> bool:
+        """Say whether the files hold any element of a box."""
+        return self.layout.holds(box, self.nav_ndim)
+
     def to_come(self, box: Region) -> int | None:
         """Return the number of a frame that a box touches and that is not there yet; None if there is none.
 

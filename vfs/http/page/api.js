@@ -209,8 +209,8 @@ export async function frame(key, path, at, most, part, signal) {
  * @returns {Promise<{data: TypedArray, shape: number[]}>}
  */
 export async function tile(key, path, at, level, box, bin, part, signal) {
-  const { data, shape } = await picture(key, path, { at: at.join(","), level, box: box.join(","), bin, part }, signal);
-  return { data, shape };
+  const { data, shape, stored } = await picture(key, path, { at: at.join(","), level, box: box.join(","), bin, part }, signal);
+  return { data, shape, stored };
 }
 
 /**
@@ -224,16 +224,22 @@ export function plane(key, path, at, axes, most, signal) {
   return picture(key, path, { at: at.join(","), plane: axes.join(","), max: most }, signal);
 }
 
-/** Fetch numbers of a picture. @param {Object} query name -> value; "" is left out. */
+/**
+ * Fetch numbers of a picture. Of one that no file holds they are NaN, and `stored` is false.
+ *
+ * @param {Object} query name -> value; "" is left out.
+ */
 async function picture(key, path, query, signal) {
   const given = Object.entries(query).filter(([, value]) => value !== "");
   const text = new URLSearchParams(given).toString().replaceAll("%2C", ",");
   const response = await ask(`api/frame/${encoded(key)}/${encoded(path)}?${text}`, { signal });
   const shape = (response.headers.get("x-vfs-shape") || "").split(",").filter(Boolean).map(Number);
-  const body = await whole(response);
+  const data = numbers(response.headers.get("x-vfs-dtype"), await whole(response));
+  const stored = response.headers.get("x-vfs-stored") !== "no";
   return {
-    data: numbers(response.headers.get("x-vfs-dtype"), body),
+    data: stored ? data : new Float32Array(data.length).fill(NaN),
     shape,
+    stored,
     bin: Number(response.headers.get("x-vfs-bin") || 1),
   };
 }

@@ -33,7 +33,7 @@ export function channelTools(viewer) {
         chip.hidden = k >= channels.length || channels.length < 2;
         chip.setAttribute("aria-pressed", String(k === active));
         if (chip.hidden) return;
-        chip.style.color = colours[k];
+        chip.style.setProperty("--own", colours[k]);
         const name = `Detector ${k + 1}: ${toText(channels[k].shape)}`;
         for (const where of ["aria-label", "title"]) chip.setAttribute(where, name);
       });
@@ -55,7 +55,7 @@ export function spectrumTools(viewer) {
   const { spectra } = viewer;
   const field = el("input.elements", {
     type: "text",
-    placeholder: "Elements: Ti O",
+    placeholder: "Elements: Ti",
     "aria-label": "Elements to mark",
     title: "Elements to mark",
     spellcheck: "false",

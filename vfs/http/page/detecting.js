@@ -197,11 +197,14 @@ export class Detecting {
       cx: (this.viewer.images.size[1] - 1) / 2,
       r: 4,
     };
+    const peak = kind === "rectangle" && old.kind !== "point" ? this.viewer.spectra.peak() : null;
     const cy = old.cy ?? old.y ?? (old.kind === "rectangle" ? (old.y0 + old.y1 - 1) / 2 : found.cy);
     const cx = old.cx ?? old.x ?? (old.kind === "rectangle" ? (old.x0 + old.x1 - 1) / 2 : found.cx);
     const r = old.r1 ?? old.r ?? (this.viewer.curves ? this.viewer.images.size[1] / 16 : found.r);
     this.armed = kind === "whole" ? null : kind;
-    if (kind === "whole") this.set({ kind });
+    if (peak && old.kind !== "rectangle")
+      this.set(drawn(kind, [0, peak.at - peak.half], [0, peak.at + peak.half], this.viewer.images.size));
+    else if (kind === "whole") this.set({ kind });
     else if (kind === "com")
       this.set({
         kind,

@@ -15,7 +15,7 @@ const PLOT = [360, 640]; // height and width
 const BAR = { wide: 14, off: 10, room: 84 }; // the colour bar: its width, how far off it is, all that it takes
 const LINE = 18; // of the caption
 const SHARP = 2; // pixels of a PNG for one of the figure
-const LIGHT = { line: "#1c1f23", grid: "#dddedb", text: "#444a50", accent: "#9a5b00", ground: "#ffffff" };
+const LIGHT = { line: "#1c1f23", grid: "#82878c", text: "#444a50", accent: "#9a5b00", ground: "#ffffff" };
 
 /**
  * Make a figure.

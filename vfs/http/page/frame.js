@@ -13,6 +13,8 @@ const LARGEST = 8192; // pixels along y and x that the server sends
 const MOST = 1 << 25; // numbers of a box of a large frame that are fetched at once
 const LONG = 500; // ms after which a large frame is left for another one that is wanted
 const OFTEN = 120; // ms between two looks at a large frame on its way
+/** The status of a frame that no file holds. */
+export const NOT_STORED = "not recorded";
 const SETTLED = 120; // ms without a change before a selection's frames are read
 
 function keyOf({ most, part }, at) {
@@ -116,7 +118,8 @@ export class Frames {
     const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
     const binned = sizes.filter((size, axis) => got.shape[axis] < size).map(() => got.bin);
     const part = frames.reduce((sum, one) => sum + (one.done ?? 1), 0) / frames.length;
-    const status = part < 1 ? `${Math.floor(100 * part)} %` : got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
+    const exact = got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
+    const status = part < 1 ? `${Math.floor(100 * part)} %` : frames.some((one) => one.stored !== false) ? exact : NOT_STORED;
     const parts = frames.map((one, k) => ({ ...one, at: wanted.ats[k] }));
     this.shown({ ...got, size: this.size, status, part, at: wanted.at, parts });
   }

@@ -25,7 +25,7 @@ const HELP = [
   ["Space", "play along the last axis, and stop"],
   ["+ − 0", "closer, farther, all of the picture"],
   ["PageUp PageDown Home End", "move a picture that is larger than its place up, down, left, right; arrows, too, if there is nothing else to move"],
-  ["p", "line profile: drag a line in the picture, for its length, angle and numbers"],
+  ["p", "line profile: drag a line in the picture, or type its ends, for its length, angle and numbers"],
   ["r", "measure a region: statistics, histogram, radial mean, Fourier transform"],
   ["m", "metadata"],
   ["z", "larger text and lines; after the largest the usual size"],

@@ -89,8 +89,8 @@ class Thumbnails {
 
 /** Colour a small picture, or draw a line of numbers. */
 function coloured({ data, shape }) {
-  const line = shape.length < 2;
-  const [height, width] = line ? [shape[0] || 1, shape[0] || 1] : shape;
+  const line = shape.length < 2 || (shape.length === 2 && Math.min(...shape) === 1);
+  const [height, width] = line ? [data.length || 1, data.length || 1] : shape;
   const canvas = el("canvas", { width, height, "aria-hidden": "true" });
   const image = new ImageData(width, height);
   const out = new Uint32Array(image.data.buffer);

@@ -5,6 +5,7 @@
 import { MAPS, table } from "./colours.js";
 import { CURVES, MODES, limits, sample, usual } from "./contrast.js";
 import { el, select, sheet, short } from "./dom.js";
+import { NOT_STORED } from "./frame.js";
 import { Histogram } from "./histogram.js";
 import { Picture } from "./picture.js";
 import { Plot } from "./plot.js";
@@ -88,9 +89,10 @@ export class Panel {
       return;
     }
     Object.assign(this.view, { axis: this.axis, titles: this.titles });
-    const blank = shown.status === "exact" && shown.data.length > 0 && shown.data.every(Number.isNaN);
+    const missing = shown.status === NOT_STORED;
+    const blank = missing || (shown.status === "exact" && !shown.paint && shown.data.length > 0 && shown.data.every(Number.isNaN));
     this.element.classList.toggle("blank", blank);
-    this.stage.dataset.blank = blank ? "No numbers here: all are NaN." : "";
+    this.stage.dataset.blank = !blank ? "" : missing ? "Nothing was recorded here." : "No numbers here: all are NaN.";
     this.view.show(shown.data, shown.shape, shown.size, this.shown.bin);
     const coloured = this.kind === "picture" && (shown.shape.length === 3 || this.shown.paint);
     this.element.classList.toggle("coloured", Boolean(coloured));

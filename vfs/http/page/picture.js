@@ -307,7 +307,7 @@ function coloursOf(whole, channels) {
   return ([{ data }], { data: out }) => {
     for (let i = 0, j = 0; i < data.length; i += channels, j += 4) {
       for (let k = 0; k < 3; k++) out[j + k] = (data[i + k] * 255) / most;
-      out[j + 3] = opaque ? 255 : (data[i + 3] * 255) / most;
+      out[j + 3] = Number.isNaN(data[i]) ? 0 : opaque ? 255 : (data[i + 3] * 255) / most;
     }
   };
 }

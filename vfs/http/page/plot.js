@@ -10,12 +10,14 @@ import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
 const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
+const DARKER = 0.55; // of a colour, on a light ground: some 4 to 1 against it
 const FONT = "11px system-ui, sans-serif";
 
 export class Plot extends Picture {
   left = MARGIN.left; // screen pixels, where the lines begin
   others = []; // more lines: {data, bin, colour, dash}, samples as those of the first
   titles = { x: "", y: "" }; // of the axes, without units
+  noise = 0; // samples at the beginning that may be higher than the plot
 
   /**
    * Show a line.
@@ -90,7 +92,7 @@ export class Plot extends Picture {
   /** @returns {Object<string, string>} colours of lines, grid, text, marks and what is below. */
   colours() {
     const style = getComputedStyle(this.stage);
-    const names = { line: "text", grid: "line", text: "quiet", accent: "accent", ground: "stage" };
+    const names = { line: "text", grid: "faint", text: "quiet", accent: "accent", ground: "stage" };
     return Object.fromEntries(Object.entries(names).map(([name, own]) => [name, style.getPropertyValue(`--${own}`)]));
   }
 
@@ -119,7 +121,7 @@ export class Plot extends Picture {
     }
     context.globalAlpha = 1;
     for (const one of this.others) {
-      context.strokeStyle = one.colour;
+      context.strokeStyle = readable(one.colour, colours.ground);
       context.setLineDash(one.dash || []);
       context.lineWidth = 1.5;
       context.stroke(this._path(one.data, 0, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin), one.bin, across, 1));
@@ -181,9 +183,11 @@ export class Plot extends Picture {
         if (value > 0 && value < positive) positive = value;
       }
     };
-    look(data, from * this._lines, to * this._lines);
+    const quiet = Math.max(from, Math.min(to, Math.ceil(this.noise / bin)));
+    look(data, quiet * this._lines, to * this._lines);
+    if (!(hi > 0)) look(data, from * this._lines, quiet * this._lines);
     const [own, least] = [hi, positive];
-    for (const one of this.others) look(one.data, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin));
+    for (const one of this.others) look(one.data, Math.floor((quiet * bin) / one.bin), Math.ceil((to * bin) / one.bin));
     if (lo > hi) return [0, 1];
     if (this.curve === "log" && hi > 0) return [Math.min(own > 0 ? least : positive, hi / 2), hi * 1.15];
     const room = (hi - lo) * 0.04;
@@ -201,7 +205,7 @@ export class Plot extends Picture {
     context.textBaseline = "middle";
     for (const { value, text } of marks) {
       const y = Math.round(across(value)) + 0.5;
-      context.globalAlpha = text ? 1 : 0.5;
+      context.globalAlpha = text ? 0.4 : 0.2;
       context.beginPath();
       context.moveTo(this.left, y);
       context.lineTo(this.left + width, y);
@@ -228,6 +232,14 @@ export class Plot extends Picture {
     context.textAlign = "right";
     context.fillText(title, this.left + width, this.box[0] - MARGIN.bottom + 8);
   }
+}
+
+/** @returns {string} a colour of a line, darker on a light ground: "#b388ff", "rgb(40 210 60)". */
+function readable(colour, ground) {
+  const parts = (text) =>
+    text.includes("#") ? text.match(/[\da-f]{2}/gi).map((two) => parseInt(two, 16)) : text.match(/\d+/g).map(Number);
+  const light = parts(ground).reduce((a, b) => a + b) > (3 * 255) / 2;
+  return light ? `rgb(${parts(colour).map((n) => Math.round(n * DARKER)).join(" ")})` : colour;
 }
 
 /** @returns {number[]} round numbers from lo to hi, about so many. */

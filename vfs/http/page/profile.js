@@ -28,9 +28,19 @@ export class Profile extends Measured {
       title: "Pixels across, of which each number is the mean",
       oninput: () => this.update(),
     });
+    this.ends = el("input.shape", {
+      type: "text",
+      spellcheck: "false",
+      autocomplete: "off",
+      "aria-label": `${title} profile: ends`,
+      title: "Ends of the line: y, x to y, x, in pixels",
+      onchange: () => this._typed(),
+    });
+    this.ends.addEventListener("input", () => this.ends.setCustomValidity(""));
     this.row = el(
       "div.profile-row",
       { hidden: true },
+      this.ends,
       this.said,
       el("span.space"),
       el("label.check", {}, "width", this.width),
@@ -62,6 +72,17 @@ export class Profile extends Measured {
     };
   }
 
+  /** Have the line that is typed. */
+  _typed() {
+    const [from, to] = this.ends.value.split(" to ").map((end) => end.replaceAll("−", "-").split(",").map(Number));
+    const good = [from, to].every((end) => end?.length === 2 && end.every(Number.isFinite));
+    this.ends.setCustomValidity(good ? "" : "expected y, x to y, x: 10, 5 to 30.5, 60");
+    this.ends.reportValidity();
+    if (!good) return;
+    this.line = { from, to };
+    this._changed();
+  }
+
   /** Read the numbers along the line again. */
   update() {
     const { view, shown, kind, axis } = this.panel;
@@ -71,6 +92,7 @@ export class Profile extends Measured {
     const own = axis ? { ...axis, scale: Math.abs(axis.scale) * step, offset: 0 } : { scale: step, unit: "px" };
     this.strip.show(this.values, (this.axis = own));
     this.said.textContent = this._measured();
+    if (document.activeElement !== this.ends) this.ends.value = [this.line.from, this.line.to].map((end) => end.map((n) => short(n)).join(", ")).join(" to ");
   }
 
   /** @returns {Float64Array} means across the line, of so many lines one pixel apart. */

@@ -12,11 +12,39 @@ export class Selecting {
     this.kind = "point"; // what the next drag makes
   }
 
+  /** Begin with what the view says. */
+  begin() {
+    const { selection } = this.viewer.view;
+    this.kind = !selection || this._isWhole(selection) ? "point" : selection.kind;
+  }
+
+  /** True while all positions are selected, so that the next press chooses one of them. */
+  get whole() {
+    const { selection } = this.viewer.view;
+    return this.kind === "point" && Boolean(selection);
+  }
+
+  _isWhole({ kind, y0, x0, y1, x1 }) {
+    const [height, width] = this.viewer.scanSize();
+    return kind === "rectangle" && y0 <= 0 && x0 <= 0 && y1 >= height && x1 >= width;
+  }
+
+  /** @returns {Object} all positions. */
+  all() {
+    const [height, width] = this.viewer.scanSize();
+    return { kind: "rectangle", y0: 0, x0: 0, y1: height, x1: width };
+  }
+
   /** Select positions: a rectangle or disk of them, or a point. */
   set(shape) {
     const { viewer } = this;
     if (shape.kind === "point") return viewer.goTo([shape.y, shape.x]);
     this.kind = shape.kind;
+    return this._use(shape);
+  }
+
+  _use(shape) {
+    const { viewer } = this;
     viewer.view.selection = shape;
     viewer.wantFrame();
     viewer.update();
@@ -26,10 +54,10 @@ export class Selecting {
   /** Make a selection of some kind where the position is. */
   pick(kind) {
     const { viewer } = this;
-    this.kind = kind === "whole" ? "rectangle" : kind;
+    this.kind = kind === "whole" ? "point" : kind;
     if (kind === "point") return viewer.goTo(viewer.position());
+    if (kind === "whole") return this._use(this.all());
     const [height, width] = viewer.scanSize();
-    if (kind === "whole") return this.set({ kind: "rectangle", y0: 0, x0: 0, y1: height, x1: width });
     const [y, x] = viewer.position();
     const r = Math.max(1, Math.round(Math.min(Math.max(height, 2), width) / 8));
     if (kind === "disk") return this.set(drawn(kind, [y, x], [y, x + r], [height, width]));
@@ -51,7 +79,7 @@ export class Selecting {
     const size = viewer.scanSize();
     const { selection } = viewer.view;
     const near = viewer.scan.view.scale().map((s) => Math.min(NEAR / s, 2));
-    const part = selection && hold(selection, place, viewer.images.axes === 1 ? [0, near[1]] : near);
+    const part = selection && !this.whole && hold(selection, place, viewer.images.axes === 1 ? [0, near[1]] : near);
     if (part) return { move: (to) => this.set(dragged(selection, part, place, to, size)) };
     if (this.kind === "point") {
       viewer.goTo(place);

@@ -9,6 +9,8 @@ import { colourOf } from "./maps.js";
 const COLOURS = ["#b388ff", "#ff8a65", "#4dd0c8", "#d4b106"]; // of spectra that are kept
 const BEYOND = 0.5; // a background goes on so far behind its window, as a share of both
 const EDS = 8000; // eV: spectra that reach further are of X-rays
+const NOISE = 200; // eV, below which detectors of X-rays count their own noise
+const PEAK = 200; // eV that a peak of X-rays is wide, about
 const EV = { eV: 1, keV: 1000, meV: 0.001 };
 
 /** What marks stand for. */
@@ -37,6 +39,28 @@ export class Spectra {
     if (view.marks || !frame.axis || !frames) return view.marks || "edges";
     const { scale, offset } = frame.axis;
     return ((offset || 0) + scale * Math.max(...frames.size)) * this.unit > EDS ? "lines" : "edges";
+  }
+
+  /** True for spectra of X-rays: those of a single position hold a few counts. */
+  get sparse() {
+    return this.unit > 0 && this.kind === "lines";
+  }
+
+  /** @returns {number} samples at the beginning of spectra in which detectors of X-rays count their own noise. */
+  get noise() {
+    if (!this.sparse) return 0;
+    const { scale, offset } = this.viewer.frame.axis;
+    return Math.max(0, (NOISE / this.unit - (offset || 0)) / scale);
+  }
+
+  /** @returns {?{at: number, half: number}} the highest peak of X-rays that is shown, and half the width of one, samples. */
+  peak() {
+    const { shown, axis } = this.viewer.frame;
+    if (!this.sparse || !shown.data || shown.shape.length > 1) return null;
+    const first = Math.min(shown.data.length - 1, Math.ceil(this.noise / shown.bin));
+    let at = first;
+    for (let x = first; x < shown.data.length; x++) if (shown.data[x] > shown.data[at]) at = x;
+    return shown.data[at] > 0 ? { at: at * shown.bin, half: Math.max(1, PEAK / 2 / this.unit / axis.scale) } : null;
   }
 
   /** @returns {string} the name of spectra: of energy losses or of others. */

@@ -115,7 +115,7 @@ export function frameTools(viewer) {
   const spectrum = spectrumTools(viewer);
   const layers = layerTools(viewer);
   const own = el("div.own", {}, channels.element, tools.element, presets.element, el("div.typed", {}, field, radii.element), channels.background);
-  panel.tools.replaceChildren(el("div.rows", {}, own, layers.element, spectrum.element), part, common(viewer, panel));
+  panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element, layers.element), part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
@@ -179,7 +179,7 @@ export function scanTools(viewer) {
       tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
       for (const item of served) item.hidden = viewer.complex;
       tools.element.children[2].hidden = viewer.images?.axes === 1;
-      tools.mark(viewer.selecting.kind);
+      tools.mark(viewer.selecting.whole ? "whole" : viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;
       how.hidden = !selection;
       how.value = viewer.view.how;

@@ -1,5 +1,5 @@
 /**
- * Lengths in the unit that people would write them in: 1 nm, not 0.001 µm or 1e-9 m.
+ * Lengths, times and energies in the unit that people would write them in: 1 nm, not 0.001 µm or 1e-9 m.
  *
  * The server spells units as `vfs.model.units` does: um, 1/nm, angstrom.
  */
@@ -8,6 +8,11 @@ const PREFIXES = { p: -12, n: -9, u: -6, m: -3, "": 0 }; // in which lengths are
 const POWERS = { f: -15, ...PREFIXES, c: -2, k: 3 };
 const CRYSTALS = [7, 13]; // powers of ten of 1/m: patterns of crystals are in 1/nm, 0.2 1/nm and not 200 1/µm
 const ANGLES = { urad: 1e-3, mrad: 1, rad: 1e3 }; // in mrad, in which those below 1 rad are shown
+/** Units of which the last is taken that a size reaches: name, value of one, least size; those of a ladder in one unit. */
+const LADDERS = [
+  [["ns", 1e-9, 1e-9], ["us", 1e-6, 1e-6], ["ms", 1e-3, 1e-3], ["s", 1, 1]],
+  [["meV", 1e-3, 1e-3], ["eV", 1, 1], ["keV", 1e3, 1e4]], // energy losses of 1500 eV, X-rays of 20 keV
+];
 const OTHERS = { angstrom: -10, inch: Math.log10(0.0254) };
 
 /** @param {string} unit @returns {string} as people write it: µm, Å. */
@@ -16,15 +21,20 @@ export function symbol(unit) {
 }
 
 /**
- * Choose the unit for lengths of about some size.
+ * Choose the unit for numbers of about some size.
  *
  * @param {number} size in the unit.
  * @param {string} unit as the server gives it.
  * @returns {{factor: number, unit: string}} multiply by `factor` to have numbers of `unit`. Units that are neither
- *   angles nor lengths nor one over lengths stay what they are.
+ *   angles, times, energies nor lengths nor one over lengths stay what they are.
  */
 export function fitting(size, unit) {
   if (unit in ANGLES && Math.abs(size) * ANGLES[unit] < ANGLES.rad) return { factor: ANGLES[unit], unit: "mrad" };
+  for (const ladder of LADDERS) {
+    const own = ladder.find(([name]) => name === unit);
+    const reached = own && ladder.findLast(([, , least]) => Math.abs(size) * own[1] >= least * (1 - 1e-9));
+    if (reached) return { factor: own[1] / reached[1], unit: symbol(reached[0]) };
+  }
   const { inverse, exponent } = parsed(unit);
   if (exponent === undefined) return { factor: 1, unit: symbol(unit) };
   const sign = inverse ? -1 : 1;

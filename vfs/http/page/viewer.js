@@ -143,7 +143,6 @@ export class Viewer {
     this.patterns = areas && (nav > 1 || ANGLES.test(array.calibration?.[this._across()]?.unit || ""));
     this.detects = areas || (scanned && plain && this.curves);
     this.detecting.begin();
-    this.selecting.kind = view.selection?.kind || "point";
     this.showing.begin();
     this.spectra.begin();
     this.element.dataset.scan = !scanned || empty ? "false" : nav === 1 && !this.curves ? "trace" : "true";
@@ -162,8 +161,9 @@ export class Viewer {
       names.map((name) => array.calibration?.[name]),
       array.where.map((axis) => (axis === array.channels?.axis ? array.channels.of.map(({ name }) => name) : null)),
     );
-    const first = () => this._newest() || this.lengths.map((n) => (scanned ? n >> 1 : 0));
-    const given = view.at?.length === names.length ? view.at : first();
+    const first = () => this._newest() || (scanned ? [...array.middle] : this.lengths.map(() => 0));
+    const fresh = view.at?.length !== names.length;
+    const given = fresh ? first() : view.at;
     view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
     this.axes.put(view.at);
     this.frames = new Frames(
@@ -182,13 +182,14 @@ export class Viewer {
     this.frame.clear("waiting");
     this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear" }));
     this.mixing.choose();
-    if (scanned) this._startScan();
+    if (scanned) this._startScan(fresh);
     this.orthogonal.begin();
     this.wantFrame();
     this.update();
   }
 
-  _startScan() {
+  /** @param {boolean} fresh nobody has said which position is wanted. */
+  _startScan(fresh) {
     const { array, view } = this;
     this.images = new ScanImages(
       this.array,
@@ -196,6 +197,10 @@ export class Viewer {
       (error) => this._broken(this.scan, error),
     );
     this._prepare(this.scan, this.images.axes === 2 ? "picture" : "plot", "Arrows move the position.");
+    if (fresh && !view.selection && !this.live && this.curves && this.spectra.sparse) {
+      Object.assign(view, { selection: this.selecting.all(), how: "sum" });
+    }
+    this.selecting.begin();
     this.scan.clear("waiting");
     this.scan.use(view.scan || usual());
     this.images.go(this.within());
@@ -225,6 +230,7 @@ export class Viewer {
     panel.axis = this._axisOf[panel.id]();
     panel.aspect = this._aspect(panel);
     panel.titles = this._titles(panel);
+    if (panel.kind === "plot") panel.view.noise = panel === this.frame ? this.spectra.noise : 0;
     this.measuring.leave(panel);
     if (panel.view) Object.assign(panel.view, { aspect: panel.aspect, down: panel === this.frame && this.array.upward ? -1 : 1 });
     if (!panel.view || panel.view.listens) return;
@@ -418,7 +424,7 @@ export class Viewer {
   step(dy, dx) {
     const { selection, at } = this.view;
     const size = this.scanSize();
-    if (selection) return this.selecting.set(moved(selection, dy, dx, size));
+    if (selection && !this.selecting.whole) return this.selecting.set(moved(selection, dy, dx, size));
     if (this.images) return this.goTo(this.position().map((n, axis) => n + [dy, dx][axis]));
     if (!at?.length) return undefined;
     const axis = at.length - (dy && at.length > 1 ? 2 : 1);
@@ -493,7 +499,7 @@ export class Viewer {
     const { selection, how } = this.view;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
       ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
-      : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${toText(selection)}`;
+      : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
     const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
     if (this.pyramid && frame.at) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
     if (this.frame.view) this.frame.view.tiles = frame.at ? this.pyramid : null;

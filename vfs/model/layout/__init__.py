@@ -127,5 +127,8 @@ class Layout(Protocol):
         Returns: bool, in the shape of the region, or in one that broadcasts to it where whole frames are blank.
         """
 
+    def holds(self, region: Region, nav_ndim: int) -> bool:
+        """Say whether any element of a region is stored."""
+
     def blanks(self, nav_ndim: int) -> int:
         """Count the frames that are not stored, without memory for each; 0 if the array is not stored in frames."""

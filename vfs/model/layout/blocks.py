@@ -275,6 +275,10 @@ class BlockLayout:
             empty[tuple(slice(max(0, -((o - lo) // s)), max(0, -(-(hi - o) // s))) for lo, hi, o, s in inside)] = False
         return empty
 
+    def holds(self, region: Region, nav_ndim: int) -> bool:
+        ends = np.array((region.start, region.stop), np.int64)
+        return len(self._hits(ends[0], ends[1], NO_LIMIT)) > 0
+
     def blanks(self, nav_ndim: int) -> int:
         return 0
 

@@ -429,6 +429,9 @@ class FrameLayout:
         found: np.ndarray = self.locate(box.flat(self.shape[:nav_ndim]))[:, 0] < 0
         return found.reshape(box.shape + (1,) * (len(self.shape) - nav_ndim))
 
+    def holds(self, region: Region, nav_ndim: int) -> bool:
+        return not self.blank(region, nav_ndim).all()
+
     def blanks(self, nav_ndim: int) -> int:
         nav = math.prod(self.shape[:nav_ndim])
         if not self.in_order:

@@ -80,6 +80,9 @@ class GridLayout:
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
         return np.zeros(region.shape, bool)
 
+    def holds(self, region: Region, nav_ndim: int) -> bool:
+        return 0 not in region.shape
+
     def blanks(self, nav_ndim: int) -> int:
         return 0
 
