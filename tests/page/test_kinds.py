@@ -386,6 +386,15 @@ def test_a_server_that_is_gone(browse: Browse, folder: Path, tmp_path: Path) -> 
         page.close()
 
 
+def test_an_old_address_says_what_to_do_in_the_theme_of_the_browser(browse: Browse, url: str) -> None:
+    page = browse(url)
+    page.page.goto(f"{url[:-4]}old/")
+    assert "each start makes a new one" in page.page.inner_text("body")
+    assert page.page.evaluate("() => getComputedStyle(document.body).color") == "rgb(255, 255, 255)"  # it is dark
+    page.said.clear()  # the status is 401
+    page.close()
+
+
 def test_what_is_wrong_is_said_in_a_banner(browse: Browse, url: str) -> None:
     page = browse(url).open("set=nothing.zarr")
     page.wait("document.querySelector('.banner.error')")

@@ -37,7 +37,7 @@ def links(names: Iterable[tuple[str, bool]]) -> bytes:
 
 
 OLD = b"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <title>This address of vfs is old</title></head>
 <body><h1>This address of vfs is old</h1>
 <p>The server that runs here now has another token: each start makes a new one, and every address begins with it.
