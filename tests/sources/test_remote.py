@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -366,6 +367,18 @@ def test_a_file_that_is_replaced_between_two_tries(server: RangeServer) -> None:
     server.hook = hook
     with pytest.raises(SourceChangedError, match=r"a.npy: was replaced while it was read .*\[reading"):
         array[...]
+
+
+def test_many_readers_share_connections(server: RangeServer) -> None:
+    array = vfs.open(f"{server.url}/a.npy")
+
+    def read(k: int) -> bool:
+        return all(np.array_equal(array[(k + n) % 6], FRAMES[(k + n) % 6]) for n in range(6))
+
+    for _ in range(2):  # other threads, and no other connections
+        with ThreadPoolExecutor(64) as pool:
+            assert all(pool.map(read, range(64)))
+        assert server.connected <= 64
 
 
 # other processes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -11,7 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -27,7 +28,7 @@ from vfs.http import servers
 from vfs.sources.counts import in_all
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
-from vfs.testing.range_server import RangeServer
+from vfs.testing.range_server import OtherReply, RangeServer
 from vfs.testing.writers import write_mib
 
 pytest.importorskip("obstore")
@@ -55,10 +56,27 @@ def _change(path: Path) -> None:
 def test_a_mount_reads_and_notices_what_changed(server: RangeServer, tmp_path: Path) -> None:
     point = tmp_path / "mnt"
     point.mkdir()
-    with vfs.mount([f"{server.url}/bucket/scan.hdr"], point):
-        shown = np.load(point / "scan.npy", mmap_mode="r")
-        np.testing.assert_array_equal(shown.reshape(FRAMES.shape)[1], FRAMES[1])
-        del shown
+    with (
+        vfs.mount([f"{server.url}/bucket/scan.hdr"], point, cache_size=0, direct_io=True),
+        open(point / "scan.npy", "rb", buffering=0) as file,
+        ThreadPoolExecutor(4) as pool,
+    ):
+
+        def read(k: int) -> bool:
+            found = os.pread(file.fileno(), 8192, 128 + k % 6 * 8192)
+            return np.array_equal(np.frombuffer(found, "<u2"), FRAMES[k % 6].reshape(-1))
+
+        assert all(pool.map(read, range(12)))
+        broken = itertools.count()  # the server is away for six requests, and comes back
+        server.hook = lambda _: OtherReply(0, resets=True) if next(broken) < 6 else None
+        assert all(pool.map(read, range(24)))
+        assert next(broken) > 6
+        server.hook = lambda _: OtherReply(403, {"Content-Length": "0"})
+        with pytest.raises(OSError, match="error") as caught:
+            read(0)
+        assert caught.value.errno == errno.EIO
+        server.hook = None
+        assert all(pool.map(read, range(12)))
     with vfs.mount([f"{server.url}/bucket/scan.hdr"], point):
         _change(tmp_path / "bucket/scan003.mib")
         with open(point / "scan.npy", "rb", buffering=0) as file, pytest.raises(OSError, match="error") as caught:

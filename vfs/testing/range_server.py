@@ -89,6 +89,7 @@ class RangeServer:
     Attributes:
         url: without a slash at the end.
         asked: all requests, in the order in which they came; most_at_once: how many were answered at the same time.
+        connected: connections that were made.
         hook: makes another reply than the right one, or changes the request; None: the right one.
     """
 
@@ -108,6 +109,7 @@ class RangeServer:
         self.rate = rate
         self._free_at = 0.0
         self.asked: list[ServedRequest] = []
+        self.connected = 0
         self.most_at_once = self._now = 0
         self.hook: Callable[[ServedRequest], OtherReply | None] | None = None
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=256)
@@ -144,6 +146,7 @@ class RangeServer:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._open.add(one)
+                self.connected += 1
             threading.Thread(target=self._talk, args=(one,), daemon=True).start()
 
     def _talk(self, one: socket.socket) -> None:
