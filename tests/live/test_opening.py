@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,29 @@ def test_a_file_without_frames_opens_when_nobody_writes_it(tmp_path: Path) -> No
         file.truncate(1 << 20)
     with pytest.raises(vfs.NotYetError, match="no array in it has frames yet"):
         vfs.open(path, follow=True, settle=0.0)
+
+
+def test_frames_that_end_with_zeros_count_when_nobody_writes(tmp_path: Path) -> None:
+    """Also those that are stored in blocks, of which nothing else changes any more."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "scan_master.h5"
+    frames = np.random.default_rng(2).integers(1, 99, (4, 8, 8), "u2")  # the last byte of a file is 0
+    with h5py.File(path, "w") as master:
+        master["entry/instrument/detector/detectorSpecific/nimages"] = np.uint32(4)
+        master["entry/instrument/detector/detectorSpecific/ntrigger"] = np.uint32(1)
+        for k in (1, 2):
+            with h5py.File(tmp_path / f"scan_data_{k:06}.h5", "w") as file:
+                file.create_dataset("entry/data/data", data=frames[2 * k - 2 : 2 * k], chunks=(1, 8, 8))
+            master[f"entry/data/data_{k:06}"] = h5py.ExternalLink(f"scan_data_{k:06}.h5", "/entry/data/data")
+    last = tmp_path / "scan_data_000002.h5"
+    whole = last.read_bytes()
+    last.unlink()
+    os.utime(tmp_path / "scan_data_000001.h5", (1e9, 1e9))
+    scan = vfs.open(path, follow=True, settle=0.5, give_up=NEVER)
+    last.write_bytes(whole)
+    assert scan.head < 4
+    assert scan.wait(timeout=30)
+    np.testing.assert_array_equal(scan[...], frames)
 
 
 def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None:

@@ -106,10 +106,12 @@ def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> Store
 def _grown_blocks(dataset: StoredArray, layout: BlockLayout, part: WrittenPart) -> StoredArray:
     """Return an array that is stored in blocks as far as it is whole."""
     if dataset.proved_frames is None:
-        count = min(_first_blank(dataset), _before(dataset, part))
+        stored = _first_blank(dataset)
+        count = min(stored, _before(dataset, part))
         passed = min(dataset.passed, count)
         dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim), passed=passed)
-        return altered(dataset, head=_first_blank(dataset))
+        head = _first_blank(dataset)
+        return altered(dataset, head=head, proved_frames=(head, stored))
     passed, held = dataset.proved_frames
     files = range(len(dataset.files))
     rested = all(part.writing.quiet(dataset.files, k).seconds >= part.settle for k in files)
