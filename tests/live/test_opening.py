@@ -60,6 +60,11 @@ def test_a_file_without_frames_opens_when_nobody_writes_it(tmp_path: Path) -> No
         vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
     for how in ({"settle": 0.0}, {"settle": NEVER, "give_up": 0.0}):
         assert vfs.open(path, follow=True, **how)[()] == 7
+    with h5py.File(path, "a") as file:  # it names files that are to come
+        for k in (1, 2):
+            file[f"entry/data/data_{k:06}"] = h5py.ExternalLink(f"scan_data_{k:06}.h5", "/entry/data/data")
+    with pytest.raises(vfs.NotYetError, match="no array in it has frames yet"):
+        vfs.open_group(path, follow=True, settle=0.0, give_up=NEVER)
     with path.open("r+b") as file:
         file.truncate(1 << 20)
     with pytest.raises(vfs.NotYetError, match="no array in it has frames yet"):

@@ -321,7 +321,9 @@ def _open_named(
         found = [grown(one, options, watch) for one in found]
     stored = _stored(found, options.array, names[0])
     if watch is not None and not stored.main.nav_ndim:
-        check_rested(Files.stat(sources, names[:1]), options, watch)
+        to_come = any(absence.main and absence.files for one in found for absence in one.absent)
+        rest = replace(options, settle=options.give_up) if to_come else options
+        check_rested(Files.stat(sources, names[:1]), rest, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
     images = read_images(options, stored.datasets, stored.main, other)
     mask_files = (
