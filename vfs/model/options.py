@@ -94,6 +94,8 @@ def whole_number(value: Any) -> int | None:
 
     `operator.index` of numpy 1.26 takes a bool of numpy, and warns.
     """
+    if type(value) is int:
+        return value
     try:
         return None if _is_bool(value) else index(value)
     except TypeError:
@@ -108,6 +110,11 @@ def _is_bool(value: Any) -> bool:
 
 def _as(value: Any, kind: Any) -> Any:
     """Return the value as a value of type `kind`. Raise TypeError or ValueError if it is not one."""
+    if type(value) is kind:
+        return value
+    if get_origin(kind) is Sequence and (isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1):
+        one = get_args(kind)[0]
+        return tuple([item if type(item) in kinds(one) else fitting("", item, one) for item in value])
     boolean = _is_bool(value)
     if kind is bool and boolean:
         return bool(value)
@@ -117,9 +124,6 @@ def _as(value: Any, kind: Any) -> Any:
         return float(value)
     if kind is str and isinstance(value, str):
         return str(value)
-    if get_origin(kind) is Sequence and (isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1):
-        one = get_args(kind)[0]
-        return tuple([item if type(item) in kinds(one) else fitting("", item, one) for item in value])
     fits = kind not in _NAMES and get_origin(kind) is not Sequence and _is(value, kind)
     if not fits:
         raise TypeError
