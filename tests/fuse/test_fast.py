@@ -113,7 +113,7 @@ def test_frames_that_run_across_files(tmp_path: Path, opened: Any) -> None:
     same_as_the_tree(opened(files, format="raw", dtype="<u2", sig_shape=(64, 48), running_on=True, chunks=(7, 64, 48)))
 
 
-@pytest.mark.parametrize(("kind", "depth"), [("U16", None), ("R64", 12), ("R64", 6)])
+@pytest.mark.parametrize(("kind", "depth"), [("U16", None), ("R64", 12), ("R64", 6), ("R64", 24)])
 @pytest.mark.parametrize("more", [{}, {"dtype": "f4"}, {"chunks": "scan"}], ids=str)
 def test_decoded(tmp_path: Path, opened: Any, kind: str, depth: int | None, more: dict[str, Any]) -> None:
     path = write_mib(
@@ -143,13 +143,11 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
-@pytest.mark.parametrize(("depth", "dtype"), [(6, "u1"), (12, "u2")])
-def test_packed_pixels_that_only_come_backwards_need_no_interpreter(
-    tmp_path: Path, opened: Any, depth: int, dtype: str
-) -> None:
-    frames = (FRAMES & 63).astype(dtype)
+@pytest.mark.parametrize(("depth", "dtype"), [(1, "u1"), (6, "u1"), (12, "u2"), (24, "u4")])
+def test_packed_pixels_need_no_interpreter(tmp_path: Path, opened: Any, depth: int, dtype: str) -> None:
+    frames = (FRAMES * 4097 & ((1 << depth) - 1)).astype(dtype).reshape(60, 48, 64)
     path = write_mib(tmp_path, frames, kind="R64", depth=depth)
-    for options in ({"nav_shape": (6, 10), "chunks": (2, 5, 64, 48)}, {"roi": np.arange(60) % 7 == 3}):
+    for options in ({"nav_shape": (6, 10), "chunks": (2, 5, 48, 64)}, {"roi": np.arange(60) % 7 == 3}):
         direct = opened(path, **options)
         wanted = frames[options["roi"]] if "roi" in options else frames
         info = direct.open("scan.npy")
@@ -158,6 +156,7 @@ def test_packed_pixels_that_only_come_backwards_need_no_interpreter(
             got = b"".join(direct.read("scan.npy", info, 8192, at) for at in range(0, 128 + wanted.nbytes, 8192))
             assert got[128:] == wanted.tobytes()
             assert direct.slow == expected
+        same_as_the_tree(direct)
 
 
 def test_decoded_pieces_are_made_once_and_the_next_one_ahead(

@@ -40,7 +40,8 @@ class FrameRun:
     def alone(self, count: int) -> FrameLayout:
         """Return the layout of `count` frames that follow one another from byte 0 of a file on."""
         stream = np.array([[0, count * self.layout.stride, 0, 0]], np.int64)
-        return replace(self.layout, nav_shape=(count,), stream=stream, stored=count, offset=0)
+        layout = replace(self.layout, nav_shape=(count,), stream=stream, stored=count, offset=0)
+        return replace(layout, chosen=None, order=None)
 
     @cached_property
     def rows(self) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.hierarchy.chunk_plan import FrameStep
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.kernels.native.fuse.tables import SOURCE_WORDS, SourceWord
 from vfs.model.files import Files
@@ -28,8 +29,8 @@ class NativeSource:
 
     Attributes:
         words: int64[SOURCE_WORDS]; frames: fills the first ones, and knows which files are open.
-        direct: True if native reads take bytes from the source files, False if they take them from
-            decoded pieces.
+        direct: True if native reads take bytes from the source files, and decode them by one step where
+            they must be decoded; False if they take them from decoded pieces.
         size: bytes of a piece.
         whole: True if a piece is a chunk.
         per: number of pieces of a file.
@@ -80,12 +81,14 @@ class NativeSource:
         return max(1, size)
 
     def _in_files(self) -> bool:
-        """Note the places of frames in the source files. Returns True if the bytes there can be shown as they are."""
+        """Note the places of frames in the source files. Returns True if they are shown from there."""
         array = self.array
         run, files = array.frame_run, self.sources
         if array.size == 0 or (run is not None and run.layout.stride < 1):
             run = None
-        self.frames = NativeFrames(self.words, files, None if run is None else run.layout)
+        reversed_bytes = None if run is None or not array.as_stored else run.reversed_bytes
+        decoding = None if run is None or reversed_bytes is not None else FrameStep.in_lines(array)
+        self.frames = NativeFrames(self.words, files, None if run is None else run.layout, decoding)
         if run is None:
             return False
         layout = run.layout
@@ -107,15 +110,15 @@ class NativeSource:
         self.words[SourceWord.NAV_AXES] = nav
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
         self.words[SourceWord.FRAMES] = math.prod(chunks)
-        reversed_bytes = run.reversed_bytes
-        if reversed_bytes is None or array.backend.descriptors is None or not array.as_stored:
+        if array.backend.descriptors is None or (reversed_bytes is None and decoding is None):
             return False
         frame = run.size * array.dtype.itemsize
         whole = self.npy or array.chunks[nav:] == layout.sig_shape
         if not whole or (frame < DIRECT and layout.stride != frame):
             return False
-        self.words[SourceWord.SWAP_BYTES] = reversed_bytes
+        self.words[SourceWord.SWAP_BYTES] = reversed_bytes or 1
         self.words[SourceWord.FRAME_BYTES] = frame
+        self.words[SourceWord.ELEMENT_BYTES] = array.dtype.itemsize
         return True
 
     def piece(self, number: int) -> tuple[Hashable, Callable[[], np.ndarray]]:

@@ -19,7 +19,7 @@ from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
 from vfs.engine.frame_run import FrameRun
-from vfs.kernels.columns import DEST, FILE, LINES, NO_ROWS, START, STEP, STOP
+from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NO_ROWS, START, STEP, STOP
 from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
@@ -142,6 +142,48 @@ def plan_of(array: ArrayReader) -> ChunkPlan | None:
     return ChunkPlan(array, run.layout, count, ranges, run.rows)
 
 
+class FrameStep(NamedTuple):
+    """Says how one kernel's step decodes frames whose bytes are in memory.
+
+    Attributes:
+        step: address of the step, see `vfs.kernels.steps`.
+        ranges: read ranges of a frame, or of several, in bytes from the record of the first one on.
+        rows: number of ranges of a frame.
+    """
+
+    step: int
+    ranges: np.ndarray
+    rows: int
+
+    @classmethod
+    def of(cls, array: ArrayReader, ranges: np.ndarray) -> FrameStep | None:
+        """Say how ranges of one frame are decoded; None if one step does not do.
+
+        Args:
+            array: its decoder works on ranges.
+        """
+        decoder = cast(Decoder, array.dataset.decoder)
+        step = decoder.step(array.dtype)
+        if step is None or decoder.accumulates:
+            return None
+        rows = ranges if decoder.takes_lines else kernels.ranges.in_lines(ranges, 0)
+        return cls(step, rows, len(rows))
+
+    @classmethod
+    def in_lines(cls, array: ArrayReader) -> FrameStep | None:
+        """Say how a frame is decoded of which each range has all elements, in order; None if it is not so.
+
+        Then any part of a frame is decoded by itself. Two ranges of such a frame are two planes.
+        """
+        run = array.frame_run
+        if run is None or not (array.direct and run.layout.periodic and run.rows.size) or array.accumulates:
+            return None
+        rows = run.rows
+        if (rows[:, [DEST, STEP, COUNT]] != (0, 1, run.size)).any() or rows[:, LINES].max() > 1:
+            return None
+        return cls.of(array, rows)
+
+
 class AtHand(NamedTuple):
     """Ranges of one file that lie close together, to be read at once where the page cache has them.
 
@@ -185,14 +227,15 @@ def _at_hand(array: ArrayReader, ranges: np.ndarray) -> AtHand | None:
     Args:
         array: its decoder works on ranges.
     """
-    decoder = cast(Decoder, array.dataset.decoder)
     straight = len(ranges) == 1 and ranges.item(0, STEP) == 1 and ranges.item(0, LINES) <= 1
-    step = 0 if straight and array.plain and array.as_stored else decoder.step(array.dtype)
     first, last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
-    if step is None or decoder.accumulates or last - first > 2 * WORTH_A_THREAD:
+    if last - first > 2 * WORTH_A_THREAD:
         return None
-    rows = ranges if decoder.takes_lines else kernels.ranges.in_lines(ranges, 0)
-    return AtHand(step, rows, first, last, ranges.item(0, DEST) * array.dtype.itemsize)
+    bare = straight and array.plain and array.as_stored
+    decoding = FrameStep(0, ranges, 1) if bare else FrameStep.of(array, ranges)
+    if decoding is None:
+        return None
+    return AtHand(decoding.step, decoding.ranges, first, last, ranges.item(0, DEST) * array.dtype.itemsize)
 
 
 class Pieces(NamedTuple):
@@ -201,17 +244,13 @@ class Pieces(NamedTuple):
     Bytes count from the first byte of the record of a piece's first frame.
 
     Attributes:
-        step: address of the step that decodes a piece, see `vfs.kernels.steps`; 0 if its bytes are those of the chunk.
-        ranges: read ranges of a piece, frame by frame; without a step, none.
-        rows: number of ranges of a frame.
+        decoding: how a piece is decoded, with its ranges frame by frame; None if its bytes are those of the chunk.
         frames: number of frames of a piece.
         first: the first byte of a frame that is wanted.
         span: bytes from there to the last one that is wanted.
     """
 
-    step: int
-    ranges: np.ndarray
-    rows: int
+    decoding: FrameStep | None
     frames: int
     first: int
     span: int
@@ -221,20 +260,18 @@ def _pieces(plan: ChunkPlan) -> Pieces | None:
     array, frame = plan.array, plan.frame
     size = math.prod(plan.layout.sig_shape) * array.dtype.itemsize
     if plan.run:
-        return Pieces(0, NO_ROWS, 0, plan.count, plan.first, size)
-    decoder = cast(Decoder, array.dataset.decoder)
-    step = decoder.step(array.dtype)
+        return Pieces(None, plan.count, plan.first, size)
     first, last = int(frame[:, START].min()), int(frame[:, STOP].max())
-    if step is None or decoder.accumulates or max(size, last - first) > LARGEST_FRAME:
+    one = FrameStep.of(array, frame) if max(size, last - first) <= LARGEST_FRAME else None
+    if one is None:
         return None
-    rows = frame if decoder.takes_lines else kernels.ranges.in_lines(frame, 0)
     count = max(1, min(plan.count, PIECE // size))
-    ranges = np.tile(rows, (count, 1))
-    number = np.repeat(np.arange(count), len(rows))
+    ranges = np.tile(one.ranges, (count, 1))
+    number = np.repeat(np.arange(count), one.rows)
     ranges[:, START] += number * plan.layout.stride
     ranges[:, STOP] += number * plan.layout.stride
     ranges[:, DEST] += number * (size // array.dtype.itemsize)
-    return Pieces(step, ranges, len(rows), count, first, last - first)
+    return Pieces(FrameStep(one.step, ranges, one.rows), count, first, last - first)
 
 
 class RunPlan(NamedTuple):

@@ -137,15 +137,14 @@ class ArraySource:
         self.version = version
         self.maps, self.tells = np.zeros((2, len(files)), np.int64)
         strides = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
-        ranges = np.ascontiguousarray(pieces.ranges)
         size = array.chunk_bytes // plan.count
         made = pieces.frames * size
         read = pieces.span + (pieces.frames - 1) * layout.stride
-        mapped = pieces.step == 0 and array.chunk_bytes >= MAPPED
-        self._kept = [strides, ranges, about]
+        mapped = pieces.decoding is None and array.chunk_bytes >= MAPPED
+        self._kept = [strides, about]
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
-        self.frames = NativeFrames(self.words, files, layout)
+        self.frames = NativeFrames(self.words, files, layout, pieces.decoding)
         self.frames.answer_until(OVER)
         self.words[word.MOVED :] = 0
         for name, value in (
@@ -162,11 +161,8 @@ class ArraySource:
             (word.FIRST, pieces.first),
             (word.SPAN, pieces.span),
             (word.MAPPED, mapped),
-            (word.STEP, pieces.step),
-            (word.RANGES, ranges.ctypes.data),
-            (word.ROWS, pieces.rows),
             (word.PIECE, pieces.frames),
-            (word.ROOM, made + (read if pieces.step else 0)),
+            (word.ROOM, made + (read if pieces.decoding else 0)),
             (word.MAPS, self.maps.ctypes.data),
             (word.TELLS, self.tells.ctypes.data),
         ):

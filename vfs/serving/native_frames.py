@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.backends.handles import Descriptor
+from vfs.hierarchy.chunk_plan import FrameStep
 from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
 from vfs.kernels.native.words import FrameWord
@@ -29,6 +30,7 @@ class NativeFrames:
         words: int64, the words of the source.
         files: its files.
         layout: says where its frames lie; None: native code does not read them.
+        decoding: how its frames are decoded; None: native code reads their bytes, no more.
 
     Attributes:
         open: the files that native code may read.
@@ -36,7 +38,9 @@ class NativeFrames:
         lifetime: tells if the set of the array is still current; None: it cannot change.
     """
 
-    def __init__(self, words: np.ndarray, files: Files, layout: FrameLayout | None) -> None:
+    def __init__(
+        self, words: np.ndarray, files: Files, layout: FrameLayout | None, decoding: FrameStep | None = None
+    ) -> None:
         self.words = words
         self.open: dict[int, Descriptor] = {}
         self.until = OVER
@@ -55,6 +59,11 @@ class NativeFrames:
             words[FrameWord.HOW] = how.ctypes.data
             words[FrameWord.CHOSEN], words[FrameWord.CHOICES] = chosen.ctypes.data, len(chosen)
             words[FrameWord.STREAM], words[FrameWord.STREAM_ROWS] = stream.ctypes.data, len(stream)
+        if decoding is not None:
+            ranges = np.ascontiguousarray(decoding.ranges)
+            self._kept.append(ranges)
+            words[FrameWord.STEP], words[FrameWord.RANGES] = decoding.step, ranges.ctypes.data
+            words[FrameWord.ROWS] = decoding.rows
 
     def answer_until(self, until: float) -> None:
         """Allow native code to answer up to a time, monotonic seconds."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from vfs.kernels.clib import pread
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.native.at_hand import same
@@ -43,3 +46,15 @@ def unchanged(source, fd, path, file):
 def moves(source):
     """Return how many times a file of a source was found touched."""
     return atomic_get(get(source, FrameWord.MOVES), 0)
+
+
+@inner
+def read_whole(fd, memory, size, begin):
+    """Read `size` bytes of a file from byte `begin` on, to an address. Returns False if that cannot be."""
+    done = 0
+    while done < size:
+        got = pread(np.int32(fd), memory + done, size - done, begin + done)
+        if got <= 0:
+            return False
+        done += got
+    return True

@@ -44,6 +44,9 @@ class FrameWord(Words):
     DESCRIPTORS = auto()  # address of a word for each file: its descriptor + 1; 0: not open
     STATES = auto()  # address of `vfs.model.files.Files.states`
     MOVES = auto()  # address of `vfs.model.files.Files.moves`
+    STEP = auto()  # address of the step that decodes frames, see `vfs.kernels.steps`; 0: their bytes need none
+    RANGES = auto()  # address of the read ranges of a frame, or of some, in bytes from the record of the first one on
+    ROWS = auto()  # ranges of a frame
 
 
 class Iovec(Words):

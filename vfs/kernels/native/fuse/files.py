@@ -1,18 +1,21 @@
-"""Reads frames of a source from its files, and checks that the files did not change."""
+"""Reads and decodes frames of a source from its files, and checks that the files did not change."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vfs.kernels.clib import pread, preadv
+from vfs.kernels.clib import free, malloc, pread, preadv
+from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
-from vfs.kernels.native.frames import descriptor, frame_tables, placed, unchanged
+from vfs.kernels.native.frames import descriptor, frame_tables, placed, read_whole, unchanged
 from vfs.kernels.native.fuse.tables import GridRow, SourceWord
 from vfs.kernels.native.memory import address, put, room
 from vfs.kernels.native.words import WORD, FrameWord, Iovec
+from vfs.kernels.planning import WORD_BYTES, WORD_PIXELS
+from vfs.kernels.steps import call
 
 _FAIL = -(1 << 40)
 NO_ANSWER = _FAIL
@@ -163,3 +166,99 @@ def read_frames(source, number, first, last, to):
         first += take
     wrong = _fetch(source, file, start, vectors, used)
     return wrong if wrong else _checked(source, file)
+
+
+@inner
+def decode_frames(source, number, first, last, to):
+    """Read the bytes `first` to `last` behind the header of file `number`, decoded by the source's step.
+
+    Both lie between elements. Of each frame only the stored words are read that hold what is wanted.
+    Arguments and result are those of `read_frames`.
+    """
+    most = min(get(source, SourceWord.FRAME_BYTES), last - first) // get(source, SourceWord.ELEMENT_BYTES)
+    words = most // placed(source, WORD_PIXELS) + 2
+    memory = malloc(get(source, FrameWord.ROWS) * (COLUMNS * WORD + words * placed(source, WORD_BYTES)))
+    if memory == 0:
+        return NO_ANSWER
+    wrong = _decode_frames(source, number, first, last, to, memory)
+    free(memory)
+    return wrong
+
+
+@inner
+def _decode_frames(source, number, first, last, to, memory):
+    frame = get(source, SourceWord.FRAME_BYTES)
+    where = frame_tables(source)
+    file, row = -1, -1
+    while first < last:
+        position, _ = position_at(source, number, first // frame)
+        if position < 0:
+            return NO_ANSWER
+        begin, row = locate(where, position, 0, row)
+        here, at, left = file_byte(where, begin, row)
+        if row < 0:
+            return NO_ANSWER
+        if file >= 0 and here != file:
+            wrong = _checked(source, file)
+            if wrong:
+                return wrong
+        file = here
+        within = first % frame
+        take = min(frame - within, last - first)
+        wrong = _decode_part(source, file, at, left, within, take, to, memory)
+        if wrong:
+            return wrong
+        to += take if to else 0
+        first += take
+    return _checked(source, file)
+
+
+@inner
+def _decode_part(source, file, at, left, within, take, to, memory):
+    """Read and decode a part of a frame.
+
+    Args:
+        file: number of the file that holds the frame.
+        at, left: byte of the file at which the frame begins behind its header, and bytes from there on.
+        within, take: the first byte of the decoded frame that is wanted, and their number.
+        to: see `read_frames`.
+        memory: address of memory for the ranges of the part, and the bytes that they are read from.
+
+    Returns: see `read_frames`.
+    """
+    fd = descriptor(source, file)
+    if fd < 0:
+        return NOT_OPEN + file
+    element, size, elements = (
+        get(source, SourceWord.ELEMENT_BYTES),
+        placed(source, WORD_BYTES),
+        placed(source, WORD_PIXELS),
+    )
+    header, ranges, rows = placed(source, HEADER), get(source, FrameWord.RANGES), get(source, FrameWord.ROWS)
+    data, used = address(memory, rows * COLUMNS), 0
+    for n in range(rows):
+        whole, part = address(ranges, n * COLUMNS), address(memory, n * COLUMNS)
+        if get(whole, STOP) - header > left:
+            return NO_ANSWER
+        skip = get(whole, SKIP) + within // element
+        start = at - header + get(whole, START) + skip // elements * size
+        skip %= elements
+        count = take // element
+        stored = (skip + count + elements - 1) // elements * size
+        if to and not read_whole(fd, data + used, stored, start):
+            return NOT_OPEN + file
+        put(part, FILE, file)
+        put(part, START, used)
+        put(part, STOP, used + stored)
+        put(part, DEST, 0)
+        put(part, STEP, 1)
+        put(part, SKIP, skip)
+        put(part, COUNT, count)
+        put(part, PLANE, get(whole, PLANE))
+        put(part, LINES, 1)
+        put(part, PITCH, 0)
+        put(part, NEXT, 0)
+        used += stored
+    if to:
+        call(get(source, FrameWord.STEP), memory, rows, data, used, 0, to, take)
+    return 0

@@ -6,9 +6,9 @@ of two places:
 
 - *pieces*: decoded bytes that Python put into the table of pieces. They are found by the source and
   the number of the piece.
-- the source's own files, if these hold the bytes as they are shown, or swapped. `preadv` puts the
-  bytes into libfuse's buffer. Afterwards each file is checked once: it must still be the file that
-  was opened.
+- the source's own files, if these hold the bytes as they are shown, or swapped, or if one step
+  decodes them. `preadv`, or the step, puts the bytes into libfuse's buffer. Afterwards each file is
+  checked: it must still be the file that was opened.
 
 A read that cannot be answered as a whole, for any reason, is left to the function at `SLOW_READ`,
 which runs in the interpreter and says what is wrong.
@@ -23,11 +23,12 @@ from vfs.kernels.clib import memcpy
 from vfs.kernels.compiled import callback, inner, kernel
 from vfs.kernels.intrinsics import get, swap_bytes
 from vfs.kernels.native.frames import moves
-from vfs.kernels.native.fuse.files import NO_ANSWER, read_frames
+from vfs.kernels.native.fuse.files import NO_ANSWER, decode_frames, read_frames
 from vfs.kernels.native.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
 from vfs.kernels.native.fuse.state import call, state
 from vfs.kernels.native.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
 from vfs.kernels.native.memory import atomic_add, atomic_swap, memory16, memory32, memory64, peek, put
+from vfs.kernels.native.words import FrameWord
 
 
 @inner
@@ -104,15 +105,22 @@ def _answer(fh, to, size, offset):
     first, end = offset + done - head, last - head
     if get(source, SourceWord.FRAME_BYTES) == 0:
         return last - offset if _from_pieces(source, which, number, first, end, to + done) else NO_ANSWER
-    width = get(source, SourceWord.SWAP_BYTES)
+    decoded = get(source, FrameWord.STEP) != 0
+    width = get(source, SourceWord.ELEMENT_BYTES if decoded else SourceWord.SWAP_BYTES)
     if first % width or end % width or done % width:
         return NO_ANSWER
     before = moves(source)
-    wrong = read_frames(source, number, first, end, to + done if to else 0)
+    place = to + done if to else 0
+    if decoded:
+        wrong = decode_frames(source, number, first, end, place)
+    else:
+        wrong = read_frames(source, number, first, end, place)
     if wrong or to == 0:
         return wrong
     if moves(source) != before:  # a file was touched meanwhile: old and new bytes may be mixed
         return NO_ANSWER
+    if decoded:
+        return last - offset
     if width == 2:
         _swap16(to + done, (end - first) // 2)
     elif width == 4:

@@ -69,6 +69,7 @@ class SourceWord(Words):
     PIECES_PER_FILE = auto()
     FRAME_BYTES = auto()  # bytes of a frame; 0: the bytes do not come from the source files but from pieces
     SWAP_BYTES = auto()  # so many bytes come in reversed order at a time: 1 (none do), 2, 4 or 8
+    ELEMENT_BYTES = auto()  # bytes of an element, if a step decodes frames
     NAV_AXES = auto()  # number of navigation axes
     GRID = auto()  # address of a `GridRow` for each navigation axis
     FRAMES = auto()  # frames that one of its files shows

@@ -15,11 +15,11 @@ import mmap
 
 import numpy as np
 
-from vfs.kernels.clib import NO_WAIT, free, malloc, mincore, pread, preadv2, sched_yield, write
+from vfs.kernels.clib import NO_WAIT, free, malloc, mincore, preadv2, sched_yield, write
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import STRIDE
-from vfs.kernels.native.frames import moves, placed, unchanged
+from vfs.kernels.native.frames import moves, placed, read_whole, unchanged
 from vfs.kernels.native.http.words import (
     MADE,
     NOTHING,
@@ -31,7 +31,7 @@ from vfs.kernels.native.http.words import (
     LentConnection,
 )
 from vfs.kernels.native.memory import atomic_add, atomic_get, atomic_put, atomic_replace, peek8, put, room
-from vfs.kernels.native.words import WORD, Iovec
+from vfs.kernels.native.words import WORD, FrameWord, Iovec
 from vfs.kernels.steps import call
 
 _PAGE = mmap.PAGESIZE
@@ -104,19 +104,19 @@ def _make_part(connection, source, out):
     done, start, step = (
         get(connection, LentConnection.DONE),
         get(source, ChunkSource.FIRST),
-        get(source, ChunkSource.STEP),
+        get(source, FrameWord.STEP),
     )
     count = min(get(source, ChunkSource.PIECE), get(source, ChunkSource.FRAMES) - done)
     stride = placed(source, STRIDE)
     size, made = get(source, ChunkSource.SPAN) + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
     memory = out + made if step else out
     begin = get(connection, LentConnection.BASE) + start + done * stride
-    if not (_read(get(connection, LentConnection.DESCRIPTOR), memory, size, begin) and _unchanged(connection, source)):
+    fd = get(connection, LentConnection.DESCRIPTOR)
+    if not (read_whole(fd, memory, size, begin) and _unchanged(connection, source)):
         return 0
     if step:
-        call(
-            step, get(source, ChunkSource.RANGES), count * get(source, ChunkSource.ROWS), memory, size, start, out, made
-        )
+        ranges, rows = get(source, FrameWord.RANGES), count * get(source, FrameWord.ROWS)
+        call(step, ranges, rows, memory, size, start, out, made)
     return count
 
 
@@ -181,9 +181,8 @@ def _fill_mapped(connection, source, first):
         return 1
     if done == 1:
         tail = get(connection, LentConnection.TAIL)
-        if not _read(get(connection, LentConnection.DESCRIPTOR), tail, TAIL, begin + size - TAIL) or not _unchanged(
-            connection, source
-        ):
+        fd = get(connection, LentConnection.DESCRIPTOR)
+        if not (read_whole(fd, tail, TAIL, begin + size - TAIL) and _unchanged(connection, source)):
             return -1
         put(connection, LentConnection.BODY_AT, tail)
         put(connection, LentConnection.BODY_LEFT, TAIL)
@@ -228,18 +227,6 @@ def _samples_at_hand(descriptor, begin, size):
         if at == last:
             return True
         at = min(at + _SAMPLE, last)
-
-
-@inner
-def _read(descriptor, memory, size, begin):
-    """Read bytes of a file. Returns False if that cannot be."""
-    done = 0
-    while done < size:
-        got = pread(np.int32(descriptor), memory + done, size - done, begin + done)
-        if got <= 0:
-            return False
-        done += got
-    return True
 
 
 @inner

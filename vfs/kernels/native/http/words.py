@@ -100,10 +100,7 @@ class ChunkSource(Words):
     FIRST = auto()  # byte of a frame's record at which its pixels begin
     SPAN = auto()  # bytes from there to the end of its last pixel
     MAPPED = auto()  # 1: chunks lie in the file as they are shown, and are sent from a map
-    STEP = auto()  # address of the step that decodes a piece, see `vfs.kernels.steps`; 0: the bytes are the piece
-    RANGES = auto()  # address of the read ranges of a piece, in bytes from the record of its first frame on
-    ROWS = auto()  # ranges of a frame
-    PIECE = auto()  # frames of a piece
+    PIECE = auto()  # frames of a piece, for which there are read ranges
     ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
     MAPS = auto()  # address of a word for each file: the address of its map
     TELLS = (
