@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import h5py
 import numpy as np
 import pytest
+import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns, scan_in
@@ -85,6 +86,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             about = {"name": name, "scale": step, "offset": 300.0 * (k == 2), "units": unit, "navigate": k < 2}
             file.create_group(f"one/axis-{k}").attrs.update(about)
     np.save(folder / "stack.npy", np.arange(3000.0).reshape(5, 20, 30))
+    said = {"axes": "CYX", "Channel": {"Name": ["Carbon", "Oxygen"], "Color": [-16776961, 16711935]}}
+    layers = np.arange(2400, dtype="u2").reshape(2, 30, 40)
+    tifffile.imwrite(folder / "layers.ome.tif", layers, photometric="minisblack", metadata=said)
     np.save(folder / "image.npy", np.arange(600.0).reshape(20, 30))
     (folder / "what.bin").write_bytes(bytes(1000))
     with vfs.serve(folder, tree=True, port=0) as server:
@@ -96,6 +100,7 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "scan": ("set=scan.zarr&array=data", ("n", "6", "m", "d", "s")),
     "spectrum": ("set=spectra.zarr&elements=O&detector=rectangle(0,120,1,200)", ("n", "b", "k", "d")),
     "stack": ("set=stack.zarr", ("o", "p", "r")),
+    "layers": ("set=layers.zarr", ("d",)),
     "image": ("set=image.zarr", ("r", "m", "d")),
 }
 """Views of each kind: where they are, and the keys that show more of them."""

@@ -306,17 +306,35 @@ def test_a_frame_that_nobody_recorded_says_so(browse: Browse, tmp_path: Path) ->
         made[1, 2] = RNG.integers(1, 99, (32, 32))
     for path, begin, empty in [(header, "2, 0", (9, 5)), (tmp_path / "parts.h5", "1, 2", (3, 3))]:
         with vfs.serve(path, port=0, allow_incomplete=True) as server:
-            page = browse(server.url).open()
-            page.wait(f"window.vfs && vfs.frame.status === 'exact' && vfs.frame.caption === '{begin}'")
+            page = browse(server.url).open().settled()
+            page.wait(f"vfs.frame.caption === '{begin}'")
             page.click("scan", *empty)
             page.wait("vfs.frame.status === 'not recorded'")
             assert np.isnan(page.numbers("frame")).all()
             assert page.page.locator(".frame-panel .stage").get_attribute("data-blank") == "Nothing was recorded here."
             page.screenshot("not-recorded")
+            y, x = empty
+            page.open(f"selection=rectangle({y},{x},{y + 1},{x + 2})")
+            page.wait("window.vfs && vfs.frame.caption.startsWith('mean') && vfs.frame.status === 'not recorded'")
+            page.open(f"at={y},{x}")
+            page.wait("window.vfs && vfs.frame.status === 'not recorded'")
+            page.page.locator(".scan-panel .stage").focus()
             page.press("Shift+ArrowUp", "Shift+ArrowLeft", *["ArrowRight"] * 2, "ArrowDown")
             page.wait("vfs.frame.caption === '1, 2' && vfs.frame.status === 'exact'")
             assert not page.page.locator(".frame-panel.blank").count()
             page.close()
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        made = file.create_dataset("data", (3, 2100, 2100), np.uint8, chunks=(1, 700, 700))
+        made[1] = 7
+    with vfs.serve(tmp_path / "large.h5", port=0) as server:
+        page = browse(server.url).open("at=2")
+        page.wait("window.vfs && vfs.frame.status === 'not recorded'")
+        page.page.locator(".frame-panel .stage").focus()
+        page.press(*["+"] * 8)  # as tiles
+        page.wait("vfs.frame.status === 'not recorded' && document.querySelector('.frame-panel.blank')")
+        page.page.locator(".axes input[type=range]").press("ArrowLeft")
+        page.wait("vfs.frame.status === 'exact' && vfs.frame.caption === '1'")
+        page.close()
 
 
 def test_a_single_frame_has_no_scan_and_a_movie_no_bright_field(browse: Browse, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def spectra() -> np.ndarray:
     made[..., 110:250] += ABOVE[..., None]
     made[..., 250:] = 50 + LINE[..., None] * np.arange(250, SAMPLES)
     made[..., 420:500] += 2 * ABOVE[..., None]
+    made[..., 540:580] = -1  # no power law goes through these
     return made
 
 
@@ -125,6 +126,10 @@ def test_windows_in_colours_and_beside_each_other(browse: Browse, url: str) -> N
     page.press("Delete")
     page.wait("vfs.state.channels.length === 1 && vfs.scan.status === 'exact'")
     assert page.page.locator(".scan-panel .stage").count() == 1
+    page.page.add_init_script(WRITTEN)
+    page.open(f"detectors={FITS.split(';')[0]};rectangle(0,582,1,598)-power(540,580)&arrange=colours").settled()
+    assert np.isnan(np.array(maps(page)[1], float)).all()
+    page.wait("written.includes('691 to 698.5 eV: no background fits')")  # it adds nothing to the colours
     page.close()
 
 

@@ -371,7 +371,11 @@ class Computation:
         share, last = k / parts, k == parts
         head = {"done": round(total * share), "of": total, "exact": last}
         if last:  # with equal numbers of both, sums of floats have equal bits
-            head |= {"parts": parts, "workers": self.workers}
+            head |= {
+                "parts": parts,
+                "workers": self.workers,
+                "stored": any(bool(one.filled) for one in results.values()),
+            }
         kind = np.float64 if last else np.float32
         sums = {}
         for name, one in results.items():

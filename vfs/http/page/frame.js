@@ -142,7 +142,8 @@ export class Frames {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;
         const bin = head.bin || 1;
-        const status = head.exact ? (bin > 1 ? `binned ${bin} × ${bin}` : "exact") : `${Math.floor(100 * part)} %`;
+        const exact = !head.stored ? NOT_STORED : bin > 1 ? `binned ${bin} × ${bin}` : "exact";
+        const status = head.exact ? exact : `${Math.floor(100 * part)} %`;
         const order = head.exact ? { parts: head.parts, workers: head.workers } : null;
         this.shown({ ...this._picture(values.frame, at.slice(nav)), size: this.size, bin, status, part: head.exact ? 1 : part, order });
       }

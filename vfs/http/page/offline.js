@@ -74,7 +74,7 @@ export class Offline {
     if (/^(mean|sum|max|std)\(\)$/.test(Object.values(results)[0])) {
       const data = this._pattern(Object.values(results)[0].slice(0, -2), region);
       const shape = this._grid;
-      yield { head: { exact: true, bin: summary.bin() }, values: { frame: { data, shape } } };
+      yield { head: { exact: true, stored: true, bin: summary.bin() }, values: { frame: { data, shape } } };
       return;
     }
     const values = {};

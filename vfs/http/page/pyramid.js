@@ -36,8 +36,8 @@ function levelsOf(array) {
  * @param {Object} array as the API describes it, with its `levels`.
  * @param {number[]} at an index for each leading axis. @param {string} part of complex numbers, or "".
  * @param {AbortSignal} signal
- * @yields {{data: TypedArray, shape: number[], bin: number, done: number}} `done`: the share that is there, 0 to 1; what is
- *   not there yet is NaN. The same `data` each time.
+ * @yields {{data: TypedArray, shape: number[], bin: number, stored: boolean, done: number}} `done`: the share that is there,
+ *   0 to 1; what is not there yet is NaN. The same `data` each time. `stored`: false where no file holds the picture.
  */
 export async function* wholeOf(array, at, part, signal) {
   const levels = levelsOf(array);
@@ -71,7 +71,7 @@ export async function* wholeOf(array, at, part, signal) {
       });
       under.add(work);
     }
-    const { y, x, data, shape: size } = await Promise.race(under);
+    const { y, x, data, shape: size, stored } = await Promise.race(under);
     const samples = colours ? size[2] : 1;
     got ??= { data: nothing(array, shape[0] * shape[1] * samples), shape: colours ? [...shape, samples] : shape, bin };
     const [rows, columns] = [shape[0] - y / bin, shape[1] - x / bin].map((n) => Math.min(n, step / bin));
@@ -85,7 +85,7 @@ export async function* wholeOf(array, at, part, signal) {
       }
     }
     done += rows * columns;
-    yield { ...got, done: done / (shape[0] * shape[1]) };
+    yield { ...got, stored, done: done / (shape[0] * shape[1]) };
   }
 }
 

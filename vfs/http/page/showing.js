@@ -55,7 +55,8 @@ export class Showing {
     const maps = mapsOf(channels, image.parts, how);
     if (maps.includes(null)) return; // others are wanted by now
     this._image = image;
-    this._maps = maps.map((map) => ({ ...map, caption: this.caption(map) }));
+    const some = ({ data }) => image.part < 1 || !data.every(Number.isNaN);
+    this._maps = maps.map((map) => ({ ...map, caption: this.caption(map, some(map)) }));
     const active = Math.min(detecting.active, maps.length - 1);
     const { data, pairs, caption } = this._maps[active];
     const size = viewer.scanSize();
@@ -86,12 +87,13 @@ export class Showing {
     return { data: map.data, bin: 1, colour: this.viewer.colours()[this._maps.indexOf(map)] };
   }
 
-  /** @returns {string} what an image is of. */
-  caption({ detector, fit, degrees }) {
+  /** @returns {string} what an image is of. @param {boolean} some false: a background is found at no position. */
+  caption({ detector, fit, degrees }, some) {
     const turned = degrees ? `, turned by ${short(degrees)}°` : "";
     if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}`;
     const what = this.window(detector) || NAMED[detector.kind] || toText(detector);
-    return fit ? `${what} above ${MODELS[fit.model]}` : what + this._angles(detector);
+    if (fit) return some ? `${what} above ${MODELS[fit.model]}` : `${what}: no background fits`;
+    return what + this._angles(detector);
   }
 
   /** @returns {string} the radii of a detector in the unit of frames: " · 2 to 5 mrad"; "" where nobody knows it. */

@@ -7,7 +7,7 @@ import { mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
 import { el } from "./dom.js";
-import { Frames } from "./frame.js";
+import { Frames, NOT_STORED } from "./frame.js";
 import { listen } from "./gestures.js";
 import {
   channelsLayer,
@@ -490,7 +490,7 @@ export class Viewer {
   _finer() {
     const { pyramid, frame, _whole: whole } = this;
     if (!pyramid || frame.view?.tiles !== pyramid || !whole) return;
-    const said = pyramid.status();
+    const said = whole.status === NOT_STORED ? "" : pyramid.status();
     frame.say(said || whole.status, said ? pyramid.part : whole.part);
   }
 
