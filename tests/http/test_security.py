@@ -15,7 +15,7 @@ import textwrap
 import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -455,6 +455,41 @@ def test_encrypted(folder: Path, certificate: tuple[Path, Path], monkeypatch: py
             vfs.open(server.url + "a.npy")
         monkeypatch.setattr(web, "_context", lambda: trusting)
         np.testing.assert_array_equal(vfs.open(server.url + "a.npy")[...], np.load(folder / "a.npy"))
+        with _proxy() as (proxy, asked):
+            monkeypatch.setenv("https_proxy", proxy)
+            np.testing.assert_array_equal(vfs.open(server.url + "a.npy")[...], np.load(folder / "a.npy"))
+        assert asked[0].startswith(f"CONNECT localhost:{server.url.split(':')[2].split('/')[0]} ".encode())
+
+
+@contextmanager
+def _proxy() -> Iterator[tuple[str, list[bytes]]]:
+    """Lead to where CONNECT says. Yields the URL of the proxy, and the heads that came."""
+    asked: list[bytes] = []
+
+    def pass_on(one: socket.socket, other: socket.socket) -> None:
+        with one, suppress(OSError):
+            while data := one.recv(1 << 16):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+    def lead() -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = listening.accept()
+                head = one.recv(1 << 16)
+                asked.append(head)
+                host, _, port = head.split()[1].decode().rpartition(":")
+                other = socket.create_connection((host, int(port)))
+                one.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                for two in ((one, other), (other, one)):
+                    threading.Thread(target=pass_on, args=two, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=lead, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", asked
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("wrong", ["absent", "swapped", "empty", "one"])

@@ -430,6 +430,23 @@ def test_proxies_of_the_environment_are_asked(server: RangeServer, monkeypatch: 
     assert server.asked[-1].path == "far.invalid:443"
 
 
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [("http://[::1]/a.npy", "::1", 80), ("https://[::1]/a.npy", "::1", 443), ("http://[::1]:81/a*.npy", "::1", 81)],
+)
+def test_hosts_are_addresses_of_ipv6(url: str, host: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def refuse(host: str, port: int, until: float) -> None:
+        asked.append((host, port))
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("vfs.sources.web._connected", refuse)
+    with pytest.raises(SourceError, match=r"cannot connect|no file matches"):
+        vfs.open(url, sources=RemoteSources.around([url], limits=Limits(tries=1)))
+    assert set(asked) == {(host, port)}
+
+
 def _total(array: vfs.VirtualArray) -> int:
     return int(np.asarray(array[...]).sum())
 

@@ -80,9 +80,14 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
     "status 500": (lambda _: OtherReply(500, {"Content-Length": "0"}), "answers with status 500, asked 3 times", 3),
     "status 503": (lambda _: OtherReply(503, {"Content-Length": "2"}, [b"no"]), "status 503, asked 3 times", 3),
     "status 429": (
-        lambda _: OtherReply(429, {"Content-Length": "0", "Retry-After": "9"}),
+        lambda _: OtherReply(429, {"Content-Length": "0", "Retry-After": "0"}),
         "status 429, asked 3 times",
         3,
+    ),
+    "busy for long": (
+        lambda _: OtherReply(503, {"Content-Length": "0", "Retry-After": "9"}),
+        "with status 503( |$)",
+        1,
     ),
     "status 403": (lambda _: OtherReply(403, {"Content-Length": "0"}), "does not allow it .status 403", 1),
     "status 418": (lambda _: OtherReply(418, {"Content-Length": "0"}), "answers with status 418", 1),
@@ -127,6 +132,12 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
     "resets at once": (lambda _: OtherReply(0, resets=True), "connection broke", 3),
     "no HTTP": (lambda _: OtherReply(0, {}, [b"hello\r\n\r\n"], closes=True), "answers with what is no HTTP", 1),
     "drops": (lambda one: OtherReply(206, _part(one), _drops()), "no answer in time, asked 3 times", 3),
+    "half a head": (
+        lambda _: OtherReply(0, {}, [b"HTTP/1.1 206 Partial Content\r\nContent-Length: 1"], closes=True),
+        "connection broke, asked 3 times",
+        3,
+    ),
+    "a head that drops": (lambda _: OtherReply(0, {}, _drops()), "no answer in time, asked 3 times", 3),
     "silence": (_never, "no answer in time, asked 3 times", 3),
     "an error that is longer than memory": (
         lambda _: OtherReply(418, {"Content-Length": str(1 << 40)}, _endless()),
@@ -145,6 +156,9 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
         1,
     ),
 }
+
+
+NO_HEAD = ("resets at once", "no HTTP", "an endless head", "half a head")
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -168,8 +182,8 @@ def test_what_is_wrong_is_one_clear_line_in_bounded_time(server: RangeServer, na
     assert len(str(caught.value)) < 400
     assert most < 32 << 20
     if name != "a loop":
-        # A connection that was kept, and broke before it answered, is none that failed
-        assert len(server.asked) - asked in (0, name == "resets at once" and when == "reading")
+        # A connection that was kept, and broke before it answered, or answers what is no HTTP, is none that failed
+        assert len(server.asked) - asked in (0, name in NO_HEAD and when == "reading")
     server.hook = None
     np.testing.assert_array_equal(opened(server)[...], FRAMES)
 
@@ -194,6 +208,55 @@ def test_what_passes_is_asked_for_again(server: RangeServer, name: str) -> None:
     server.hook = hook
     np.testing.assert_array_equal(opened(server, replace(SHORT, tries=5))[...], FRAMES)
     assert len(seen) > 1
+
+
+ODD: dict[str, Callable[[ServedRequest, dict[str, str], bytes], OtherReply]] = {
+    "more behind": lambda _, headers, body: OtherReply(206, headers, [body, b"more" * 5000]),
+    "little behind": lambda _, headers, body: OtherReply(206, headers, [body, b"\r\n"]),
+    "continue": lambda _, headers, body: OtherReply(
+        0,
+        {},
+        [
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 206 OK\r\n",
+            *(f"{name}: {value}\r\n".encode() for name, value in headers.items()),
+            b"\r\n" + body,
+        ],
+    ),
+    "closes without a word": lambda _, headers, body: OtherReply(206, headers, [body], closes=True),
+    "HEAD without a length": lambda one, headers, body: (
+        OtherReply(200) if one.method == "HEAD" else OtherReply(206, headers, [body])
+    ),
+    "HEAD with another length": lambda _, headers, body: OtherReply(206, headers, [body]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_odd_and_can_be_read(server: RangeServer, name: str) -> None:
+    """Requests go one after the other, over the connection of the one before where that stands."""
+    data = (server.folder / "a.npy").read_bytes()
+
+    def hook(one: ServedRequest) -> OtherReply:
+        headers = _part(one, ETag='"x"')
+        if one.method == "HEAD" and name == "continue":
+            return OtherReply(200, headers | {"Content-Length": str(SIZE)})
+        return ODD[name](one, headers, data[one.first or 0 : one.last])
+
+    server.hook = hook
+    array = opened(server)
+    for k in range(0, len(FRAMES), 8):
+        np.testing.assert_array_equal(array[k], FRAMES[k])
+    url = f"{server.url}/a.npy"
+    assert RemoteSources.around([url], limits=SHORT).transfers.state(url).size == SIZE
+
+
+def test_a_server_says_when_to_come_again(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = opened(server, replace(SHORT, seconds=60.0))
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    busy = OtherReply(503, {"Content-Length": "0", "Retry-After": "17"})
+    server.hook = lambda one: busy if one.number == len(server.asked) - 1 and 17 not in slept else None
+    np.testing.assert_array_equal(array[3], FRAMES[3])
+    assert 17 in slept
 
 
 def test_a_long_answer_that_breaks_goes_on_where_it_broke(tmp_path: Path) -> None:
@@ -241,11 +304,21 @@ def test_a_server_that_leads_to_another_one(server: RangeServer, tmp_path: Path)
     np.testing.assert_array_equal(vfs.open(f"{server.url}/x/b.npy")[...], FRAMES)
 
 
-def test_a_page_of_links_that_never_ends(server: RangeServer) -> None:
-    server.hook = lambda _: OtherReply(200, {"Content-Type": "text/html"}, _endless())
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (lambda: OtherReply(200, {"Content-Type": "text/html"}, _endless()), "the list of its files is longer than"),
+        (lambda: OtherReply(200, {"Content-Length": "9999"}, _drops()), "cannot be listed: no answer in time, asked 3"),
+        (lambda: OtherReply(503, {"Content-Length": "0"}), "cannot be listed: .* status 503, asked 3 times"),
+        (lambda: OtherReply(200, {"Content-Length": "99"}, [b"x"], closes=True), "the connection broke, asked 3 times"),
+    ],
+    ids=["endless", "drops", "busy", "breaks"],
+)
+def test_a_page_of_links_that_never_ends(server: RangeServer, reply: Callable[[], OtherReply], said: str) -> None:
+    server.hook = lambda _: reply()
     with (
         RemoteSources.around([f"{server.url}/x"], limits=SHORT) as sources,
-        pytest.raises(SourceError, match="the list of its files is longer than"),
+        pytest.raises(SourceError, match=said),
     ):
         sources.names(server.url)
 

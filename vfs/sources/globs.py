@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import filter as fitting
 from glob import has_magic
@@ -17,6 +18,8 @@ from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, beside, is_url, split, splitext
 from vfs.sources.urls import given as given_url
+
+_WILD = re.compile(r"[*?[]")
 
 
 def expand(
@@ -46,7 +49,7 @@ def expand(
         name = file_name(item)
         name = given_url(name) if "://" in name else name
         path = absolute(name) if name else name  # an empty name is not that of the folder
-        if not has_magic(name):
+        if not _wildcard(name):
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
@@ -69,14 +72,19 @@ def starts(paths: Paths) -> list[str]:
     """Return a name in each folder in which `expand` looks for files: that of a file, or one for what a glob finds."""
     given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
     names = [absolute(given_url(name)) for name in map(file_name, given) if name]
-    return [f"{_fixed(name)[0]}/x" if has_magic(name) else name for name in names]
+    return [f"{_fixed(name)[0]}/x" if _wildcard(name) else name for name in names]
 
 
 def _fixed(pattern: str) -> tuple[str, str]:
     """Cut a pattern into the folder in which it searches, and the rest."""
-    first = next(k for k, letter in enumerate(pattern) if letter in "*?[")
-    cut = pattern.rindex("/", 0, first)
+    cut = pattern.rindex("/", 0, _wildcard(pattern))
     return pattern[:cut], pattern[cut + 1 :]
+
+
+def _wildcard(name: str) -> int:
+    """Return where the first wildcard of a name is, 0 if it has none. The host of a URL has none: `http://[::1]/x`."""
+    found = _WILD.search(name, name.find("/", name.index("://") + 3) if is_url(name) else 0)
+    return found.start() if found else 0
 
 
 def _matches(sources: Sources, folder: str, parts: Sequence[str]) -> Iterator[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import urllib.error
-import urllib.request
 from functools import partial
 from html.parser import HTMLParser
 from typing import Any
@@ -15,8 +13,8 @@ from vfs.errors import MissingSourceError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.sources.library import obstore
 from vfs.sources.threads import in_parallel
-from vfs.sources.transfers import Transfers, state_of
-from vfs.sources.urls import WEB, login, place, quoted
+from vfs.sources.transfers import UNLISTED, Transfers, state_of
+from vfs.sources.urls import WEB, place
 
 MOST_PAGE = 16 << 20
 """Bytes of a page of links at most."""
@@ -95,23 +93,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def _links(transfers: Transfers, folder: str) -> Listed:
     """List a folder of a web server by the links of its page to what is in it."""
-    url = quoted(f"{folder}/")
-    headers = {"Accept": "text/html"}
-    if said := login(place(folder)):
-        headers["Authorization"] = said
-    opener = urllib.request.build_opener(_SameServer())
-    transfers.counts.add(requests=1)
-    try:
-        with opener.open(urllib.request.Request(url, headers=headers), timeout=transfers.limits.wait) as reply:
-            page, base = reply.read(MOST_PAGE + 1), reply.geturl()
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 404:
-            raise SourceError(f"{folder}: {_UNLISTED} (status 404)") from None
-        raise SourceError(f"{folder}: cannot be listed: the server answers with status {error.code}") from None
-    except (OSError, ValueError) as error:
-        raise SourceError(f"{folder}: cannot be listed: {getattr(error, 'reason', error)}") from None
-    transfers.counts.add(nbytes=len(page))
+    page, base = transfers.page(folder, MOST_PAGE + 1)
     if len(page) > MOST_PAGE:
         raise SourceError(f"{folder}: the list of its files is longer than {MOST_PAGE:,} bytes")
     links = _Links()
@@ -129,20 +111,8 @@ def _links(transfers: Transfers, folder: str) -> Listed:
         if to.netloc == urlsplit(base).netloc and to.path.startswith(above) and name and "/" not in name:
             names[name] = None if to.path.endswith("/") else UNKNOWN
     if not names:
-        raise SourceError(f"{folder}: {_UNLISTED}")
+        raise SourceError(f"{folder}: {UNLISTED}")
     return names
-
-
-_UNLISTED = "the server does not list what is in it, or there is nothing; name every file of the set"
-
-
-class _SameServer(urllib.request.HTTPRedirectHandler):
-    """Follows a server to other pages of its own, and to nobody else."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
-            raise urllib.error.URLError("the server leads to another one")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class _Links(HTMLParser):

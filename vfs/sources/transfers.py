@@ -38,6 +38,7 @@ from vfs.sources.web import AskError, Web
 
 PROGRESS = 1 << 18
 """Bytes: a request that broke, but brought so many, is none that failed, so that slow lines come to an end, too."""
+UNLISTED = "the server does not list what is in it, or there is nothing; name every file of the set"
 PART = 1 << 17
 """Bytes of a reply that are handed on at once."""
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -175,6 +176,27 @@ class Transfers:
             return state_of(obstore().head(store, place(name).path))
 
         found: FileState = self.again(_of_file(name), f"{name}: cannot be looked at", ask)
+        return found
+
+    def page(self, folder: str, most: int) -> tuple[bytes, str]:
+        """Bring the page by which a web server lists a folder, as many bytes of it as are wanted.
+
+        Returns: the page, and the URL that it came from.
+
+        Raises:
+            SourceError: there is none.
+        """
+
+        def ask() -> tuple[bytes, str]:
+            self.counts.add(requests=1)
+            try:
+                page, url = self._web.page(f"{folder}/", most)
+            except FileNotFoundError:
+                raise SourceError(f"{folder}: {UNLISTED} (status 404)") from None
+            self.counts.add(nbytes=len(page))
+            return page, url
+
+        found: tuple[bytes, str] = self.again(folder, f"{folder}: cannot be listed", ask)
         return found
 
     def get(self, wanted: WantedBytes, until: Until | None = None) -> Got:
@@ -318,12 +340,15 @@ class Transfers:
                 failed.append(time.monotonic())
                 tries, since = len(failed), failed[-1] - failed[0]
                 over = until is not None and until.over
-                if over or not again or tries >= self.limits.tries or since > self.limits.seconds:
+                pause = self.limits.pause * 2 ** (tries - 1) * random.uniform(0.5, 1.5)
+                if isinstance(error, AskError):
+                    pause = max(pause, error.pause)
+                if over or not again or tries >= self.limits.tries or since + pause > self.limits.seconds:
                     asked = f", asked {tries} times" if tries > 1 else ""
                     cut = "status code: 416" in str(error) or (isinstance(error, AskError) and error.status == 416)
                     kind = TruncatedSourceError if cut else SourceError
                     raise kind(f"{what}: {why}{asked}") from None
-            time.sleep(self.limits.pause * 2 ** (tries - 1) * random.uniform(0.5, 1.5))
+            time.sleep(pause)
 
 
 def _of_file(name: str) -> str:

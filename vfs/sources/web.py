@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Literal, cast
-from urllib.parse import quote, unquote, unquote_to_bytes, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from vfs.errors import OutsideError, printable
@@ -37,8 +37,8 @@ _IDLE = 20.0
 """Seconds after which a connection is not used again: servers close those that nobody used for a while."""
 _LEADS = {301, 302, 303, 307, 308}
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
-_REFUSED = re.compile(r"Tunnel connection failed: (\d{3})")
-"""What `http.client` says of a proxy."""
+_SECONDS = re.compile(r"[0-9]{1,6}$")
+_PORTS = {"http": 80, "https": 443}
 
 
 class AskError(Exception):
@@ -48,11 +48,12 @@ class AskError(Exception):
         words: what went wrong.
         again: it may go better the next time.
         status: of the reply; 0: there was none, or it is not to blame.
+        pause: seconds that the server wants to be left alone for.
     """
 
-    def __init__(self, words: str, again: bool = False, status: int = 0) -> None:
+    def __init__(self, words: str, again: bool = False, status: int = 0, pause: int = 0) -> None:
         super().__init__(words)
-        self.again, self.status = again, status
+        self.again, self.status, self.pause = again, status, pause
 
 
 class Web:
@@ -76,11 +77,12 @@ class Web:
         """
         try:
             with self._ask(name, "HEAD") as reply:
-                return reply.state(reply.length)
+                if reply.length >= 0:
+                    return reply.state(reply.length)
         except AskError as error:
             if error.status not in (405, 501):
                 raise
-        return self.get(name, 0, 1).close()  # it answers no HEAD
+        return self.get(name, 0, 1).close()  # it answers no HEAD, or says no length there
 
     def get(self, name: str, start: int, stop: int) -> WebReply:
         """Ask for bytes of a file, fewer at its end. Returns the reply, of which the body has yet to be read.
@@ -93,6 +95,8 @@ class Web:
         reply = self._ask(name, "GET", start, stop)
         try:
             if reply.status == 200:
+                if reply.length == 0:
+                    raise AskError("", status=416)  # some servers say so of an empty file
                 raise AskError("the server does not serve ranges of bytes; copy the file, or serve it otherwise")
             found = _RANGE.match(reply.headers.get("content-range", ""))
             if found is None or reply.status != 206:
@@ -107,9 +111,22 @@ class Web:
             raise
         return reply
 
-    def _ask(self, name: str, method: str, start: int = 0, stop: int = 0) -> WebReply:
+    def page(self, name: str, most: int) -> tuple[bytes, str]:
+        """Read all of a page, or as many bytes of it as are wanted. Returns them, and the URL that they came from.
+
+        Raises: what `get` raises.
+        """
+        reply = self._ask(name, "GET", kind="text/html")
+        try:
+            return reply.read(most), reply.url
+        finally:
+            reply.drop()
+
+    def _ask(self, name: str, method: str, start: int = 0, stop: int = 0, kind: str = "") -> WebReply:
         """Send a request, and read the head of the reply."""
-        where, headers, until = place(name), self._headers, time.monotonic() + self._wait
+        where, until = place(name), time.monotonic() + self._wait
+        accepted = {"Accept": kind} if kind else {}
+        headers: Mapping[str, str] = {**self._headers, **accepted}
         target = f"/{quote(where.path)}"
         for _ in range(_HOPS + 1):
             reply = self._answered(where, target, method, headers, (start, stop), until)
@@ -117,21 +134,22 @@ class Web:
                 break
             reply.drop()
             where, target, same = self._led(name, where, target, reply.headers["location"])
-            headers = headers if same else {}
+            headers = headers if same else accepted
         else:
             raise AskError("the server leads round in a circle")
         if reply.status in (200, 206):
             if reply.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
                 reply.drop()
                 raise AskError("the server packs its answers (Content-Encoding), of which ranges tell nothing")
-            if reply.length < 0:
+            if reply.length < 0 and stop:
                 reply.drop()
                 raise AskError("the server does not say how long its answer is")
             return reply
         reply.drop()
         if reply.status in (404, 410):
             raise FileNotFoundError(name)
-        raise AskError("", status=reply.status)
+        later = reply.headers.get("retry-after", "")
+        raise AskError("", status=reply.status, pause=int(later) if _SECONDS.match(later) else 0)
 
     def _led(self, name: str, where: InStore, target: str, to: str) -> tuple[InStore, str, bool]:
         """Return where a server leads to: the server, what to ask it for, and whether it is the same one.
@@ -150,7 +168,7 @@ class Web:
             raise OutsideError(
                 f"{name}: the server leads to another one, {printable(new.root)[:200]}; {reads_outside()}"
             )
-        path = quote(unquote_to_bytes(url.path or "/"))
+        path = quote(url.path or "/", safe="/%:@!$&'()*+,;=~")  # as the server quotes it, which may be signed
         return new, f"{path}?{url.query}" if url.query else path, same
 
     def _answered(
@@ -175,16 +193,15 @@ class Web:
                 one.close()
                 raise
             back = None if answer.will_close else self._free.setdefault((where.root, proxy), []).append
-            return WebReply(one, answer, until, back, method == "HEAD")
+            return WebReply(one, answer, until, back, method == "HEAD", where.root + target)
 
     def _kept(self, key: tuple[str, str]) -> _Connection | None:
-        free = self._free.get(key, [])
-        while free:
-            with suppress(IndexError):  # another thread took it
-                one = free.pop()
-                if time.monotonic() - one.used < _IDLE:
-                    return one
-                one.close()
+        """Return the connection that was used last, and close those that nobody used for long."""
+        free, oldest = self._free.get(key, []), time.monotonic() - _IDLE
+        with suppress(IndexError):  # there are no more; other threads take them, too
+            while free[0].used < oldest:
+                free.pop(0).close()
+            return free.pop()
         return None
 
 
@@ -192,7 +209,7 @@ class WebReply:
     """A reply, whose body is read into memory. With `with`, its connection is used again if all of it was read.
 
     Attributes:
-        status, headers: as sent; names in lower case.
+        url: that was asked; status, headers: as sent, names in lower case.
         length: bytes of the body as the server says; -1 if it does not.
         now: what the file is, as the reply says; left: bytes of the body that are wanted and have yet to come.
         more: the server says that it sends more than that.
@@ -205,8 +222,9 @@ class WebReply:
         until: float,
         back: Callable[[_Connection], None] | None,
         empty: bool,
+        url: str,
     ) -> None:
-        self.status = answer.status
+        self.url, self.status = url, answer.status
         self.headers = {name.lower(): value for name, value in answer.headers.items()}
         said = self.headers.get("content-length", "")
         sized = said.isdecimal() and len(said) < 19 and "transfer-encoding" not in self.headers
@@ -241,6 +259,17 @@ class WebReply:
         """Return the state of a file of so many bytes, as the headers say it."""
         return FileState(size, _written(self.headers.get("last-modified", "")), 0, self.headers.get("etag", ""))
 
+    def read(self, most: int) -> bytes:
+        """Read as many bytes of the body as are wanted, fewer at its end, before the deadline.
+
+        Raises:
+            AskError: the connection broke, or nothing came in time.
+        """
+        data = self._connection.read(self._answer, most)
+        if len(data) < min(most, self.length):
+            raise AskError("the connection broke", True)
+        return data
+
     def read_into(self, memory: memoryview, held: Any) -> int:
         """Wait for some bytes of the body, and read as many as are there. Returns how many; 0 at its end.
 
@@ -272,7 +301,7 @@ class _Connection:
         root: the server; proxy: URL of the proxy, "" without one; until: when it must stand (monotonic seconds).
 
     Attributes:
-        used: when it was used last.
+        used: when it was used last; 0: never.
     """
 
     def __init__(self, root: str, proxy: str, until: float) -> None:
@@ -280,35 +309,40 @@ class _Connection:
         url, through = urlsplit(root), urlsplit(proxy or root)
         self._said = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "vfs"}
         self._root = ""
-        left = max(0.01, until - time.monotonic())
+        plain = None
         try:
-            host, port = through.hostname or "", through.port
-            if url.scheme == "http":
-                self._http = HTTPConnection(host, port, timeout=left)
-                if proxy:
-                    self._root, self._said = root, self._said | _basic(through)
-            else:
-                port = port or (80 if through.scheme == "http" else 443)
-                self._http = HTTPSConnection(host, port, timeout=left, context=_context())
-                if proxy:
-                    self._http.set_tunnel(url.hostname or "", url.port, _basic(through))
-            self._http.connect()
-            self._socket = _TimedSocket(self._http.sock)
-            self._http.sock = cast(socket.socket, self._socket)
+            self._said["Host"] = url.netloc.encode("idna").decode()
+            plain = _connected(through.hostname or "", through.port or _PORTS.get(through.scheme, 80), until)
+            if self._plain and proxy:
+                self._root, self._said = root, self._said | _basic(through)
+            elif proxy:
+                _tunnel(plain, self._said["Host"], url.port, through, until)
+            if not self._plain:
+                plain.settimeout(_left(until))
+                plain = _context().wrap_socket(plain, server_hostname=url.hostname)
         except socket.gaierror:
             raise AskError("there is no such server") from None
+        except AskError:
+            _close(plain)
+            raise
         except ssl.SSLCertVerificationError as error:
-            self.close()
+            _close(plain)
             raise AskError(f"the server's certificate is not trusted: {printable(error.verify_message)}") from None
+        except ssl.SSLError as error:
+            _close(plain)
+            raise AskError(
+                f"the server speaks no TLS that is spoken here ({error.reason or 'broken off'})", True
+            ) from None
         except (OSError, HTTPException, ValueError) as error:
-            self.close()
-            if refused := _REFUSED.match(str(error)):
-                raise AskError(f"the proxy does not lead there (status {refused[1]})", True) from None
+            _close(plain)
             late = isinstance(error, TimeoutError)
             raise AskError("no answer in time" if late else "cannot connect to the server", True) from None
         except BaseException:
-            self.close()
+            _close(plain)
             raise
+        self._socket = _TimedSocket(plain)
+        self._http = HTTPConnection(url.hostname or "", 80)
+        self._http.sock = cast(socket.socket, self._socket)
 
     def __del__(self) -> None:
         self.close()
@@ -321,20 +355,34 @@ class _Connection:
         """Send a request, and read the head of the reply.
 
         Raises:
-            _ClosedError: the other side has closed the connection.
+            _ClosedError: the other side has closed the connection, or says what does not belong to this request.
             AskError: nothing comes in time, or it is no HTTP.
         """
         self._wake_at(1)
         self._socket.until = until
         try:
+            self._socket.in_head = True
             self._http.request(method, self._root + target, headers={**self._said, **headers})
-            return self._http.getresponse()
+            answer = self._http.getresponse()
+            self._socket.in_head = False
+            return answer
         except TimeoutError:
             raise AskError("no answer in time", True) from None
         except OSError:  # also if nothing comes, not even a status
             raise _ClosedError from None
         except (HTTPException, ValueError):
+            if self.used:  # more than it said came behind the last reply
+                raise _ClosedError from None
             raise AskError("the server answers with what is no HTTP") from None
+
+    def read(self, answer: HTTPResponse, most: int) -> bytes:
+        """Read a body before the deadline of its head, see `WebReply.read`."""
+        try:
+            return answer.read(most)
+        except TimeoutError:
+            raise AskError("no answer in time", True) from None
+        except (OSError, HTTPException, ValueError):
+            raise AskError("the connection broke", True) from None
 
     def receive(self, answer: HTTPResponse, memory: memoryview, until: float, held: Any) -> int:
         """Read some bytes, see `WebReply.read_into`. Returns 0 if the other side has closed the connection.
@@ -377,11 +425,13 @@ class _TimedSocket:
 
     Attributes:
         until: the deadline, monotonic seconds; None: it never waits, and `read` returns None where nothing has come.
+        in_head: it must not end, since `http.client` would take what came for all of the head.
     """
 
     def __init__(self, plain: socket.socket) -> None:
         self.plain = plain
         self.until: float | None = None
+        self.in_head = False
 
     def set_time(self) -> None:
         """Have the next call wait as long as it may.
@@ -389,10 +439,7 @@ class _TimedSocket:
         Raises:
             TimeoutError: it may wait no longer.
         """
-        left = 0.0 if self.until is None else self.until - time.monotonic()
-        if self.until is not None and left <= 0:
-            raise TimeoutError
-        self.plain.settimeout(left)
+        self.plain.settimeout(0.0 if self.until is None else _left(self.until))
 
     def sendall(self, data: Any) -> None:
         self.set_time()
@@ -416,16 +463,81 @@ class _TimedStream(io.RawIOBase):
 
     def readinto(self, memory: Any) -> int | None:
         self._timed.set_time()
+        n: int | None
         try:
-            return self._stream.readinto(memory)
+            n = self._stream.readinto(memory)
         except ssl.SSLWantReadError:
             return None
         except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
-            return 0
+            n = 0
+        if n == 0 and self._timed.in_head:
+            raise ConnectionResetError
+        return n
 
     def close(self) -> None:
         self._stream.close()
         super().close()
+
+
+def _left(until: float) -> float:
+    """Return for how long something may take yet.
+
+    Raises:
+        TimeoutError: no longer.
+    """
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _connected(host: str, port: int, until: float) -> socket.socket:
+    """Connect to one of the addresses of a server, of which each gets its part of the time.
+
+    Raises:
+        OSError: none answers.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for k, (family, kind, protocol, _, address) in enumerate(found):
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.settimeout(_left(until) / (len(found) - k))
+            made.connect(address)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
+        except OSError:
+            made.close()
+            if k + 1 == len(found):
+                raise
+        except BaseException:
+            made.close()
+            raise
+    raise OSError("no address")
+
+
+def _tunnel(plain: socket.socket, host: str, port: int | None, proxy: SplitResult, until: float) -> None:
+    """Have a proxy lead to a server.
+
+    Raises:
+        AskError: it does not.
+    """
+    to = host if port else f"{host}:{_PORTS['https']}"
+    said = "".join(f"{name}: {value}\r\n" for name, value in _basic(proxy).items())
+    timed = _TimedSocket(plain)
+    timed.until, timed.in_head = until, True
+    timed.sendall(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{said}\r\n".encode("ascii"))
+    answer = HTTPResponse(cast(socket.socket, timed), method="CONNECT")
+    try:
+        answer.begin()
+        if answer.status // 100 != 2:
+            raise AskError(f"the proxy does not lead there (status {answer.status})", True)
+    finally:
+        answer.close()
+
+
+def _close(one: socket.socket | None) -> None:
+    if one is not None:
+        one.close()
 
 
 @lru_cache(1)
@@ -450,7 +562,7 @@ def _proxy(where: InStore) -> str:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _basic(proxy: Any) -> dict[str, str]:
+def _basic(proxy: SplitResult) -> dict[str, str]:
     if proxy.username is None:
         return {}
     said = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
