@@ -1,14 +1,17 @@
 """How fast images with levels are shown: `scripts/bench images`.
 
-A tiled, compressed TIFF and a plain image, both larger than the processor's caches, opened anew for every pass: the
-overview, which makes all levels, beside decoding every tile once with as many threads; and what
-viewers that come later or at the same time cost.
+A tiled, compressed TIFF, larger than the processor's caches and opened anew for every pass: the
+overview, which makes all levels, beside decoding every tile once with as many threads, and the
+memory that it needs; and what viewers that come later or at the same time cost. A level of a
+plain image, of which the cache has nothing.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size, share, spent
+from tests.benchmarks.rows import TINY, Row, Size, share, spent
 from vfs.engine.array import ArrayReader
 from vfs.formats.tiff_structure.segments import SegmentDecoder
 from vfs.testing.tiff_writers import write_tiff
@@ -67,6 +70,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         "of decoding",
         "≥ 0.8",
     )
+    yield Row("memory of the overview of 30,000 x 30,000 pixels, new process", _memory(folder, size), "MiB", "≤ 256")
     levels = _levels(packed)
     corner = tuple(slice(0, n) for n in levels[1].chunks)
     levels[-1].read()
@@ -83,9 +87,38 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     yield Row("from a URL to the coarsest level, in 3 requests to a new server", first, "ms", "≤ 50")
     plain = folder / "plain.npy"
     np.save(plain, image)
-    out = np.empty_like(image)
-    halves = lambda: [None for _ in _levels(plain)[1].tiles(workers=0, reuse=True)]  # noqa: E731
-    yield share("a level of a plain image", halves, lambda: np.copyto(out, image), few, "of memcpy", "≥ 0.5")
+    out, level = np.empty_like(image), _levels(plain)[1]
+
+    def halve() -> None:
+        level.cache.clear()
+        for _ in level.tiles(workers=0, reuse=True):
+            pass
+
+    yield share(
+        "a level of a plain image that is open", halve, lambda: np.copyto(out, image), few, "of memcpy", "≥ 0.5"
+    )
+
+
+_OVERVIEW = """
+import sys, vfs
+
+def kept(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name)) / 1024
+
+level = list(vfs.open(sys.argv[1]).store(face="ome").face.arrays.values())[-1]
+before = kept("VmRSS:")
+level.read()
+print(kept("VmHWM:") - before)
+"""
+
+
+def _memory(folder: Path, size: Size) -> float:
+    """The MiB that a process has at most beyond those with which a tiled, compressed image was opened."""
+    side = 2048 if size is TINY else 30_000
+    blank = [np.zeros((side, side), np.uint16)]
+    path = write_tiff(folder / "blank.tif", blank, tile=(512, 512), compression=8, encode=lambda b: zlib.compress(b, 1))
+    return float(subprocess.run([sys.executable, "-c", _OVERVIEW, path], capture_output=True, check=True).stdout)
 
 
 def _first_pixel(path: Path) -> float:

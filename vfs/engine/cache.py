@@ -188,12 +188,19 @@ class ChunkCache:
         piece.flags.writeable = False
         self._latest = key, piece
 
+    @property
+    def spent_limit(self) -> int:
+        """Bytes that are held while pieces are spent: the rest of the limit is for those who make others of them."""
+        return self.limit - self.limit // 4
+
     def spent(self, keys: Iterable[Hashable]) -> None:
-        """Drop pieces before all others, once there is need for room: what was wanted of them is made."""
+        """Drop pieces before all others: what was wanted of them is made. What is beyond `spent_limit` goes at once."""
         with self._lock:
             for key in keys:
                 if key in self._kept:
                     self._kept.move_to_end(key, last=False)
+            while self.held > self.spent_limit:
+                self._drop_one()
 
     def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
         """Hold a piece if it fits, and tell its listener. Return False if it does not fit or is held already."""

@@ -224,7 +224,7 @@ class _Pyramid:
         with scratch.borrow(box.size * under.dtype.itemsize) as memory:
             part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
             block = halved(under.read(box, part), self.nearest)
-        if number and sum(level.nbytes for level in self.levels[number - 1 :]) > self.cache.limit:
+        if number and sum(level.nbytes for level in self.levels[number - 1 :]) > self.cache.spent_limit:
             under.spent(box)  # else they would drive out the levels above, which are fewer bytes
         return block
 
