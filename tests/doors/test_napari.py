@@ -15,6 +15,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
+from tests.engine.support import halved
 from vfs.engine import frames as looking
 from vfs.errors import SourceError
 from vfs.testing.frame_writers import write_blo
@@ -173,6 +174,24 @@ def test_a_pyramid_in_colours(viewer: Any, tmp_path: Path) -> None:
     assert (shown(layer) == smaller[1][0]).all()
     layer.locked_data_level = 0
     assert (shown(layer) == image[1, 0, 0]).all()
+
+
+def test_levels_of_a_served_image_with_the_plugin_of_ome(viewer: Any, tmp_path: Path) -> None:
+    """Each channel is a layer with levels, its name, colour, contrast and steps."""
+    pytest.importorskip("napari_ome_zarr")
+    image = np.random.default_rng(5).integers(0, 900, (2, 3, 2, 700, 600)).astype("u2")
+    path = write_ome_tiff(tmp_path, image)
+    with vfs.serve(path, port=0) as server:
+        url = f"{server.url.rstrip('/')}/{path.name.partition('.')[0]}.ome.zarr"
+        layers = viewer.open(url, plugin="napari-ome-zarr")
+        for number, (layer, colour) in enumerate(zip(layers, ("red", "green", "blue"), strict=True)):
+            assert (layer.name, layer.colormap.name) == (f"cells: dye {number}", colour)
+            assert layer.multiscale
+            assert 0 <= layer.contrast_limits[0] < 50 < 850 < layer.contrast_limits[1] <= 900
+            assert (layer.axis_labels, layer.scale.tolist()) == (("t", "z", "y", "x"), [3, 2, 0.25, 0.5])
+            whole, half = (np.asarray(level[1]) for level in layer.data)
+            assert (whole == image[1, number]).all()
+            assert (half == halved(image[1, number])).all()
 
 
 def test_other_images_of_the_set_are_hidden_and_cost_nothing(

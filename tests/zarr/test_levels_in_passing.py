@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.zarr.support import StoppedError, content, stop_after
 from vfs.engine import other_axes
 from vfs.engine.cache import ChunkCache
 from vfs.reduce import pyramid
+from vfs.reduce.kept_levels import KeptLevels
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
 from vfs.zarr.export import passing
@@ -105,3 +107,23 @@ def test_how_it_is_made_does_not_show(tmp_path: Path, monkeypatch: pytest.Monkey
     vfs.export(a, target, shards=shards, resume=True)
     assert content(target) == expected
     assert sorted(path.name for path in tmp_path.iterdir() if ".part" in path.name) == []
+
+
+@pytest.mark.usefixtures("tiled")
+def test_going_on_reads_the_levels_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pixels under them were written before the interruption, and are not read again."""
+    (tmp_path / "in").mkdir()
+    IMAGES.tofile(tmp_path / "in/s.raw")
+    how: dict[str, Any] = {"format": "raw", "stored_dtype": "u2", "sig_shape": IMAGES.shape[1:]}
+    again = partial(vfs.open_group, tmp_path / "in/s.raw", pyramid_cache=tmp_path / "levels", **how)
+    for level in again().store(face="ome").face.arrays.values():
+        level[...]
+    target, read = tmp_path / "o.ome.zarr", []
+    with pytest.raises(StoppedError):
+        vfs.export(again(), target, shards="4KiB", progress=stop_after(30_000))
+    get = KeptLevels.get
+    monkeypatch.setattr(KeptLevels, "get", lambda self, *block: read.append(block) or get(self, *block))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(pyramid._Pyramid, "_made", None)
+    vfs.export(again(), target, shards="4KiB", resume=True)
+    assert read
+    check(target)
