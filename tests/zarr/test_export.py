@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.zarr.support import StoppedError, content, exported_scan, stop_after
-from vfs.model.region import Region
+from vfs.model.region import ChunkGrid, Region
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
@@ -94,6 +94,21 @@ def test_plans_take_whole_frames() -> None:
     assert (tiled.unit, tiled.batch) == ((1, 1024, 1024), (1, 1024, 1024)), "of whole tiles"
     rows = plan((64, 128, 256, 256), (64, 128, 1, 256), (64, 128, 256, 256), 2, 2)
     assert rows.batch == (64, 128, 8, 256), "frames are cut: as many of their rows as may be are read at once"
+
+
+@pytest.mark.parametrize("shards", [None, (1, 512, 512), (1, 3072, 19968), (1, 1024, 1024)])
+def test_plans_decode_blocks_once(shards: Any) -> None:
+    """Of large images in tiles, and of blocks that hold parts of several frames."""
+    for shape, chunks, block in [
+        ((2, 16384, 19584), (1, 512, 512), (1, 4096, 4096)),
+        ((256, 512, 512), (1, 512, 512), (96, 128, 512)),
+    ]:
+        boxes = shards if shape[0] == 2 else None
+        made = plan(shape, chunks, boxes, 2, 1, block)
+        stored = ChunkGrid(shape, block)
+        units = [made.units.region(position) for position in made.units.touched(Region.whole(shape))]
+        seen = [place for unit in units for box in made.batches(unit) for place in stored.touched(box)]
+        assert len(seen) == math.prod(stored.counts), "a block is decoded for several batches"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from vfs.hierarchy.faces import ZarrFace
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option
 from vfs.zarr.export.codecs import Codec, codec
-from vfs.zarr.export.plan import ExportPlan, grown, plan
+from vfs.zarr.export.plan import ExportPlan, aligned, plan
 
 AUTO = 128 << 20
 """Bytes of an automatic shard, before compression."""
@@ -142,8 +142,7 @@ def little_memory(arrays: Iterable[ArrayReader]) -> Iterator[None]:
     """Keep little of what is read of arrays meanwhile: each byte is read once, and batches want the memory."""
     largest: dict[ChunkCache, int] = {}
     for array in arrays:
-        block = array.dataset.block if array.dataset.layout.blocks is not None else ()
-        most = max(CACHED, 2 * math.prod(block) * array.dtype.itemsize)
+        most = max(CACHED, 2 * math.prod(_block(array)) * array.dtype.itemsize)
         largest[array.cache] = max(most, largest.get(array.cache, 0))
     with ExitStack() as bounds:
         bounds.enter_context(one_pass())
@@ -208,8 +207,12 @@ def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[Ar
 
 def planned_export(array: ArrayReader, shards: tuple[int, ...] | None) -> ExportPlan:
     """Decide on the units and batches of an array: see `vfs.zarr.export.plan.plan`."""
-    block = array.dataset.block if array.dataset.layout.blocks is not None else ()
-    return plan(array.shape, array.chunks, shards, array.dtype.itemsize, array.dataset.nav_ndim, block)
+    return plan(array.shape, array.chunks, shards, array.dtype.itemsize, array.dataset.nav_ndim, _block(array))
+
+
+def _block(array: ArrayReader) -> tuple[int, ...]:
+    """Return the elements per axis of the blocks of an array that decode only as a whole; () where there are none."""
+    return array.dataset.block if array.dataset.layout.blocks is not None else ()
 
 
 def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:
@@ -229,7 +232,7 @@ def shard_shape(spec: ShardSpec, array: ArrayReader) -> tuple[int, ...] | None:
         bytes_ = AUTO if spec == "auto" else spec
         if not isinstance(bytes_, int) or bytes_ < 1:
             raise _no_shards(spec)
-        return grown(array.chunks, array.shape, bytes_ // array.dtype.itemsize)
+        return aligned(array.chunks, array.shape, bytes_ // array.dtype.itemsize, _block(array))
     assert spec is not None
     shape = tuple(-(-n // c) * c if s == -1 else s for s, c, n in zip(spec, array.chunks, array.shape, strict=True))
     if any(s < 1 or s % c for s, c in zip(shape, array.chunks, strict=True)):

@@ -33,7 +33,7 @@ from vfs.zarr.export.units import Unit, units
 if TYPE_CHECKING:
     from vfs.reduce.pyramid import LevelBlocks  # loads kernels
 
-HELD = 64 << 20
+HELD = 32 << 20
 """Bytes of pieces that are kept in memory."""
 
 _Key = tuple[str, tuple[int, ...]]  # an array, and where a batch of it begins

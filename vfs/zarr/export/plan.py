@@ -115,16 +115,30 @@ def plan(
         block: elements per axis of the blocks that are stored, and decode only as a whole; () where there are none.
     """
     ends = [max(1, n) for n in shape]
-    frames = _read_whole(ends, itemsize, nav_ndim, block)
-    unit = grown(chunks, ends, UNIT // itemsize) if shards is None else _beside(shards, frames)
+    whole = _read_whole(ends, itemsize, nav_ndim, block)
+    unit = aligned(chunks, ends, UNIT // itemsize, block) if shards is None else _beside(shards, whole, ends)
     within = [min(u, n) for u, n in zip(unit, ends, strict=True)]
-    cut = [min(u, n) for u, n in zip(within, frames, strict=True)]
-    batch = grown(chunks, within, BATCH // itemsize)
-    wide = _rounded(batch, chunks, cut)
-    if wide != batch:  # it cuts frames: as much as may be is read of each at once
-        most = (DECODED if block else WIDE) // itemsize
-        batch = wide if math.prod(wide) <= most else grown(batch, within, most)
-    return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch)
+    most = (DECODED if block else WIDE) // itemsize
+    for batch in (_multiple(chunks, whole, within), _rounded(chunks, whole, within)):
+        if math.prod(batch) <= most:
+            return ExportPlan(
+                tuple(shape), tuple(chunks), tuple(shards or chunks), unit, grown(batch, within, BATCH // itemsize)
+            )
+    batch = grown(
+        chunks, within, BATCH // itemsize
+    )  # it cuts frames or blocks: as much as may be is read of each at once
+    return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, grown(batch, within, most))
+
+
+def aligned(chunks: Sequence[int], ends: Sequence[int], elements: int, block: Sequence[int]) -> tuple[int, ...]:
+    """Return whole multiples of a chunk, and of a stored block where that can be, with at most so many elements.
+
+    Args:
+        ends: elements per axis that need not be exceeded.
+        block: see `plan`.
+    """
+    both = _multiple(chunks, block or (0,) * len(chunks), ends)
+    return grown(both if math.prod(both) <= elements else chunks, ends, elements)
 
 
 def grown(base: Sequence[int], ends: Sequence[int], elements: int) -> tuple[int, ...]:
@@ -146,20 +160,32 @@ def grown(base: Sequence[int], ends: Sequence[int], elements: int) -> tuple[int,
 
 
 def _read_whole(ends: Sequence[int], itemsize: int, nav_ndim: int, block: Sequence[int]) -> list[int]:
-    """Return the elements per axis that are read at once, if that can be: a frame; of a large one a line or a block."""
+    """Return the elements per axis that are read at once, if that can be; 0 for as many as one likes.
+
+    These are frames, with those in the same blocks; of large ones a line or a block.
+    """
     frames = [*(0,) * nav_ndim, *ends[nav_ndim:]]
-    if math.prod(ends[nav_ndim:]) * itemsize <= LARGE:
-        return frames
+    both = list(map(max, frames, block)) if block else frames
+    if math.prod(max(1, n) for n in both) * itemsize <= LARGE:
+        return both
     return list(block) or [*frames[:nav_ndim], 1, *frames[nav_ndim + 1 :]]
 
 
-def _beside(shards: Sequence[int], frames: Sequence[int]) -> tuple[int, ...]:
-    """Return the box of all shards that hold parts of the same frames, or lines; one shard if these are over `OPEN`."""
-    wide = _rounded(shards, shards, frames)
-    count = math.prod(w // s for w, s in zip(wide, shards, strict=True))
-    return wide if count <= OPEN else tuple(shards)
+def _beside(shards: Sequence[int], whole: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
+    """Return the box of all shards that hold parts of the same frames, lines or blocks; one for over `OPEN`."""
+    for wide in (_multiple(shards, whole, ends), _rounded(shards, whole, ends)):
+        if math.prod(w // s for w, s in zip(wide, shards, strict=True)) <= OPEN:
+            return wide
+    return tuple(shards)
 
 
-def _rounded(box: Sequence[int], step: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
-    """Return a box that is at least as long as `ends`, in whole steps."""
-    return tuple(max(b, -(-n // s) * s) for b, s, n in zip(box, step, ends, strict=True))
+def _multiple(step: Sequence[int], whole: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
+    """Return the smallest box of whole steps that is whole multiples of another, too, or reaches the ends."""
+    boxes = zip(step, whole, ends, strict=True)
+    return tuple(max(s, min(math.lcm(s, w or 1), -(-n // s) * s)) for s, w, n in boxes)
+
+
+def _rounded(step: Sequence[int], whole: Sequence[int], ends: Sequence[int]) -> tuple[int, ...]:
+    """Return the smallest box of whole steps that is at least as long as another, or reaches the ends."""
+    boxes = zip(step, whole, ends, strict=True)
+    return tuple(max(s, -(-min(w, n) // s) * s) for s, w, n in boxes)
