@@ -203,7 +203,12 @@ def test_results_are_stores_there(
     assert "o.zarr: cannot be written" in capsys.readouterr().err
     assert bucket.objects("bucket") == {}, "nothing is left of one that fails"
     bucket.refuse = lambda one: False
-    assert run("reduce", scan, OUT, "sum", "com", "--verify") == 0
+    for name in ("sum/c/0/0", "other/zarr.json"):
+        Bucket(OUT).write(f"{OUT}/{name}", b"left")
+    assert run("reduce", scan, OUT, "sum", "com") == 2
+    assert "exists already" in capsys.readouterr().err, "nothing tells that they are of results"
+    Bucket(OUT).write(f"{OUT}.part", b"")
+    assert run("reduce", scan, OUT, "sum", "com", "--verify") == 0, "what a killed process left is in nobody's way"
     assert "o.zarr: as computed; read by zarr-python" in capsys.readouterr().out
     assert put(bucket)[-1] == "o.zarr/zarr.json"
     assert run("reduce", scan, tmp_path / "o.zarr", "sum", "com") == 0

@@ -1,6 +1,7 @@
 """Writes results of one pass as the arrays of a zarr store, version 3: in a folder, or in a store of objects.
 
-Objects are sent when the results are complete, and the document of the root last (`vfs.zarr.export.places`).
+Objects are sent when the results are complete, and the document of the root last (`vfs.zarr.export.places`). While they
+are sent there is an object `OUT.zarr.part`: what a process left that was killed meanwhile is known by it, and replaced.
 """
 
 from __future__ import annotations
@@ -60,11 +61,25 @@ def check_free(target: str, replace: bool = False) -> None:
         check_target(target, replace)
         return
     try:
-        taken = Bucket(url).any(url)
+        bucket = Bucket(url)
+        taken = bucket.any(url) and not _left(bucket, url)
     except OSError as error:
         raise unwritten(url, error) from None
     if taken:
         raise OptionError(f"{url}: exists already; remove it, or give another name")
+
+
+def _left(bucket: Bucket, url: str) -> bool:
+    """Return True if the objects of a store were left by a process that was killed while it sent results.
+
+    Raises:
+        OSError: that cannot be found out.
+    """
+    begun, *roots = bucket.read_all([f"{url}{_SENDING}", *(f"{url}/{name}" for name in ROOTS)])
+    return begun is not None and not any(roots)
+
+
+_SENDING = ".part"
 
 
 @contextmanager
@@ -96,12 +111,16 @@ def _send(folder: str, url: str) -> None:
     files = [os.path.join(below, name) for below, _, names in os.walk(folder) for name in names]
     objects = {f"{url}/{os.path.relpath(file, folder)}": file for file in files}
     roots = [f"{url}/{name}" for name in ROOTS]
+    if _left(bucket, url):
+        bucket.delete([name for name in bucket.sizes(url) if name not in objects])  # others are replaced
     try:
+        bucket.write(f"{url}{_SENDING}", b"vfs reduce sends results, or was killed meanwhile\n")
         for last in (False, True):
             bucket.upload([(file, name) for name, file in objects.items() if (name in roots) is last])
+        bucket.delete([f"{url}{_SENDING}"])
     except BaseException:
         with suppress(OSError):
-            bucket.delete([*bucket.sizes(url)])
+            bucket.delete([*bucket.sizes(url), f"{url}{_SENDING}"])
         raise
 
 
