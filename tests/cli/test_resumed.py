@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,13 +113,41 @@ def test_nothing_is_left_of_a_pass_that_kept_no_state(scan: Path, tmp_path: Path
 def test_a_full_disk_is_one_line(
     scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*given: object, **named: object) -> None:
-        raise OSError(28, "No space left on device")
+    real, room = np.savez, [0, 2]
+
+    def full(*given: Any, **named: Any) -> None:
+        if not room[-1]:
+            raise OSError(28, "No space left on device")
+        room[-1] -= 1
+        real(*given, **named)
 
     monkeypatch.setattr(np, "savez", full)
+    target = tmp_path / "o.npy"
+    said = refused(capsys, "reduce", scan, target, TEXTS[0])
+    assert "cannot be kept: No space left on device; --resume goes on from the one before" in said
+    assert said.count("\n") == 1
+    assert target.with_name("o.npy.part").exists()
+    room.pop()
+    assert refused(capsys, "reduce", scan, tmp_path / "p.npy", TEXTS[0]).endswith("No space left on device\n")
+    assert not target.with_name("p.npy.part").exists()
+
+
+def test_a_source_that_changes_meanwhile_says_to_begin_anew(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that --resume goes on, which is refused then."""
+    real = kept.KeptState.save
+
+    def save(state: kept.KeptState, values: dict[str, Any]) -> None:
+        real(state, values)
+        os.utime(scan, (1, 1))
+
+    monkeypatch.setattr(kept.KeptState, "save", save)
     said = refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0])
-    assert "o.npy.part: the state of the pass cannot be kept: No space left on device" in said
-    assert os.listdir(tmp_path) == ["in"]
+    part = tmp_path / "o.npy.part"
+    assert said.endswith(f"; remove {part} and {part}.marks, and begin anew\n")
+    assert said.count("\n") == 1
+    assert "--resume" not in said
 
 
 def test_results_that_do_not_read_back(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,6 +234,20 @@ def say(text: str) -> None:
         give_up(2)
 
 
+def say_how_to_go_on(error: BaseException, target: str, how: str) -> None:
+    """Say that something is unfinished, and how to go on: in the message of the error, or after Ctrl-C in its own.
+
+    Args:
+        error: ended it, and is raised again.
+        target: what is unfinished.
+        how: what to do.
+    """
+    if isinstance(error, VfsError):
+        error.args = (*error.args[:-1], f"{error}; {how}")
+    else:
+        say(f"{target}: is not complete; {how}")
+
+
 def put(text: str) -> None:
     """Print the result of a command on stdout.
 

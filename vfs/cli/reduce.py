@@ -15,7 +15,7 @@ import numpy as np
 
 import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
 from vfs.api.growth import GrowthOf
-from vfs.cli.common import say
+from vfs.cli.common import say_how_to_go_on
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, SourceChangedError, VerifyError, VfsError
 from vfs.hierarchy.following import Following
@@ -143,7 +143,7 @@ def reduced_kept(
                 on = f"the same command with --resume goes on from what {kept.part} holds"
                 if isinstance(error, SourceChangedError):
                     on = f"remove {kept.part} and {kept.part}.marks, and begin anew"
-                say(f"{target}: is not complete; {on}")
+                say_how_to_go_on(error, target, on)
             raise
         kept.remove()
     return made

@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import OF_IMAGES, Settings, open_set, opens, put, refuse, say, signals, warn_of_chunks
+from vfs.cli.common import (
+    OF_IMAGES,
+    Settings,
+    open_set,
+    opens,
+    put,
+    refuse,
+    say,
+    say_how_to_go_on,
+    signals,
+    warn_of_chunks,
+)
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError, SourceChangedError
 from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
@@ -111,7 +122,7 @@ def export(
             on = f"the same command with --resume goes on from what {place.holds} holds"
             if isinstance(error, SourceChangedError):  # nothing goes on with other data
                 on = f"remove {place.holds} and {place.marks}, and begin anew"
-            say(f"{target}: is not complete; {on}")
+            say_how_to_go_on(error, target, on)
         raise
     put(
         f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"

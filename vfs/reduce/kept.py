@@ -122,7 +122,10 @@ class KeptState:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(f"{self.part}.new")
-            raise OptionError(f"{self.part}: the state of the pass cannot be kept: {error.strerror or error}") from None
+            on = f"; {option(resume=True)} goes on from the one before" if self.kept else ""
+            raise OptionError(
+                f"{self.part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
+            ) from None
         self.kept = True
         now = time.monotonic()
         self._due = now + max(SECONDS, (now - began) / SHARE)
