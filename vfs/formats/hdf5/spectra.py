@@ -90,6 +90,7 @@ class SpectraDecoder(MadeBlocks):
             kept = ~ends & (position >= first) & (position < behind)
             channel = events[kept].astype(np.int64)
             if len(channel) and int(channel.max()) >= self.channels:
+                self._check_same()
                 raise DecodeError(
                     f"line {line}: expected events of {self.channels:,} channels, found channel {int(channel.max()):,}"
                 )
