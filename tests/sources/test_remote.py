@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -379,6 +380,22 @@ def test_many_readers_share_connections(server: RangeServer) -> None:
         with ThreadPoolExecutor(64) as pool:
             assert all(pool.map(read, range(64)))
         assert server.connected <= 64
+
+
+def test_many_readers_take_little_memory(tmp_path: Path) -> None:
+    """Each has the bytes that it asked for once, in its array, and what was decoded of them."""
+    frames = np.arange(64 * 256 * 256, dtype=">u2").reshape(64, 256, 256)  # 128 KiB each
+    write_npy(tmp_path, frames, name="a.npy")
+    with RangeServer(tmp_path) as server, ThreadPoolExecutor(64) as pool:
+        array = vfs.open(f"{server.url}/a.npy")
+        array[0]
+        tracemalloc.start()
+        try:
+            assert all(pool.map(lambda k: np.array_equal(array[k % 64], frames[k % 64]), range(256)))
+            assert tracemalloc.get_traced_memory()[1] < 64 * 4 * frames[0].nbytes
+        finally:
+            tracemalloc.stop()
+        assert server.most_at_once <= 64
 
 
 # other processes

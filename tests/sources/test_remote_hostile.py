@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -17,11 +18,12 @@ import pytest
 
 import vfs
 from tests.waiting import eventually
-from vfs.errors import SourceError, VfsError
+from vfs.errors import IncompleteWarning, SourceError, VfsError
 from vfs.sources.remote import RemoteSources
 from vfs.sources.threads import GRACE
 from vfs.sources.transfers import PROGRESS, Limits
 from vfs.testing.range_server import OtherReply, RangeServer, ServedRequest
+from vfs.testing.stack_writers import write_mrc
 from vfs.testing.writers import write_npy
 
 pytest.importorskip("obstore")
@@ -302,6 +304,34 @@ def test_a_server_that_leads_to_another_one(server: RangeServer, tmp_path: Path)
         None if one.path == "/a.npy" else OtherReply(307, {"Location": "../a.npy", "Content-Length": "0"})
     )
     np.testing.assert_array_equal(vfs.open(f"{server.url}/x/b.npy")[...], FRAMES)
+
+
+BOMB = b"<!DOCTYPE r [<!ENTITY a 'aaaaaaaaaa'>" + b"".join(
+    b"<!ENTITY %c '%s'>" % (b, b"&%c;" % (b - 1) * 10) for b in range(ord("b"), ord("k"))
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "make", "said"),
+    [
+        ("a.mrc.gz", "mrc", lambda mrc: gzip.compress(mrc + bytes(96 << 20), 1), "the bytes behind them are left out"),
+        ("a.companion.ome", "ome_tiff", lambda _: BOMB + b"]><OME>&j;</OME>", "entities"),
+        ("a.xml", "empad", lambda _: BOMB + b"]><root>&j;</root>", "entities"),
+    ],
+    ids=["gzip", "OME-XML", "XML"],
+)
+def test_bombs_on_a_server(tmp_path: Path, name: str, kind: str, make: Callable[[bytes], bytes], said: str) -> None:
+    mrc = write_mrc(tmp_path, FRAMES[:2], 6, name="a.mrc").read_bytes()
+    (tmp_path / name).write_bytes(make(mrc))
+    with RangeServer(tmp_path) as server:
+        tracemalloc.start()
+        try:
+            with pytest.raises((VfsError, IncompleteWarning), match=f"/{name}: .*{said}") as caught:
+                vfs.open(f"{server.url}/{name}", format=kind)
+            assert tracemalloc.get_traced_memory()[1] < 32 << 20
+        finally:
+            tracemalloc.stop()
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
