@@ -4,7 +4,8 @@ The server is a range server of our own, a process beside this one.
 
 The limit is taken in the same run: threads of plain HTTP connections that ask for the same bytes, 32 ranges of 8 MiB
 at a time, or one for each frame. A round trip is a plain request for one frame on a connection that is open. The last
-row is of fsspec with references, as kerchunk makes them, where it and aiohttp are installed.
+rows are of others, where they are installed: references as kerchunk makes them, over fsspec and aiohttp; VirtualiZarr's
+ManifestStore over obstore; tifffile over fsspec, which reads a TIFF of the same frames, as vfs then does.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     frames = frames_of(min(FRAMES, size.frames))
     np.save(folder / "scan.npy", frames.reshape(len(frames) // 16, 16, *frames.shape[1:]))
     large = (32, 32, 64, 64) if size == TINY else (280, 280, 256, 256)
+    if importlib.util.find_spec("tifffile") is not None:
+        import tifffile
+
+        tifffile.imwrite(folder / "scan.tif", frames[:FEWER], photometric="minisblack")
     np.lib.format.open_memmap(folder / "large.npy", "w+", "<u2", large).flush()  # a sparse file
     for latency, rate in LINES[:1] if size == TINY else LINES:
         with _served(folder, latency, rate) as url, _Plain(f"{url}/scan.npy") as plain:
@@ -90,19 +95,25 @@ def _at(url: str, frames: np.ndarray, size: Size, plain: _Plain) -> Iterator[Row
     (picture, later) = _picture(f"{url}/large.npy")
     yield Row("disk and first picture of a scan of 9.6 GiB, opened too", picture, "s", "≤ 1 at 20 ms")
     yield Row("its next picture, four times as fine", later, "s")
-    fewer = frames[:FEWER]
-    reference = _by_fsspec(path, fewer)
-    if reference is not None:
-        alone = _best(
-            partial(plain.all, [(HEADER + frame * k, HEADER + frame * (k + 1)) for k in range(len(fewer))]), size
-        )
-        yield Row(
-            f"fsspec with references, zarr: {len(fewer)} frames",
-            alone / _best(reference, size),
-            "of a plain range each",
-        )
-        some = vfs.open(path, roi=np.arange(len(fewer)))
-        yield Row(f"the same {len(fewer)} frames", alone / _best(lambda: some[...], size), "of a plain range each")
+    yield from _others(url, frames[:FEWER], size, plain)
+
+
+def _others(url: str, frames: np.ndarray, size: Size, plain: _Plain) -> Iterator[Row]:
+    """What others take for the first frames, one after the other in their file, and vfs for the same."""
+    path, frame, count = f"{url}/scan.npy", frames[0].nbytes, len(frames)
+    alone = _best(partial(plain.all, [(HEADER + frame * k, HEADER + frame * (k + 1)) for k in range(count)]), size)
+    for name, read in (
+        ("fsspec with references, zarr", _by_fsspec(path, frames)),
+        ("VirtualiZarr's ManifestStore, zarr", _by_manifest(path, frames)),
+        ("tifffile over fsspec", _by_tifffile(f"{url}/scan.tif", frames)),
+    ):
+        if read is not None:
+            yield Row(f"{name}: {count} frames", alone / _best(read, size), "of a plain range each")
+            if "tifffile" in name:
+                whole = partial(lambda tif: vfs.open(tif)[...], f"{url}/scan.tif")
+                yield Row(f"that TIFF by vfs: {count} frames", alone / _best(whole, size), "of a plain range each")
+    some = vfs.open(path, roi=np.arange(count))
+    yield Row(f"the same {count} frames", alone / _best(lambda: some[...], size), "of a plain range each")
 
 
 def _frames(path: str, frame: int, count: int, size: Size, plain: _Plain) -> Iterator[Row]:
@@ -192,8 +203,7 @@ def _best(call: Callable[[], object], size: Size, times: int = 1) -> float:
 
 def _by_fsspec(url: str, frames: np.ndarray) -> Callable[[], object] | None:
     """Return what reads the array as kerchunk describes it, a reference for each frame; None: it is not installed."""
-    if any(importlib.util.find_spec(name) is None for name in ("fsspec", "aiohttp", "zarr")):
-        print("fsspec with references: not measured, fsspec or aiohttp is missing", file=sys.stderr)
+    if _missing("fsspec", "aiohttp", "zarr"):
         return None
     import fsspec
     import zarr
@@ -224,3 +234,58 @@ def _by_fsspec(url: str, frames: np.ndarray) -> Callable[[], object] | None:
 
     np.testing.assert_array_equal(np.asarray(read()), frames)
     return read
+
+
+def _by_manifest(url: str, frames: np.ndarray) -> Callable[[], object] | None:
+    """Return what reads the array by VirtualiZarr, a chunk for each frame; None: it is not installed."""
+    if _missing("virtualizarr", "obstore", "zarr"):
+        return None
+    import zarr
+    from obspec_utils.registry import ObjectStoreRegistry
+    from obstore.store import HTTPStore
+    from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, ManifestStore
+    from virtualizarr.manifests.utils import create_v3_array_metadata
+
+    shape, one, server = (len(frames), 1, 1), frames[0].nbytes, url.rpartition("/")[0]
+    offsets = (HEADER + one * np.arange(len(frames), dtype="u8")).reshape(shape)
+    paths = np.full(shape, url, dtype=np.dtypes.StringDType())
+    chunks = ChunkManifest.from_arrays(paths=paths, offsets=offsets, lengths=np.full(shape, one, "u8"))
+    about = create_v3_array_metadata(
+        shape=frames.shape,
+        data_type=np.dtype("u2"),
+        chunk_shape=(1, *frames.shape[1:]),
+        codecs=[{"name": "bytes", "configuration": {"endian": "little"}}],
+        fill_value=0,
+    )
+
+    def read() -> object:
+        registry = ObjectStoreRegistry({server: HTTPStore.from_url(server, client_options={"allow_http": True})})
+        store = ManifestStore(ManifestGroup(arrays={"data": ManifestArray(about, chunks)}), registry=registry)
+        with zarr.config.set({"async.concurrency": PARALLEL}):
+            return zarr.open_array(store, path="data", mode="r", zarr_format=3)[...]
+
+    np.testing.assert_array_equal(np.asarray(read()), frames)
+    return read
+
+
+def _by_tifffile(url: str, frames: np.ndarray) -> Callable[[], object] | None:
+    """Return what reads a TIFF of the frames by tifffile; None: it is not installed."""
+    if _missing("tifffile", "fsspec", "aiohttp"):
+        return None
+    import fsspec
+    import tifffile
+
+    def read() -> object:
+        with fsspec.open(url, "rb") as file:
+            return tifffile.imread(file)
+
+    np.testing.assert_array_equal(np.asarray(read()), frames)
+    return read
+
+
+def _missing(*names: str) -> bool:
+    """Return True, and say so, if packages that something is measured with are missing."""
+    absent = [name for name in names if importlib.util.find_spec(name) is None]
+    if absent:
+        print(f"remote: without {', '.join(absent)}, not measured", file=sys.stderr)
+    return bool(absent)

@@ -199,7 +199,7 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]
     if not claims and not candidates:  # one that has some of them says which one it does not have
         shared = {f.name: len(f.options.keys() & {*given}) for f in formats().values()}
-        most = max(1, *shared.values())
+        most = max([1, *shared.values()])
         candidates = [f for f in formats().values() if shared[f.name] == most]
     if len(candidates) == 1:
         return candidates[0]
