@@ -173,8 +173,10 @@ class Variance(_OfPixels):
     def _add(self, block: FrameBlock, places: np.ndarray, patch: tuple[int, int, int], buffers: Buffers) -> None:
         first, second = buffers["first"], buffers["second"]
         if self._exact:
-            part = _strip(short_of(block.like.dtype, first.dtype))
-            kernels.add_squares(places, block.like, block.order, patch, block.turned, part, first, second)
+            like = block.like
+            part = _strip(short_of(like.dtype, first.dtype))
+            squares = _strip(np.dtype("u4" if like.dtype.itemsize == 1 else "u8"))
+            kernels.add_squares(places, like, block.order, patch, block.turned, part, squares, first, second)
         else:
             kernels.spread(places, block.like, block.order, patch, int(buffers["count"][0]), first, second)
 

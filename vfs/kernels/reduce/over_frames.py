@@ -85,22 +85,24 @@ def add_frames(places, like, order, patch, turned, part, total, overflow):
 
 
 @kernel
-def add_squares(places, like, order, patch, turned, part, total, squares):
+def add_squares(places, like, order, patch, turned, part, part_squares, total, squares):
     """Add frames of integers of at most 2 bytes to `total`, and their squares to `squares`.
 
-    A square has 4 bytes. Its halves are added up apart, each in 4 bytes: twice as many at a time as in 8.
+    A square has 4 bytes; it is widened before it is added up. Halves of 2 bytes that are added up apart, twice as many
+    at a time, take 1.4 times as long (uint16, Zen 4).
 
     Args:
-        patch, turned, part: see `add_frames`; squares: uint64[pixels].
+        patch, turned, part: see `add_frames`.
+        part_squares: a strip, working memory of uint64; of pixels of 1 byte uint32, which holds the squares of `MOST`.
+        squares: uint64[pixels].
     """
-    n, size, kind, word, half = places.shape[0], patch[0], part.dtype.type, np.uint32, np.uint32(16)
-    low, high, mask = np.empty(part.shape[0], word), np.empty(part.shape[0], word), np.uint32(0xFFFF)
-    for at in range(0, size, part.shape[0]):
-        m = min(part.shape[0], size - at)
+    n, size, kind, word, wide = places.shape[0], patch[0], part.dtype.type, np.uint32, part_squares.dtype.type
+    strip = min(part.shape[0], part_squares.shape[0])
+    for at in range(0, size, strip):
+        m = min(strip, size - at)
         for i in range(m):
             part[i] = 0
-            low[i] = 0
-            high[i] = 0
+            part_squares[i] = 0
         f = 0
         while f + 4 <= n:
             a, b, c, d = places[f], places[f + 1], places[f + 2], places[f + 3]
@@ -108,30 +110,26 @@ def add_squares(places, like, order, patch, turned, part, total, squares):
                 p, q = kind(pixel(a, at + i, like, order)), kind(pixel(b, at + i, like, order))
                 r, s = kind(pixel(c, at + i, like, order)), kind(pixel(d, at + i, like, order))
                 part[i] += (p + q) + (r + s)
-                one, two, three, four = word(p * p), word(q * q), word(r * r), word(s * s)
-                low[i] += ((one & mask) + (two & mask)) + ((three & mask) + (four & mask))
-                high[i] += ((one >> half) + (two >> half)) + ((three >> half) + (four >> half))
+                one, two = wide(word(p * p)) + wide(word(q * q)), wide(word(r * r)) + wide(word(s * s))
+                part_squares[i] += one + two
             f += 4
         while f < n:
             a = places[f]
             for i in range(m):
                 p = kind(pixel(a, at + i, like, order))
                 part[i] += p
-                one = word(p * p)
-                low[i] += one & mask
-                high[i] += one >> half
+                part_squares[i] += wide(word(p * p))
             f += 1
         _turn(part, m, turned)
-        _turn(low, m, turned)
-        _turn(high, m, turned)
+        _turn(part_squares, m, turned)
         done = 0
         while done < m:
             to, run = _run(patch, at + done, m - done)
-            sums, others, some = total[to : to + run], squares[to : to + run], part[done : done + run]
-            lower, upper = low[done : done + run], high[done : done + run]
+            sums, others = total[to : to + run], squares[to : to + run]
+            some, further = part[done : done + run], part_squares[done : done + run]
             for i in range(run):
                 sums[i] += some[i]
-                others[i] += np.uint64(lower[i]) + (np.uint64(upper[i]) << np.uint64(16))
+                others[i] += np.uint64(further[i])
             done += run
 
 
