@@ -170,8 +170,13 @@ def test_it_does_not_leave_while_a_file_is_read(desk: Any, monkeypatch: pytest.M
     monkeypatch.setattr(process, "IDLE", 0.05)
     behaving(
         desk,
-        "time.sleep(0.5)\nassert ') Z' not in open(f'/proc/{os.getpgrp()}/stat').read()\nwrite(packed({'error': 'all"
-        " the time'}))",
+        """
+status = lambda: open(f'/proc/{os.getpgrp()}/status').read()
+waits = lambda: int(status().split('\\nvoluntary_ctxt_switches:')[1].split()[0])
+before = waits()
+while 'Z (zombie)' not in status() and waits() < before + 5: time.sleep(0.01)
+assert 'Z (zombie)' not in status()
+write(packed({'error': 'all the time'}))""",
     )
     with pytest.raises(vfs.FormatError, match="all the time"):
         vfs.open(path)
