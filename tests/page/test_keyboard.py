@@ -31,6 +31,14 @@ USABLE = """() => {
     [...all, ...around].forEach((one, k) => (one.dataset.usable = String(k)));
     return all.length + around.length;
 }"""
+OVER = """() => {
+    const seen = (one) => one.checkVisibility() && !one.closest(".sheet-body");
+    const all = [...document.querySelectorAll(".tools :is(button, input, select, summary)")].filter(seen);
+    const boxes = all.map((one) => [one.getAttribute("aria-label") ?? one.textContent, one.getBoundingClientRect()]);
+    const beside = (p, q) => p.right < q.left + 1 || p.bottom < q.top + 1;
+    const across = (p, q) => !beside(p, q) && !beside(q, p);
+    return boxes.flatMap(([a, p], k) => boxes.slice(k + 1).filter(([, q]) => across(p, q)).map(([b]) => `${a}, ${b}`));
+}"""
 FOCUSED = """() => {
     const one = document.activeElement;
     if (!one || one === document.body) return null;
@@ -128,4 +136,11 @@ def test_all_of_a_page_is_used_by_keys(browse: Browse, url: str, kind: str) -> N
         assert walk(page) > before
         sheet.press("Escape")
         assert not page.page.locator("details.sheet[open]").count()
+    if kind == "scan":  # the largest text, beside the panel of data: no tool lies over another one
+        page.open(place).settled().press("d")
+        for size in ("1.25", "1.5", "2"):
+            page.press("z")
+            page.wait(f"getComputedStyle(document.documentElement).getPropertyValue('--zoom') === '{size}'")
+        assert page.page.locator(".side.data").is_visible()
+        assert not page.page.evaluate(OVER)
     page.close()
