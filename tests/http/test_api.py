@@ -427,6 +427,8 @@ def test_positions_without_a_frame_are_nan(scan: Path) -> None:
     made = exact(compute(application, "scan.zarr/data", results={"s": "frame_sum()"}), "s").reshape(7, 9)
     np.testing.assert_array_equal(made[:6], VALUES.sum((-1, -2)))
     assert np.isnan(made[6]).all()
+    assert application.tally.reads == 1  # `vfs mounts` says what pages are sent, too
+    assert application.tally.bytes > made.nbytes
 
 
 @pytest.mark.usefixtures("small_steps")

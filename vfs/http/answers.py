@@ -130,13 +130,14 @@ class Answer:
 
     Attributes:
         status: its status, once it was begun; 0 before.
+        sent: bytes of its body that were sent.
     """
 
     def __init__(
         self, method: str, usual: Usual, send: Callable[[Any], Awaitable[None]], step: int | None = None
     ) -> None:
         self.method = method
-        self.status = 0
+        self.status = self.sent = 0
         self._usual = usual
         self._send = send
         self._step = step
@@ -148,6 +149,7 @@ class Answer:
 
     async def send(self, body: memoryview, last: bool) -> None:
         """Send a part of the body. Its memory must not be used again: it may leave later."""
+        self.sent += body.nbytes
         for start in range(0, body.nbytes, self._step or max(1, body.nbytes)):
             step = body[start : start + self._step] if self._step else body
             more = not last or start + step.nbytes < body.nbytes

@@ -37,6 +37,7 @@ from vfs.http.requests import (
     with_body,
 )
 from vfs.http.streams import Computing, Stopping
+from vfs.http.tally import ServerLog
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
@@ -51,11 +52,12 @@ class Threads(Protocol):
 
 
 class RequestKind(NamedTuple):
-    """A kind of request: what answers it, its methods, the fields that its query may have."""
+    """A kind of request: what answers it, its methods, the fields that its query may have; if it reads numbers."""
 
     answering: Answering
     methods: tuple[str, ...] = ("GET", "HEAD")
     fields: tuple[str, ...] = ()
+    reads: bool = False
 
 
 class Api:
@@ -64,7 +66,7 @@ class Api:
     Args:
         contents: what is served.
         threads: runs work in threads.
-        failed: counts and logs an error, given the path that it is about.
+        log: counts and logs what is done.
         allow_describe: descriptions may be saved beside the data.
 
     Attributes:
@@ -77,14 +79,14 @@ class Api:
         self,
         contents: Reopened,
         threads: Threads,
-        failed: Callable[[str, Exception], str],
+        log: ServerLog,
         allow_describe: bool = False,
     ) -> None:
         self.contents = contents
-        self._threads = threads
+        self._threads, self._tally = threads, log.tally
         self._listing = SetListing(contents)
         self._describing = Describing(contents, self._listing, allow_describe)
-        self.streams = Computing(contents, self._listing, threads, failed)
+        self.streams = Computing(contents, self._listing, threads, log.failed)
         self.computing, self.ahead = self.streams.pool, self.streams.ahead
         self._look = FirstLook(self._all, self._listing.face, contents.cache)
         self.pictures = Pictures(contents, self._listing, threads)
@@ -100,10 +102,12 @@ class Api:
             "set": RequestKind(self._set, fields=("first", "count")),
             "array": RequestKind(self._array),
             "python": RequestKind(self._python),
-            "frame": RequestKind(self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin", "plane")),
-            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id")),
+            "frame": RequestKind(
+                self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin", "plane"), reads=True
+            ),
+            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id"), True),
             "centre": RequestKind(self._centre, fields=("within",)),
-            "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",)),
+            "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",), True),
             "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
             "stop": RequestKind(stopping.stop, ("POST",)),
             "options": RequestKind(partial(self._told, self._describing.known)),
@@ -131,11 +135,14 @@ class Api:
             request = await with_body(request)
         try:
             with self._at_once.counted(what, request.client):
+                self._tally.reads += kind.reads
                 await kind.answering(rest, request, answer)
         except OptionError as error:
             if answer.status:
                 raise
             raise RefusedError(400, printable(str(error))) from None
+        finally:
+            self._tally.bytes += answer.sent if kind.reads else 0
 
     async def _json(self, request: Request, answer: Answer, work: Callable[[], Any]) -> None:
         """Answer with what a function returns, called in a thread; equal requests at the same time share a run."""

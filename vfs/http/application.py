@@ -60,7 +60,7 @@ class Application:
         self.reads = reads
         self.natively = natively and not debug
         self.log = ServerLog(debug)
-        self.api = Api(shown, self._read, self.log.failed, allow_describe)
+        self.api = Api(shown, self._read, self.log, allow_describe)
         own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds)
         self.decisions = Decisions(shown, guard, own, self.log)
 
