@@ -174,6 +174,10 @@ def test_a_selection_goes_back_to_where_it_came_from(tmp_path: Path, frames: np.
     assert np.isnat(array.unroi(np.full(len(sums), np.datetime64("2020-01-01"))))[~mask].all()
     assert np.isnat(array.unroi(np.full(len(sums), np.timedelta64(1, "s"))))[~mask].all()
     assert set(array.unroi(np.full(len(sums), "a"))[~mask]) <= {""}
+    with pytest.raises(
+        vfs.OptionError, match=r"takes 9,007,199,254,740,992 bytes, .* has that of the 2 selected frames"
+    ):
+        coverage.put_back(np.zeros(2), np.arange(2), (1 << 30, 1 << 20))
     if hasattr(np.dtypes, "StringDType"):  # numpy 2
         assert set(array.unroi(np.full(len(sums), "a", np.dtypes.StringDType()))[~mask]) == {""}  # was "0"
     assert all(x is None for x in array.unroi(np.full(len(sums), 1, object))[~mask])

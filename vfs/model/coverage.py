@@ -80,7 +80,18 @@ def nothing(dtype: np.dtype) -> Any:
 
 
 def put_back(values: np.ndarray, chosen: np.ndarray, scan: tuple[int, ...]) -> np.ndarray:
-    """Put values [m, …] to the flat positions `chosen` of a scan: [scan, …], with `nothing` elsewhere."""
-    out = np.full((math.prod(scan), *values.shape[1:]), nothing(values.dtype), values.dtype)
+    """Put values [m, …] to the flat positions `chosen` of a scan: [scan, …], with `nothing` elsewhere.
+
+    Raises:
+        OptionError: memory does not hold so many.
+    """
+    shape = math.prod(scan), *values.shape[1:]
+    try:
+        out = np.full(shape, nothing(values.dtype), values.dtype)
+    except (MemoryError, ValueError):
+        raise OptionError(
+            f"a result in the shape of the scan takes {math.prod(shape) * values.dtype.itemsize:,} bytes, which memory"
+            f" does not hold; Python's `selected` has that of the {len(chosen):,} selected frames alone"
+        ) from None
     out[chosen] = values
     return out.reshape(*scan, *values.shape[1:])
