@@ -69,6 +69,7 @@ class Web:
         self._wait, self._connect, self._anywhere = wait, connect, anywhere
         self._headers = dict(headers)
         self._free: dict[tuple[str, str], list[_Connection]] = {}
+        self._proxies: dict[str, str] = {}
 
     def state(self, name: str) -> FileState:
         """Look at a file.
@@ -178,7 +179,9 @@ class Web:
         more = {"Authorization": said} if (said := login(where)) else {}
         if cut[1]:
             more["Range"] = f"bytes={cut[0]}-{cut[1] - 1}"
-        proxy = _proxy(where)
+        proxy = self._proxies.get(where.root)
+        if proxy is None:  # the environment takes long to look through
+            proxy = self._proxies[where.root] = _proxy(where)
         while True:
             kept = self._kept((where.root, proxy))
             one = kept or _Connection(where.root, proxy, min(until, time.monotonic() + self._connect))
