@@ -49,7 +49,7 @@ def expand(
         name = file_name(item)
         name = given_url(name) if "://" in name else name
         path = absolute(name) if name else name  # an empty name is not that of the folder
-        if not _wildcard(name):
+        if not has_magic(name) or not _wildcard(name):
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
