@@ -36,6 +36,7 @@ from vfs.model.wording import option
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
     from vfs.hierarchy.opening import OpenedSet
+    from vfs.reduce.result import Result
 
 
 Scheduler = Annotated[
@@ -70,9 +71,6 @@ def export(
     OUT.zarr gets its name only when everything is on the disk. An export that is interrupted leaves OUT.zarr.part,
     which --resume completes. OUT.zarr.sums holds checksums, for `vfs verify OUT.zarr`.
     """
-    from vfs.cli.report import count
-    from vfs.errors import size
-
     options = settings.options
     assert isinstance(options, ExportOptions)
     if options.to is not None or target.endswith(PAGE_ENDING):
@@ -83,12 +81,21 @@ def export(
     refuse({"--blank": options.blank}, "without --to")
     if target.endswith(PAGE_ENDING):
         _page(datasets, target, settings)
-        return
+    else:
+        _store(datasets, target, scheduler, settings)
+
+
+def _store(datasets: list[str], target: str, scheduler: str | None, settings: Settings) -> None:
+    """Write a real zarr store, and compare it if that is asked for."""
     from vfs.cli.reduce import cluster
+    from vfs.cli.report import count
+    from vfs.errors import size
     from vfs.zarr.export import check_store_name, face_of
     from vfs.zarr.export import export as write
     from vfs.zarr.export.places import place_of
 
+    options = settings.options
+    assert isinstance(options, ExportOptions)
     check_store_name(target)
     place = place_of(target)
     with place.errors():
@@ -269,7 +276,7 @@ def reduce(
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete. A long pass
     that is interrupted leaves OUT.part, which --resume goes on from.
     """
-    from vfs.cli.reduce import check_readable, cluster, compared, lines, reduced, reduced_growing, reduced_kept
+    from vfs.cli.reduce import check_readable, cluster, lines, reduced, reduced_growing, reduced_kept
     from vfs.errors import size
     from vfs.hierarchy.following import for_workers
     from vfs.reduce.partitions import pass_by
@@ -306,12 +313,23 @@ def reduce(
     places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
     if options.verify:
-        differ, by = compared(made, target)
-        for line in differ:
-            say(f"{target}: {line}")
-        if differ:
-            raise typer.Exit(1)
-        put(f"{target}: as computed; read by {by}")
+        _compared(made, target)
+
+
+def _compared(made: Mapping[str, Result], target: str) -> None:
+    """Compare results with what was written, and print what was found.
+
+    Raises:
+        typer.Exit: with status 1: they differ.
+    """
+    from vfs.cli.reduce import compared
+
+    differ, by = compared(made, target)
+    for line in differ:
+        say(f"{target}: {line}")
+    if differ:
+        raise typer.Exit(1)
+    put(f"{target}: as computed; read by {by}")
 
 
 def _refuse_recorded(found: OpenedSet, names: Iterable[str]) -> None:
