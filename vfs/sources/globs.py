@@ -49,7 +49,7 @@ def expand(
         name = file_name(item)
         name = given_url(name) if "://" in name else name
         path = absolute(name) if name else name  # an empty name is not that of the folder
-        if not has_magic(name) or not _wildcard(name):
+        if not has_magic(name) or _wildcard(name) < 0:
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
@@ -72,7 +72,7 @@ def starts(paths: Paths) -> list[str]:
     """Return a name in each folder in which `expand` looks for files: that of a file, or one for what a glob finds."""
     given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
     names = [absolute(given_url(name)) for name in map(file_name, given) if name]
-    return [f"{_fixed(name)[0]}/x" if _wildcard(name) else name for name in names]
+    return [f"{_fixed(name)[0]}/x" if _wildcard(name) >= 0 else name for name in names]
 
 
 def _fixed(pattern: str) -> tuple[str, str]:
@@ -82,9 +82,9 @@ def _fixed(pattern: str) -> tuple[str, str]:
 
 
 def _wildcard(name: str) -> int:
-    """Return where the first wildcard of a name is, 0 if it has none. The host of a URL has none: `http://[::1]/x`."""
+    """Return where the first wildcard of a name is, -1 if it has none. The host of a URL has none: `http://[::1]/x`."""
     found = _WILD.search(name, name.find("/", name.index("://") + 3) if is_url(name) else 0)
-    return found.start() if found else 0
+    return found.start() if found else -1
 
 
 def _matches(sources: Sources, folder: str, parts: Sequence[str]) -> Iterator[str]:
