@@ -20,7 +20,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,6 +129,8 @@ def test_the_foreground_says_how_to_end_it_and_then_what_it_did(small: Path, poi
 
 
 def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan, point: Path) -> None:
+    dark = point.parent / "dark.npy"
+    np.save(dark, np.ones((64, 48), "f4"))
     files = [
         f"{scan.files[0].parent}/*",
         "--format",
@@ -137,8 +139,8 @@ def test_on_a_pipe_there_is_no_status_line_and_on_a_terminal_there_is(scan: Scan
         "6,10",
         "-o",
         "dtype=>u2",
-        "--dtype",
-        "f4",
+        "--dark",
+        str(dark),
         "--chunks",
         "2,3,64,48",
     ]
@@ -315,17 +317,11 @@ def test_what_goes_wrong_before_it_is_ready_is_said_at_once(
 
 
 def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: Path) -> None:
-    stages: tuple[Callable[[int], bool], ...] = (
-        lambda pid: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(VFS[0].encode()),  # Python begins
-        lambda pid: b"/numpy/" in Path(f"/proc/{pid}/maps").read_bytes(),
-        lambda pid: bool(Path(f"/proc/{pid}/task/{pid}/children").read_bytes()),  # the server was started
-        lambda _: mounted(str(point)) is not None,
-    )
-    for reached in stages:
+    for delay in (0.5, 0.8, 1.0, 1.2, 1.5):
         process = subprocess.Popen(
             [*VFS, "mount", str(small), str(point), "--background"], stderr=subprocess.PIPE, start_new_session=True
         )
-        assert eventually(lambda: process.poll() is not None or reached(process.pid))  # noqa: B023
+        time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         if b"ends it" in said:  # it was ready
@@ -361,7 +357,7 @@ def test_mounts_lists_all_of_them_whoever_serves_them(
     small: Path, scan: Scan, points_: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     front, back, ours = points_
-    with Mounting(small, front), scan.mount(ours, cache_size="1MiB", stored_dtype=">u2", dtype="f4"):
+    with Mounting(small, front), scan.mount(ours, cache_size="1MiB", dark=np.ones((64, 48), "f4")):
         assert cli("mount", small, back, "--background", "--cache-size", "3KiB").returncode == 0
         (front / "small.npy").read_bytes()
         with open(ours / "part0.zarr/data/c/0/0/0/0", "rb", buffering=0) as file:
