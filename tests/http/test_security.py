@@ -29,7 +29,7 @@ from tests.waiting import eventually
 from vfs.errors import OptionError
 from vfs.http import servers
 from vfs.http.guard import Guard, RefusedError, choose_token
-from vfs.sources import web
+from vfs.sources import web_connection
 
 MIB = 1 << 20
 
@@ -453,7 +453,7 @@ def test_encrypted(folder: Path, certificate: tuple[Path, Path], monkeypatch: py
         # vfs reads it, too, if it trusts it
         with pytest.raises(vfs.VfsError, match="certificate is not trusted: self"):
             vfs.open(server.url + "a.npy")
-        monkeypatch.setattr(web, "_context", lambda: trusting)
+        monkeypatch.setattr(web_connection, "_context", lambda: trusting)
         np.testing.assert_array_equal(vfs.open(server.url + "a.npy")[...], np.load(folder / "a.npy"))
         with _proxy() as (proxy, asked):
             monkeypatch.setenv("https_proxy", proxy)

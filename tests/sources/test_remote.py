@@ -458,7 +458,7 @@ def test_hosts_are_addresses_of_ipv6(url: str, host: str, port: int, monkeypatch
         asked.append((host, port))
         raise ConnectionRefusedError
 
-    monkeypatch.setattr("vfs.sources.web._connected", refuse)
+    monkeypatch.setattr("vfs.sources.web_connection._connected", refuse)
     with pytest.raises(SourceError, match=r"cannot connect|no file matches"):
         vfs.open(url, sources=RemoteSources.around([url], limits=Limits(tries=1)))
     assert set(asked) == {(host, port)}

@@ -34,7 +34,8 @@ from vfs.sources.disk_cache import DiskCache, Put, into
 from vfs.sources.library import leave, obstore
 from vfs.sources.threads import in_parallel
 from vfs.sources.urls import SCHEMES, WEB, InStore, place
-from vfs.sources.web import AskError, Web
+from vfs.sources.web import Web
+from vfs.sources.web_connection import AskError
 
 PROGRESS = 1 << 18
 """Bytes: a request that broke, but brought so many, is none that failed, so that slow lines come to an end, too."""
