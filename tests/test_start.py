@@ -66,7 +66,7 @@ options = json.loads(sys.argv[2])
 array = vfs.open(sys.argv[1], **options)
 shown = [array[k].tolist() for k in range(3)]
 import vfs.zarr.references  # what writes those of kerchunk needs none of them, either
-heavy = [name for name in ("numba", "llvmlite", "zarr", "scipy") if name in sys.modules]
+heavy = [name for name in ("numba", "llvmlite", "zarr", "scipy", "numpy.ma") if name in sys.modules]
 print(json.dumps([shown, heavy, [name for name in sys.modules if name.startswith("vfs.formats.")]]))
 """
 

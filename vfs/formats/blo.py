@@ -31,6 +31,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs, surplus
+from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 
@@ -254,7 +255,7 @@ def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanO
     Returns: (None if patterns are shown in the order of the file, what to say).
     """
     look = worth_looking(numbers.sources, _ORDER)
-    known = np.unique(np.linspace(0, stored - 1, min(stored, look)).astype(np.int64))
+    known = spread(stored, look)
     expect(numbers.sources, [numbers.path] * len(known), (numbers.at + known * numbers.record).tolist())
     if stored > math.prod(scan) or np.ptp(numbers.read(known) - known) == 0:
         return None, ()

@@ -9,6 +9,7 @@ import numpy as np
 
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
+from vfs.model.samples import spread
 from vfs.model.sources import far_away
 from vfs.model.stored import Absence
 
@@ -57,7 +58,7 @@ def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
     look = max(_FEW, _ORDER // max(1, len(counted)))
     for k in counted:
         count = stored.counts.item(k)
-        frames = np.unique(np.linspace(0, count - 1, min(count, look)).astype(np.int64))
+        frames = spread(count, look)
         at_file = frames + np.broadcast_to(stored.ahead, stored.counts.shape)[k]
         path = files.paths[stored.full[k]]
         numbers = np.array([_number(stored, k, frame) for frame in at_file.tolist()])

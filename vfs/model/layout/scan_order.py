@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vfs.model.samples import spread
 from vfs.model.wording import option
 
 NO_FRAME = -(1 << 61)
@@ -104,7 +105,7 @@ def placed(numbers: Callable[[np.ndarray], np.ndarray], frames: np.ndarray, look
 
     Returns: int64[n]; None if the numbers do not grow.
     """
-    known = np.unique(np.linspace(0, len(frames) - 1, min(len(frames), look)).astype(np.int64))
+    known = spread(len(frames), look)
     found = numbers(frames[known])
     while True:
         lost = np.diff(found - frames[known])
