@@ -143,13 +143,20 @@ def test_what_lies_in_the_files_comes_to_the_interpreter_once_a_file(tmp_path: P
     assert counted[2] > 2 * len(twin) - 4 * 8192
 
 
-@pytest.mark.parametrize(("depth", "dtype"), [(1, "u1"), (6, "u1"), (12, "u2"), (24, "u4")])
-def test_packed_pixels_need_no_interpreter(tmp_path: Path, opened: Any, depth: int, dtype: str) -> None:
-    frames = (FRAMES * 4097 & ((1 << depth) - 1)).astype(dtype).reshape(60, 48, 64)
-    path = write_mib(tmp_path, frames, kind="R64", depth=depth)
-    for options in ({"nav_shape": (6, 10), "chunks": (2, 5, 48, 64)}, {"roi": np.arange(60) % 7 == 3}):
-        direct = opened(path, **options)
-        wanted = frames[options["roi"]] if "roi" in options else frames
+@pytest.mark.parametrize("more", [{}, {"quad": True}, {"flip_y": True}], ids=str)
+@pytest.mark.parametrize(("depth", "dtype"), [(1, "u1"), (6, "u1"), (12, "u2"), (24, "u4"), (16, "u2")])
+def test_what_one_step_decodes_needs_no_interpreter(
+    tmp_path: Path, opened: Any, depth: int, dtype: str, more: dict[str, Any]
+) -> None:
+    """Any part of a frame does: of four chips, or turned over."""
+    frames = (FRAMES * 4097 & ((1 << depth) - 1)).astype(dtype).reshape(15, 96, 128)
+    packed = {"kind": "U16"} if depth == 16 else {"kind": "R64", "depth": depth}
+    path = write_mib(tmp_path, frames, quad="quad" in more, **packed)
+    flip = {"flip_y": "flip_y" in more}
+    shown = frames[:, ::-1] if flip["flip_y"] else frames
+    for options in ({"nav_shape": (3, 5), "chunks": (2, 5, 96, 128)}, {"roi": np.arange(15) % 7 == 3}):
+        direct = opened(path, **options, **flip)
+        wanted = shown[options["roi"]] if "roi" in options else shown
         info = direct.open("scan.npy")
         for expected in (1, 0):  # the file is opened once
             direct.slow = 0
@@ -157,6 +164,9 @@ def test_packed_pixels_need_no_interpreter(tmp_path: Path, opened: Any, depth: i
             assert got[128:] == wanted.tobytes()
             assert direct.slow == expected
         same_as_the_tree(direct)
+    damage(path.with_suffix(".mib"), "truncated")
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        direct.read("scan.npy", info, 8192, 4096)
 
 
 def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
@@ -259,9 +269,8 @@ def test_many_threads_while_pieces_and_files_come_and_go(
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
-    direct = opened(
-        write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12, quad=True), nav_shape=(60,), chunks=(4, 64, 48)
-    )
+    path = write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12)
+    direct = opened(path, nav_shape=(60,), chunks=(4, 64, 48), dtype="i2")  # converted, so that pieces are made
     native_tables = direct.native_tables
     path = "scan.zarr/data/c/0/0/0"
     expected = FRAMES[:4].astype("<u2").tobytes()

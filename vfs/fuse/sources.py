@@ -87,7 +87,7 @@ class NativeSource:
         if array.size == 0 or (run is not None and run.layout.stride < 1):
             run = None
         reversed_bytes = None if run is None or not array.as_stored else run.reversed_bytes
-        decoding = None if run is None or reversed_bytes is not None else FrameStep.in_lines(array)
+        decoding = None if run is None or reversed_bytes is not None else FrameStep.in_parts(array)
         self.frames = NativeFrames(self.words, files, None if run is None else run.layout, decoding)
         if run is None:
             return False

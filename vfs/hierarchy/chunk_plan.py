@@ -19,7 +19,7 @@ from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
 from vfs.engine.frame_run import FrameRun
-from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NO_ROWS, START, STEP, STOP
+from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, NO_ROWS, PITCH, PLANE, START, STEP, STOP
 from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
@@ -35,6 +35,9 @@ PIECE = 1 << 20
 connection a request took 3.9 ms with 256 KiB, 3.0 with 1 MiB and 3.9 with 8 MiB.
 """
 LARGEST_FRAME = 4 << 20  # bytes of a frame that is a piece
+
+MOST_BETWEEN = 4
+"""Bytes of a frame's record that are read, at most, for each that is decoded."""
 
 FEW = 64  # read ranges of a box that is read where it is at hand
 
@@ -170,18 +173,33 @@ class FrameStep(NamedTuple):
         return cls(step, rows, len(rows))
 
     @classmethod
-    def in_lines(cls, array: ArrayReader) -> FrameStep | None:
-        """Say how a frame is decoded of which each range has all elements, in order; None if it is not so.
+    def in_parts(cls, array: ArrayReader) -> FrameStep | None:
+        """Say how a frame is decoded of which any part may be decoded by itself; None if it is not so.
 
-        Then any part of a frame is decoded by itself. Two ranges of such a frame are two planes.
+        It is so where the ranges have all elements, no two lines of one overlap in the output, and the file has not
+        much else between them.
         """
         run = array.frame_run
         if run is None or not (array.direct and run.layout.periodic and run.rows.size) or array.accumulates:
             return None
         rows = run.rows
-        if (rows[:, [DEST, STEP, COUNT]] != (0, 1, run.size)).any() or rows[:, LINES].max() > 1:
+        lines, count = np.maximum(1, rows[:, LINES]), rows[:, COUNT]
+        overlap = (lines > 1) & (abs(rows[:, NEXT]) <= (count - 1) * abs(rows[:, STEP]))
+        if overlap.any() or (count * lines)[rows[:, PLANE] == 0].sum() != run.size:
             return None
-        return cls.of(array, rows)
+        made = cls.of(array, rows)
+        wanted = lines * (rows[:, STOP] - rows[:, START] - (lines - 1) * rows[:, PITCH])
+        return made if made is not None and made.span <= MOST_BETWEEN * wanted.sum() else None
+
+    @property
+    def first(self) -> int:
+        """The first byte of a frame's record that is wanted."""
+        return int(self.ranges[: self.rows, START].min())
+
+    @property
+    def span(self) -> int:
+        """Bytes from there to the end of the last one that is wanted."""
+        return int(self.ranges[: self.rows, STOP].max()) - self.first
 
 
 class AtHand(NamedTuple):

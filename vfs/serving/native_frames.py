@@ -64,6 +64,7 @@ class NativeFrames:
             self._kept.append(ranges)
             words[FrameWord.STEP], words[FrameWord.RANGES] = decoding.step, ranges.ctypes.data
             words[FrameWord.ROWS] = decoding.rows
+            words[FrameWord.BEGIN], words[FrameWord.SPAN] = decoding.first, decoding.span
 
     def answer_until(self, until: float) -> None:
         """Allow native code to answer up to a time, monotonic seconds."""

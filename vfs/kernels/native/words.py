@@ -47,6 +47,8 @@ class FrameWord(Words):
     STEP = auto()  # address of the step that decodes frames, see `vfs.kernels.steps`; 0: their bytes need none
     RANGES = auto()  # address of the read ranges of a frame, or of some, in bytes from the record of the first one on
     ROWS = auto()  # ranges of a frame
+    BEGIN = auto()  # byte of a frame's record at which the first of them begins
+    SPAN = auto()  # bytes from there to the end of the last one
 
 
 class Iovec(Words):

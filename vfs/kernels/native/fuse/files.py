@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.clib import free, malloc, pread, preadv
-from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
+from vfs.kernels.columns import COLUMNS, START, STOP
 from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
@@ -13,6 +13,7 @@ from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
 from vfs.kernels.native.frames import descriptor, frame_tables, placed, read_whole, unchanged
 from vfs.kernels.native.fuse.tables import GridRow, SourceWord
 from vfs.kernels.native.memory import address, put, room
+from vfs.kernels.native.parts import MOST_PARTS, cut
 from vfs.kernels.native.words import WORD, FrameWord, Iovec
 from vfs.kernels.planning import WORD_BYTES, WORD_PIXELS
 from vfs.kernels.steps import call
@@ -172,22 +173,21 @@ def read_frames(source, number, first, last, to):
 def decode_frames(source, number, first, last, to):
     """Read the bytes `first` to `last` behind the header of file `number`, decoded by the source's step.
 
-    Both lie between elements. Of each frame only the stored words are read that hold what is wanted.
-    Arguments and result are those of `read_frames`.
+    Both lie between elements. Of each frame only the stored words are read that hold what is wanted, and what lies
+    between them. Arguments and result are those of `read_frames`.
     """
-    most = min(get(source, SourceWord.FRAME_BYTES), last - first) // get(source, SourceWord.ELEMENT_BYTES)
-    words = most // placed(source, WORD_PIXELS) + 2
-    memory = malloc(get(source, FrameWord.ROWS) * (COLUMNS * WORD + words * placed(source, WORD_BYTES)))
-    if memory == 0:
+    parts = malloc(MOST_PARTS * get(source, FrameWord.ROWS) * COLUMNS * WORD)
+    if parts == 0:
         return NO_ANSWER
-    wrong = _decode_frames(source, number, first, last, to, memory)
-    free(memory)
+    wrong = _decode_frames(source, number, first, last, to, parts)
+    free(parts)
     return wrong
 
 
 @inner
-def _decode_frames(source, number, first, last, to, memory):
-    frame = get(source, SourceWord.FRAME_BYTES)
+def _decode_frames(source, number, first, last, to, parts):
+    frame, record = get(source, SourceWord.FRAME_BYTES), placed(source, HEADER)
+    end = get(source, FrameWord.BEGIN) + get(source, FrameWord.SPAN)
     where = frame_tables(source)
     file, row = -1, -1
     while first < last:
@@ -196,7 +196,7 @@ def _decode_frames(source, number, first, last, to, memory):
             return NO_ANSWER
         begin, row = locate(where, position, 0, row)
         here, at, left = file_byte(where, begin, row)
-        if row < 0:
+        if row < 0 or end - record > left:
             return NO_ANSWER
         if file >= 0 and here != file:
             wrong = _checked(source, file)
@@ -205,60 +205,95 @@ def _decode_frames(source, number, first, last, to, memory):
         file = here
         within = first % frame
         take = min(frame - within, last - first)
-        wrong = _decode_part(source, file, at, left, within, take, to, memory)
-        if wrong:
-            return wrong
-        to += take if to else 0
+        fd = descriptor(source, file)
+        if fd < 0:
+            return NOT_OPEN + file
+        if to:
+            whole = take == frame
+            done = (
+                _decode_whole(source, fd, at - record, take, to)
+                if whole
+                else _decode_part(source, fd, at - record, within, take, to, parts)
+            )
+            if not done:
+                return NOT_OPEN + file
+            to += take
         first += take
     return _checked(source, file)
 
 
 @inner
-def _decode_part(source, file, at, left, within, take, to, memory):
+def _decode_whole(source, fd, at, take, to):
+    """Read and decode a frame whose record begins at byte `at` of a file. Returns False if that cannot be."""
+    begin, span = get(source, FrameWord.BEGIN), get(source, FrameWord.SPAN)
+    data = malloc(span)
+    done = data != 0 and read_whole(fd, data, span, at + begin)
+    if done:
+        step, ranges = get(source, FrameWord.STEP), get(source, FrameWord.RANGES)
+        call(step, ranges, get(source, FrameWord.ROWS), data, span, begin, to, take)
+    free(data)
+    return done
+
+
+@inner
+def _decode_part(source, fd, at, within, take, to, parts):
     """Read and decode a part of a frame.
 
     Args:
-        file: number of the file that holds the frame.
-        at, left: byte of the file at which the frame begins behind its header, and bytes from there on.
+        fd: descriptor of the file that holds the frame.
+        at: byte of the file at which the frame's record begins.
         within, take: the first byte of the decoded frame that is wanted, and their number.
-        to: see `read_frames`.
-        memory: address of memory for the ranges of the part, and the bytes that they are read from.
+        to: address of memory for them.
+        parts: address of memory for the ranges of the part, see `vfs.kernels.native.parts.cut`.
 
-    Returns: see `read_frames`.
+    Returns: False if that cannot be.
     """
-    fd = descriptor(source, file)
-    if fd < 0:
-        return NOT_OPEN + file
-    element, size, elements = (
-        get(source, SourceWord.ELEMENT_BYTES),
+    element = get(source, SourceWord.ELEMENT_BYTES)
+    n = cut(
+        get(source, FrameWord.RANGES),
+        get(source, FrameWord.ROWS),
+        within // element,
+        (within + take) // element,
         placed(source, WORD_BYTES),
         placed(source, WORD_PIXELS),
+        parts,
     )
-    header, ranges, rows = placed(source, HEADER), get(source, FrameWord.RANGES), get(source, FrameWord.ROWS)
-    data, used = address(memory, rows * COLUMNS), 0
-    for n in range(rows):
-        whole, part = address(ranges, n * COLUMNS), address(memory, n * COLUMNS)
-        if get(whole, STOP) - header > left:
-            return NO_ANSWER
-        skip = get(whole, SKIP) + within // element
-        start = at - header + get(whole, START) + skip // elements * size
-        skip %= elements
-        count = take // element
-        stored = (skip + count + elements - 1) // elements * size
-        if to and not read_whole(fd, data + used, stored, start):
-            return NOT_OPEN + file
-        put(part, FILE, file)
-        put(part, START, used)
-        put(part, STOP, used + stored)
-        put(part, DEST, 0)
-        put(part, STEP, 1)
-        put(part, SKIP, skip)
-        put(part, COUNT, count)
-        put(part, PLANE, get(whole, PLANE))
-        put(part, LINES, 1)
-        put(part, PITCH, 0)
-        put(part, NEXT, 0)
-        used += stored
-    if to:
-        call(get(source, FrameWord.STEP), memory, rows, data, used, 0, to, take)
-    return 0
+    size, _ = _windows(parts, n, 0, -1, 0)
+    data = malloc(size)
+    done = data != 0
+    if done:
+        _, done = _windows(parts, n, data, fd, at)
+    if done:
+        call(get(source, FrameWord.STEP), parts, n, data, size, 0, to, take)
+    free(data)
+    return done
+
+
+@inner
+def _windows(parts, n, data, fd, at):
+    """Read what lies close together at once: ranges in file order become some windows, one behind the other in memory.
+
+    Args:
+        parts, n: address and number of the ranges, in bytes of a record, which then are in bytes of the memory.
+        data: address of the memory; 0: this only counts bytes.
+        fd: descriptor of the file.
+        at: byte of the file at which the record begins.
+
+    Returns: (bytes of all windows, False if they could not be read).
+    """
+    used, row = 0, 0
+    while row < n:
+        begin, end, after = get(address(parts, row * COLUMNS), START), get(address(parts, row * COLUMNS), STOP), row + 1
+        while after < n and get(address(parts, after * COLUMNS), START) <= end + GAP:
+            end = max(end, get(address(parts, after * COLUMNS), STOP))
+            after += 1
+        if data:
+            if not read_whole(fd, data + used, end - begin, at + begin):
+                return used, False
+            for k in range(row, after):
+                part = address(parts, k * COLUMNS)
+                put(part, START, get(part, START) - begin + used)
+                put(part, STOP, get(part, STOP) - begin + used)
+        row = after
+        used += end - begin
+    return used, True
