@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.fuse import Mount
 from vfs.fuse.points import detach, mounted
@@ -103,11 +104,25 @@ def damage(path: Path, fault: str) -> Callable[[], None]:
     return mend
 
 
+STAGES: dict[str, Callable[[int, Path], bool]] = {
+    "Python begins": lambda pid, _: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(sys.executable.encode()),
+    "numpy is loaded": lambda pid, _: b"/numpy/" in Path(f"/proc/{pid}/maps").read_bytes(),
+    "it serves, or another process does": lambda pid, _: (
+        b"/libfuse" in Path(f"/proc/{pid}/maps").read_bytes()
+        or Path(f"/proc/{pid}/task/{pid}/children").read_bytes() != b""
+    ),
+    "it is mounted": lambda _, point: mounted(str(point)) is not None,
+}
+"""Stages of `vfs mount`, told from outside."""
+
+
+def reach(stage: str, process: subprocess.Popen[Any], point: Path) -> None:
+    """Wait until a process that mounts has come to a stage, or has ended."""
+    assert eventually(lambda: process.poll() is not None or STAGES[stage](process.pid, point))
+
+
 def server_of(mount: Mount) -> subprocess.Popen[bytes]:
-    found = mount._end.peek()
-    assert found
-    process: subprocess.Popen[bytes] = found[2][0]
-    return process
+    return mount._process
 
 
 class Scan:
@@ -173,7 +188,7 @@ class Foreground:
 
     def rest(self) -> tuple[int, str, str]:
         """Exit status, and what was printed on stdout and stderr, once it has ended."""
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=100)
         return self.process.returncode, out.strip(), err.strip()
 
     def __enter__(self) -> Foreground:
@@ -181,7 +196,7 @@ class Foreground:
 
     def __exit__(self, *args: object) -> None:
         self.process.kill()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=100)
 
 
 class Failing:

@@ -38,13 +38,13 @@ from vfs.cli.common import (
     opens,
     put,
     say,
-    signals,
 )
 from vfs.cli.help import GroupedHelp
 from vfs.cli.tables import width
 from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.model import wording
+from vfs.serving.signals import signals
 from vfs.streams import give_up
 
 app = typer.Typer(

@@ -8,15 +8,11 @@ import inspect
 import json
 import os
 import shlex
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -459,25 +455,3 @@ def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
 def document(value: Any) -> str:
     """Return a value as JSON that people can read, too: indented, and not escaped."""
     return json.dumps(value, indent=1, ensure_ascii=False)
-
-
-@contextmanager
-def signals(
-    handler: Callable[[int, FrameType | None], None] | signal.Handlers, *numbers: signal.Signals
-) -> Iterator[None]:
-    """Install a handler for signals until the block ends, then restore the old handlers.
-
-    Other threads than the main one do nothing, since Python allows handlers only there. Signals
-    that are ignored, as under nohup, stay ignored.
-    """
-    here = threading.current_thread() is threading.main_thread()
-    before = {
-        number: signal.signal(number, handler)
-        for number in numbers
-        if here and signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

@@ -25,13 +25,13 @@ from vfs.cli.common import (
     put,
     raise_all,
     say,
-    signals,
     warn_of_chunks,
 )
 from vfs.cli.tables import width
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions
+from vfs.serving.signals import signals
 
 if TYPE_CHECKING:
     from vfs.folder_tree.plans import MountPlan

@@ -25,13 +25,13 @@ from vfs.cli.common import (
     refuse,
     say,
     say_how_to_go_on,
-    signals,
     warn_of_chunks,
 )
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError, SourceChangedError
 from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
 from vfs.model.wording import option
+from vfs.serving.signals import signals
 
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vfs.errors import MountError, printable
 from vfs.fuse.how import MountHow
 from vfs.fuse.points import KIND, dead, detach, mounted, prepare
-from vfs.serving.process import Command, ServerProcess, end, set_free, start
+from vfs.serving.process import Command, ServerProcess, Taken, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
@@ -52,7 +52,7 @@ class Mount(ServerProcess):
         Raises:
             MountError: mounting cannot work; the message says why and what to do.
         """
-        return cls(*_started(make_folder, mountpoint, False, log_level, how))
+        return _start(make_folder, mountpoint, False, log_level, how, cls)
 
     unmount = ServerProcess.close
 
@@ -78,30 +78,33 @@ def start_in_background(
     Raises:
         MountError: see `Mount.start`; or there is no folder for the log.
     """
-    path, process = _started(make_folder, mountpoint, True, log_level, how)
+    path, process = _start(make_folder, mountpoint, True, log_level, how, lambda path, process: (path, process))
     set_free(process, path, say, MountError)
 
 
-def _started(
+def _start(
     make_folder: Callable[[], Contents],
     mountpoint: str | os.PathLike[str],
     background: bool,
     log_level: str,
     how: MountHow,
-) -> tuple[str, subprocess.Popen[bytes]]:
+    take: Callable[[str, subprocess.Popen[bytes]], Taken],
+) -> Taken:
     """Start a server and wait until it answers.
 
-    Returns: (the mount point, absolute and without symbolic links; the process of the server).
+    Args:
+        take: takes over the mount point, absolute and without symbolic links, and the process of the server.
+
+    Returns: what `take` returns.
     """
     path = prepare(mountpoint)  # the server checks the same; here an error comes at once
     command = Command(make_folder, background, log_level, {"mountpoint": path, "how": how})
-    process, _ = start("vfs.fuse.server", command, path, MountError)
-    try:
+
+    def checked(process: subprocess.Popen[bytes], answer: object) -> Taken:
         _check(path)
-    except BaseException:
-        _end(path, process)
-        raise
-    return path, process
+        return take(path, process)
+
+    return start("vfs.fuse.server", command, path, checked, partial(_end, path), MountError)
 
 
 def _check(path: str) -> None:

@@ -43,8 +43,10 @@ class Server(ServerProcess):
         Raises:
             ServeError: serving cannot work, or an argument does not fit; the message says why and what to do.
         """
-        process, answer = start("vfs.http.server", Command(make, False, log_level, {"how": how}), how.name)
-        return cls(answer["url"], answer["address"], process)
+        command = Command(make, False, log_level, {"how": how})
+        return start(
+            "vfs.http.server", command, how.name, lambda process, said: cls(said["url"], said["address"], process)
+        )
 
     def _repr_html_(self) -> str:
         address = escape(reached(self.url), quote=True)
@@ -83,5 +85,6 @@ def start_in_background(
     Raises:
         ServeError: see `Server.start`; or there is no folder for the log.
     """
-    process, answer = start("vfs.http.server", Command(make, True, log_level, {"how": how}), how.name)
+    command = Command(make, True, log_level, {"how": how})
+    process, answer = start("vfs.http.server", command, how.name, lambda process, said: (process, said))
     set_free(process, answer["address"], lambda: say(answer["address"], answer["url"]))

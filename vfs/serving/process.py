@@ -15,14 +15,18 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from vfs.errors import ServeError, printable
 from vfs.model.wording import speaks_shell
+from vfs.serving.signals import held_back
 
 PATIENCE = 10  # seconds that a server has to finish its requests when it is told to end
 FREE = b"."  # tells a background server to go on without the process that started it
+
+Taken = TypeVar("Taken")
 
 
 class Command(NamedTuple):
@@ -57,7 +61,8 @@ class ServerProcess:
     ) -> None:
         self._name = name
         self._process = process
-        self._end = weakref.finalize(self, _end_own, process, end, os.getpid())  # also at the end of this process
+        self._end_now = partial(_end_own, process, end, os.getpid())
+        self._end = weakref.finalize(self, self._end_now)  # also at the end of this process
 
     @property
     def running(self) -> bool:
@@ -66,7 +71,11 @@ class ServerProcess:
 
     def close(self) -> None:
         """End the server, and wait until it has ended. Further calls do nothing."""
-        self._end()
+        try:
+            self._end()
+        except BaseException:  # it was interrupted, perhaps as it began
+            self._end_now()
+            raise
 
     def __repr__(self) -> str:
         return f"<vfs.{type(self).__name__} {printable(self._name)}{'' if self._end.alive else ', closed'}>"
@@ -85,17 +94,43 @@ def _end_own(process: subprocess.Popen[bytes], end: Callable[[subprocess.Popen[b
         end(process)
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server, and wait until it has ended. It is killed if it takes longer than `PATIENCE`."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except BaseException as error:  # it does not end, or we are interrupted
+        process.kill()
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+    finally:
+        # Not earlier: that would end the server a second time, when it handles no signals any more
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+
+
 def start(
-    module: str, command: Command, name: str, error: type[ServeError] = ServeError
-) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+    module: str,
+    command: Command,
+    name: str,
+    take: Callable[[subprocess.Popen[bytes], dict[str, Any]], Taken],
+    end: Callable[[subprocess.Popen[bytes]], None] = end,
+    error: type[ServeError] = ServeError,
+) -> Taken:
     """Start a server and wait until it answers.
 
     Args:
         module: the module whose `main` the process runs.
         name: the mount point or address, for messages.
+        take: takes over the process of the server, and its answer. Until it returns, an error or Ctrl-C ends the
+            server.
+        end: ends it, and waits until it has ended.
         error: class of the errors.
 
-    Returns: (the process of the server, its answer).
+    Returns: what `take` returns.
 
     Raises:
         ServeError: it cannot start; the message says why.
@@ -116,9 +151,9 @@ def start(
         raise error(
             failed.errno or errno.EIO, f"{shown}: no server: {sys.executable!r} does not start: {failed.strerror}"
         ) from None
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
+        assert process.stdin is not None
+        assert process.stdout is not None
         with suppress(BrokenPipeError):  # the server died; its answer, or the lack of one, is reported below
             process.stdin.write(pickle.dumps((os.getpid(), speaks_shell(), command)))
             process.stdin.flush()
@@ -128,7 +163,7 @@ def start(
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise error(answer["code"], answer["error"])
-        return process, answer
+        return take(process, answer)
     except BaseException:
         end(process)
         raise
@@ -142,15 +177,14 @@ def set_free(
     Args:
         name, error: see `start`.
         say: reports that the server is ready. Signals are held back meanwhile, so that a signal
-            either comes before the report, and ends the server too, or after it.
+            either comes before that, and ends the server too, or acts after the report.
 
     Raises:
         ServeError: the server has ended already.
     """
     assert process.stdin is not None
     assert process.stdout is not None
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
+    with held_back(signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         try:
             with process.stdout, process.stdin:
                 process.stdin.write(FREE)
@@ -160,23 +194,3 @@ def set_free(
             ) from None
         process.returncode = 0  # nobody will wait for it
         say()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a server, and wait until it has ended. It is killed if it takes longer than `PATIENCE`."""
-    process.terminate()
-    try:
-        process.wait(PATIENCE)
-    except BaseException as error:  # it does not end, or we are interrupted
-        process.kill()
-        process.wait()
-        if not isinstance(error, subprocess.TimeoutExpired):
-            raise
-    finally:
-        # Not earlier: that would end the server a second time, when it handles no signals any more
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
