@@ -95,6 +95,16 @@ def test_every_test_checks_something_whatever_it_finds() -> None:
     assert not idle
 
 
+def test_what_is_waited_for_is_asserted() -> None:
+    """`eventually` says whether it came; a test that does not ask goes on without it, after a long time."""
+    assert not [
+        f"{path}:{node.lineno}"
+        for path, tree in files().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and called(node.value) == "eventually"
+    ]
+
+
 def test_no_test_module_imports_another() -> None:
     """What several need is in modules without tests: a test that moves or goes breaks no other."""
     imported = {

@@ -197,7 +197,7 @@ def test_a_mount_from_the_command_line_shows_the_twin(case: Case, tmp_path: Path
         finally:
             free(point)
             server.terminate()
-            server.wait(30)
+            server.wait(100)
     assert seen == {face: ["float32", True] for face in ("npy", "copy", "zarr", "v2.zarr")}
 
 

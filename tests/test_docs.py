@@ -375,7 +375,7 @@ def test_the_unit_starts_and_ends_a_mount(
                 assert (tmp_path / "mnt/scan.npy").stat().st_size == 128 + 2 * 6 * 64 * 2
             finally:
                 service.terminate()
-            _, said = service.communicate(timeout=60)
+            _, said = service.communicate(timeout=100)
             assert service.returncode == 0
     assert "no errors" in said
     assert os.listdir(tmp_path / "mnt") == []

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 OFTEN = 0.005  # seconds between two looks
+PATIENCE = 100  # seconds, for what comes at once on a machine that has nothing else to do
 
 
-def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
+def eventually(true: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     """Return True as soon as a condition holds, False if it does not within some seconds."""
     end = time.monotonic() + seconds
     while not true():
@@ -19,7 +20,7 @@ def eventually(true: Callable[[], bool], seconds: float = 60) -> bool:
     return True
 
 
-async def until(true: Callable[[], object], seconds: float = 60) -> None:
+async def until(true: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait until a condition holds, while other tasks go on.
 
     Raises:

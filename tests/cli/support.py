@@ -34,7 +34,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object, status: int 
 def said_at_the_end(running: subprocess.Popen[str]) -> str:
     """What a process that was told to end writes to stderr. One that does not end is killed: it would hold the test."""
     try:
-        return running.communicate(timeout=60)[1]
+        return running.communicate(timeout=100)[1]
     except subprocess.TimeoutExpired:
         running.kill()
         raise

@@ -283,7 +283,7 @@ def talk(tmp_path: Path, cases: list[tuple[dict[str, str], bytes, str]], wait: f
                 question += os.read(ours, 100)
             asked.append(question)
             os.write(ours, answer)
-        assert child.wait(60) == 0
+        assert child.wait(100) == 0
     finally:
         child.kill()
         child.wait()

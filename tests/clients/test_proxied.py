@@ -102,7 +102,7 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jupyter]:
         yield found
     finally:
         found.process.terminate()
-        found.process.wait(30)
+        found.process.wait(100)
 
 
 def settled(body: bytes) -> bytes:

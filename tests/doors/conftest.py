@@ -39,4 +39,4 @@ def display() -> Iterator[str]:
             yield f":{number}"
         finally:
             process.terminate()
-            process.wait(timeout=30)
+            process.wait(timeout=100)

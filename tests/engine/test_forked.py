@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import PATIENCE
 from vfs.testing.writers import write_npy
-
-PATIENCE = 60  # seconds
 
 
 @pytest.mark.parametrize("way", ["dask", "xarray"])

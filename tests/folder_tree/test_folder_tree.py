@@ -143,7 +143,7 @@ def test_a_folder_is_opened_through_in_the_background_once_it_is_listed(tmp_path
     next(folder_tree.children(""))
     for thread in threading.enumerate():
         if thread.name == "ahead":
-            thread.join(30)
+            thread.join(100)
     assert len(opened) == 100
     assert set(opened.values()) == {1}
     assert len(names(folder_tree)) == 500
@@ -179,7 +179,7 @@ def test_one_thread_opens_the_files_of_a_folder(tmp_path: Path, monkeypatch: pyt
     for lister in listers:
         lister.start()
     for lister in listers:
-        lister.join(30)
+        lister.join(100)
     assert found == [faces(*(f"s{k}" for k in range(60)))] * 3
     assert most == [1]
 
@@ -220,7 +220,7 @@ def test_many_readers_open_a_set_once(tmp_path: Path, opened: Counter[str], monk
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert not wrong
     assert set(opened.values()) <= {1, 2}  # once for its names, once to be read
 

@@ -188,7 +188,7 @@ def load(
         took = time.monotonic() - start
         said = [json.loads(reader.communicate(timeout=10)[0] or '{"errors": 1}') for reader in readers]
         unmount(point)
-        status = server.wait(60)
+        status = server.wait(100)
     finally:
         for process in (*readers, server):
             process.kill()

@@ -245,7 +245,7 @@ def test_readers_while_sets_are_replaced_and_closed(
     assert eventually(lambda: good[0] > 200)
     done.set()
     for reader in readers:
-        reader.join(60)
+        reader.join(100)
     assert wrong == []
     assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not direct.native_tables.ahead.making)

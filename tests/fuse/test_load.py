@@ -43,18 +43,17 @@ def test_ended_by_a_signal_it_leaves_nothing(tmp_path: Path, number: signal.Sign
         command, env=environment, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert eventually(lambda: bool(list(tmp_path.glob("*/data/*.raw"))), 60)
+            assert eventually(lambda: bool(list(tmp_path.glob("*/data/*.raw"))))
             if moment != "writing":
-                assert eventually(lambda: str(tmp_path) in mounts(), 60)
+                assert eventually(lambda: str(tmp_path) in mounts())
             if moment == "reading":
                 assert eventually(
                     lambda: any(
                         '"reads": 0,' not in path.read_text() for path in tmp_path.glob("*/runtime/vfs/*/status.json")
-                    ),
-                    60,
+                    )
                 )
             process.send_signal(number)
-            said = process.communicate(timeout=60)[1]
+            said = process.communicate(timeout=100)[1]
         finally:
             process.kill()
     assert (process.returncode, said) == (128 + number, "")

@@ -80,7 +80,7 @@ def test_serve_needs_the_main_thread(small: Path, point: Path) -> None:
 
     thread = threading.Thread(target=attempt)
     thread.start()
-    thread.join(30)
+    thread.join(100)
     assert "main thread" in str(caught[0])
 
 
@@ -204,7 +204,7 @@ def test_who_uses_the_next_mount_does_not_use_the_one_that_had_its_numbers(
             assert said.endswith(f"(pid {holder.pid})")
             assert detach(str(point), lazy=True) == (0, "")
             assert users(other, detached=True) == [said]
-            holder.communicate(b"\n", timeout=30)
+            holder.communicate(b"\n", timeout=100)
 
 
 def test_the_library_is_found_in_this_process() -> None:

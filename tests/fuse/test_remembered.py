@@ -46,11 +46,11 @@ def server(tmp_path: Path, point: Path) -> Iterator[subprocess.Popen[bytes]]:
     ]
     process = subprocess.Popen(command, env={**os.environ, "FUSE_LIBRARY_NAME": "fuse3"})
     try:
-        assert eventually(lambda: mounted(str(point)) is not None or process.poll() is not None, 60)
+        assert eventually(lambda: mounted(str(point)) is not None or process.poll() is not None)
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(100)
 
 
 @pytest.mark.skipif(not find_library("fuse3"), reason="no libfuse 3 here")

@@ -75,7 +75,7 @@ def counted(source: Path, point: Path, log: Path) -> Iterator[subprocess.Popen[s
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=100)
 
 
 def rss(pid: int) -> int:
@@ -333,7 +333,7 @@ def test_readers_and_a_writer_at_once(source: Path, point: Path) -> None:
         for reader in readers:
             reader.start()
         for each in (thread, *readers):
-            each.join(60)
+            each.join(100)
     assert not wrong
 
 
@@ -361,7 +361,7 @@ def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point:
         assert (point / "a.zarr/data/c/1/0/0").stat().st_size == 24
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=100)
     assert process.returncode in (0, 143)
     assert said.count("bad.npy") == 1
     refused = run(*command[:-2], "--nav-shape", "2,2")

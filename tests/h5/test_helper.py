@@ -152,7 +152,7 @@ def test_nobody_waits_for_a_file_that_somebody_else_asked_for(
         try:
             for name, answer in zip(names, waiting, strict=True):
                 Path(name + ".go").touch()
-                assert answer.result(60).data == {}
+                assert answer.result(100).data == {}
         finally:
             for name in names:
                 Path(name + ".go").touch()

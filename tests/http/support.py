@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import uvicorn
 from uvicorn.server import ServerState
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from vfs.hierarchy.contents import Contents
 from vfs.http.application import Application
 from vfs.http.connection import Connection, Shared
@@ -41,7 +41,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.parts = urlsplit(url)
-        self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=60)
+        self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=100)
 
     def raw(self, target: str, method: str = "GET", **headers: str) -> Reply:
         """Ask for a target, as it is. Names of headers have _ for -."""
@@ -65,7 +65,7 @@ class Client:
 def connected(url: str) -> socket.socket:
     """A bare connection to a server."""
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=100)
 
 
 def everything(connection: socket.socket) -> bytes:
@@ -172,7 +172,7 @@ def talk(application: Application, to: Talk) -> Any:
         )
         try:
             reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            made = await asyncio.wait_for(to(reader, writer), 60)
+            made = await asyncio.wait_for(to(reader, writer), 2 * PATIENCE)
             writer.close()
             await writer.wait_closed()
             await until(lambda: not state.connections and not state.tasks)

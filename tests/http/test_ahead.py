@@ -122,7 +122,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_the_image_is_there_when_the_page_asks(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "PATIENCE", 60)  # kernels may have to be compiled
+    monkeypatch.setattr(ahead, "PATIENCE", 600)  # kernels may have to be compiled
     application = shown(scan)
 
     async def look() -> bytes:
@@ -169,7 +169,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_steps")
 def test_another_computation_ends_it(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "PATIENCE", 60)
+    monkeypatch.setattr(ahead, "PATIENCE", 600)
     application = shown(scan)
     slow(monkeypatch)
 

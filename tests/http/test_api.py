@@ -592,7 +592,7 @@ def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatc
     real = shown.api.contents.version
 
     def slow(path: str) -> bytes:
-        assert hold.wait(40)
+        assert hold.wait(100)
         return real(path)
 
     monkeypatch.setattr(shown.api.contents, "version", slow)

@@ -334,7 +334,7 @@ def test_a_client_that_goes_away_leaves_all_its_requests(
         nonlocal reads
         reads += 1
         if reads == 3:
-            assert gone.wait(60)
+            assert gone.wait(100)
         return take(*arguments)
 
     def leave(self: Connection, error: Exception | None) -> None:

@@ -95,7 +95,7 @@ def test_garbage_behind_an_answer_under_way_breaks_the_connection(
     def read(*arguments: Any) -> memoryview:
         nonlocal reads
         reads += 1
-        assert reads < at or parsed.wait(10)
+        assert reads < at or parsed.wait(100)
         return take(*arguments)
 
     def told(self: Connection, message: str) -> None:

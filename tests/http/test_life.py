@@ -27,7 +27,7 @@ import vfs
 import vfs.fuse
 from tests.cli.support import refused
 from tests.http.support import Asgi, Client, application_of, connected, waiting
-from tests.waiting import eventually, until
+from tests.waiting import PATIENCE, eventually, until
 from vfs.cli.app import main
 from vfs.cli.browser import open_page
 from vfs.engine.cache import ChunkCache
@@ -60,7 +60,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*VFS, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60, **options
+        [*VFS, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=100, **options
     )
 
 
@@ -159,7 +159,7 @@ def test_a_signal_ends_the_foreground_and_it_sums_up(scan: Path, number: signal.
     with foreground(scan) as (running, url):
         assert status_of(url, "scan.npy") == 200
         running.send_signal(number)
-        _, err = running.communicate(timeout=30)
+        _, err = running.communicate(timeout=100)
     assert running.returncode == 0
     first, zarr, last = err.splitlines()
     address = url.partition("t/")[0]
@@ -181,7 +181,7 @@ def test_a_second_signal_does_not_wait_for_clients(scan: Path, monkeypatch: pyte
         assert eventually(lambda: not listens(url))
         assert running.poll() is None
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        running.communicate(timeout=100)
     assert running.returncode == 0
 
 
@@ -363,7 +363,7 @@ def test_two_clients_of_one_chunk_decode_it_once(scan: Path) -> None:
 
     def slow(*arguments: Any) -> Any:
         read.append(arguments)
-        assert free.wait(60)
+        assert free.wait(100)
         return real(*arguments)
 
     shown.get = slow
@@ -414,7 +414,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
 
     def slow(*arguments: Any) -> Any:
         read.append(arguments[1])
-        assert free.wait(60)
+        assert free.wait(100)
         return real(*arguments)
 
     shown.get = slow
@@ -427,7 +427,7 @@ def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
         await until(lambda: read)
         for one in clients:
             one.gone.set()
-        await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
         free.set()
         last = await Asgi(application, "/scan.npy", range="bytes=500-509").run()
         return clients, last
@@ -492,7 +492,7 @@ def test_a_browser_is_not_told_the_token(
         with foreground(scan, "--open") as (running, url):
             check_what_is_opened(url, told, home if snaps else None)
             running.terminate()
-            running.communicate(timeout=60)
+            running.communicate(timeout=100)
     assert not Path(told.read_text().strip().removeprefix("file://")).exists()
     assert [each.name for each in home.iterdir()] == ["snap"] * snaps
 

@@ -125,7 +125,7 @@ class Slow:
         numbers, factor = views.picture(*args)
         self.made.append(weakref.ref(numbers))
         self.began.set()
-        assert self.go.wait(40)
+        assert self.go.wait(100)
         if self.wrong is not None:
             raise self.wrong
         return numbers, factor
@@ -164,7 +164,7 @@ def test_no_cycle_keeps_a_picture(shown: Application, monkeypatch: pytest.Monkey
         for one in asked:
             one.sent.clear()
         del asked, running, one
-        await asyncio.wait_for(until(lambda: not slow.alive), 20)
+        await until(lambda: not slow.alive)
 
     asyncio.run(run())
     assert slow.made

@@ -67,7 +67,7 @@ def test_a_client_that_has_nothing_gets_the_picture(tmp_path: Path, monkeypatch:
     real, go = shown.contents.version, threading.Event()
 
     def slow(path: str) -> bytes:
-        assert go.wait(40)
+        assert go.wait(100)
         return real(path)
 
     monkeypatch.setattr(shown.contents, "version", slow)
@@ -94,7 +94,7 @@ def test_equal_pictures_are_read_once_however_they_are_asked_for(
 
     def slow(*args: Any) -> Any:
         read.append(args)
-        assert go.wait(40)
+        assert go.wait(100)
         return views.picture(*args)
 
     monkeypatch.setattr(pictures, "picture", slow)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from vfs.http.sending import SendingTransport
 
 DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
@@ -63,10 +63,10 @@ def connected(do: Do) -> Any:
             await asyncio.sleep(0)
         await made[0].made
         try:
-            done = await asyncio.wait_for(do(made[0], reader, writer), 60)
+            done = await asyncio.wait_for(do(made[0], reader, writer), PATIENCE)
             writer.close()
             made[0].transport.close()
-            await asyncio.wait_for(made[0].ended, 10)
+            await asyncio.wait_for(made[0].ended, PATIENCE)
             with suppress(OSError):  # the server may have broken it off
                 await writer.wait_closed()
             return done

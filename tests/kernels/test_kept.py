@@ -136,7 +136,7 @@ def test_of_many_processes_one_compiles(tmp_path: Path) -> None:
     """
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    assert subprocess.run([*command, "killed"], env=env, timeout=60).returncode == 3
+    assert subprocess.run([*command, "killed"], env=env, timeout=100).returncode == 3
     started = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE) for _ in range(4)]
     answers = [process.communicate(timeout=100)[0] for process in started]
     assert [process.returncode for process in started] == [0] * 4

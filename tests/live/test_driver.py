@@ -281,7 +281,7 @@ def test_the_mount_and_the_server_never_give_another_frame(instrument: Instrumen
         for _ in range(6):
             assert write()
             look()
-        eventually(lambda: look() > first)  # in the middle: the writer waits, so that rows are seen to come
+        assert eventually(lambda: look() > first)  # in the middle: the writer waits, so that rows are seen to come
         while write():
             look()
-        eventually(lambda: look() == 5 * rows)
+        assert eventually(lambda: look() == 5 * rows)

@@ -90,7 +90,7 @@ def test_frames_that_end_with_zeros_count_when_nobody_writes(tmp_path: Path) -> 
     scan = vfs.open(path, follow=True, settle=0.5, give_up=NEVER)
     last.write_bytes(whole)
     assert scan.head < 4
-    assert scan.wait(timeout=30)
+    assert scan.wait(timeout=100)
     np.testing.assert_array_equal(scan[...], frames)
 
 

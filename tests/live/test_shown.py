@@ -55,16 +55,16 @@ def test_chunks_over_http_are_right_or_422_and_keep_their_etags(instrument: Inst
         assert b"is not written yet: 17 are there" in text
         tag = asked(server.url + "scan.zarr/data/c/1/0/0/0")[1]["etag"]
         instrument.write_frames(10)
-        eventually(lambda: live(server.url) == {"frames": 27, "of": 48, "complete": False})
+        assert eventually(lambda: live(server.url) == {"frames": 27, "of": 48, "complete": False})
         np.testing.assert_array_equal(scan[2], instrument.frames[2])
         with pytest.raises(Exception, match="422"):
             scan[3]
         assert asked(server.url + "scan.zarr/data/c/1/0/0/0")[1]["etag"] == tag
         mounts = [sys.executable, "-m", "vfs", "mounts"]  # which reads the server's status.json
         said = "  live: scan.zarr: 27 of 48 frames"
-        eventually(lambda: said in subprocess.run(mounts, capture_output=True, text=True, check=True).stdout)
+        assert eventually(lambda: said in subprocess.run(mounts, capture_output=True, text=True, check=True).stdout)
         instrument.recording.finish()
-        eventually(lambda: live(server.url) is None)
+        assert eventually(lambda: live(server.url) is None)
         np.testing.assert_array_equal(scan[...], instrument.frames)
 
 
@@ -84,12 +84,12 @@ def test_events_say_how_far_it_is(instrument: Instrument) -> None:
 
         listener = threading.Thread(target=listen)
         listener.start()
-        eventually(lambda: bool(heard))
+        assert eventually(lambda: bool(heard))
         assert heard[0] == ("frames", {"set": "scan.zarr", "frames": 17, "of": 48, "complete": False})
         instrument.write_frames(10)
-        eventually(lambda: heard[-1][1].get("frames") == 27)
+        assert eventually(lambda: heard[-1][1].get("frames") == 27)
         instrument.recording.finish()
-        listener.join(timeout=60)
+        listener.join(timeout=100)
         assert not listener.is_alive()
         assert [kind for kind, _ in heard[-2:]] == ["complete", "end"]
         assert heard[-2][1]["frames"] == 48
@@ -113,12 +113,12 @@ def test_files_in_a_mount_are_right_or_eio(instrument: Instrument, tmp_path: Pat
             with pytest.raises(OSError, match="Input/output error"):
                 file.read(10)
             instrument.write_frames(25)
-            eventually(lambda: readable(point / "scan.zarr/data/c/4/0/0/0"))
+            assert eventually(lambda: readable(point / "scan.zarr/data/c/4/0/0/0"))
             file.seek(128 + 3 * row)
             assert file.read(10) == whole[3 * row : 3 * row + 10]
         np.testing.assert_array_equal(scan[:5], instrument.frames[:5])
         instrument.recording.finish()
-        eventually(lambda: readable(point / "scan.zarr/data/c/5/0/0/0"))
+        assert eventually(lambda: readable(point / "scan.zarr/data/c/5/0/0/0"))
         np.testing.assert_array_equal(np.load(point / "scan.npy"), instrument.frames)
 
 
@@ -145,7 +145,7 @@ def test_the_page_shows_a_scan_that_fills_in(instrument: Instrument, browse: Cal
         page.wait(
             "vfs.scan.status === '56 % written' && String(vfs.state.at) === '3,2' && vfs.frame.status === 'exact'"
         )
-        eventually(lambda: np.array_equal(page.numbers("frame"), whole[3, 2]))
+        assert eventually(lambda: np.array_equal(page.numbers("frame"), whole[3, 2]))
         page.page.keyboard.press("f")
         instrument.recording.finish()
         page.settled()
@@ -173,7 +173,7 @@ def test_commands_follow(instrument: Instrument, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     instrument.recording.finish()
-    _, said = made.communicate(timeout=60)
+    _, said = made.communicate(timeout=100)
     assert made.returncode == 0, said
     np.testing.assert_array_equal(np.load(out), instrument.frames.sum((2, 3)))
 
@@ -190,11 +190,11 @@ def test_a_folder_shows_each_set_when_its_first_frame_is_whole(instrument: Instr
 
         assert ("scan", "set") not in names()
         instrument.write_frames(17)
-        eventually(lambda: ("scan", "set") in names())
-        eventually(lambda: has("0/3"))
+        assert eventually(lambda: ("scan", "set") in names())
+        assert eventually(lambda: has("0/3"))
         assert not has("5/7")
         instrument.recording.finish()
-        eventually(lambda: has("5/7"))  # it counts when nobody has written for a while, and no file tells
+        assert eventually(lambda: has("5/7"))  # it counts when nobody has written for a while, and no file tells
         scan = zarr.open_array(server.url + "scan.zarr/data", mode="r")
         np.testing.assert_array_equal(scan[...], instrument.frames)
 
@@ -206,11 +206,11 @@ def test_a_folder_shows_each_set_when_its_first_frame_is_whole(instrument: Instr
         path.write_bytes(whole[: first + 100])
         assert asked(server.url + "next.zarr/data/c/0/0/0/0")[0] != 200
         path.write_bytes(whole[: first + 700])
-        eventually(lambda: ("next", "set") in names())
+        assert eventually(lambda: ("next", "set") in names())
         assert asked(server.url + "next.zarr/data/c/0/0/0/0")[2] == other[0, 0].tobytes()
         assert asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 422
         path.write_bytes(whole)
-        eventually(lambda: asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 200)
+        assert eventually(lambda: asked(server.url + "next.zarr/data/c/1/2/0/0")[0] == 200)
         assert asked(server.url + "next.zarr/data/c/1/2/0/0")[2] == other[1, 2].tobytes()
         np.testing.assert_array_equal(scan[...], instrument.frames)
 

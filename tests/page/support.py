@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.waiting import PATIENCE
 from vfs.testing.writers import write_mib
 
 FLAGS = [
@@ -21,7 +22,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 30  # seconds, for what comes at once on a machine that has nothing else to do
 
 
 class Browsed:

@@ -37,7 +37,7 @@ class Where(FrameMean):
 
 
 class Slow(FrameMean):
-    """Takes its time with each frame, and writes a byte into a file for it."""
+    """Takes its time with each frame, more after some, and writes a byte into a file for it."""
 
     tile_bytes = 1
 
@@ -47,7 +47,8 @@ class Slow(FrameMean):
     def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
         with self.log.open("ab", buffering=0) as file:
             file.write(b"." * len(tile))
-        time.sleep(0.02)
+            many = file.tell() > 80
+        time.sleep(0.2 if many else 0.02)
 
 
 class Deadly(FrameMean):
@@ -89,6 +90,11 @@ def opened() -> int:
     """How often this process opened sets; stops counting."""
     Opening.open = _open  # type: ignore[method-assign]
     return len(_opened)
+
+
+def is_busy(dask_worker: Any) -> bool:
+    """Whether a worker of dask has tasks."""
+    return bool(len(dask_worker.state.executing) + len(dask_worker.state.ready))
 
 
 def read_so_far() -> int:

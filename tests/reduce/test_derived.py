@@ -152,7 +152,7 @@ def test_readers_of_one_block_at_the_same_time_share_its_pass(
     g, start = group(scan), threading.Barrier(8)
 
     def read(k: int) -> Any:
-        start.wait(30)
+        start.wait(100)
         return g[f"derived/{('bf', 'com', 'mean', 'h')[k % 4]}"][:1].tolist()
 
     with ThreadPoolExecutor(8) as pool:

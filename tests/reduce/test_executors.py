@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 import vfs
 from tests.reduce import spread
 from tests.reduce.spread import Broken, Deadly, FrameMean, Slow, Where
+from tests.waiting import eventually
 from vfs.backends import choice
 from vfs.reduce import executors, partitions
 from vfs.reduce.executors import AHEAD, UNDER_WAY, in_order
@@ -41,7 +41,6 @@ MANY: dict[str, vfs.Reduction] = {
 HOW: dict[str, Any] = {"format": "raw", "dtype": "u2", "sig_shape": (40, 50), "frame_header": 10}
 CONVERTED = HOW | {"dtype": "f4", "stored_dtype": "u2"}
 READ: dict[str, vfs.Reduction] = {"a": vfs.Max(), "b": vfs.Disk(20, 20, 9), "c": vfs.CenterOfMass()}
-PATIENCE = 60  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -70,16 +69,22 @@ def compiled(tmp_path_factory: pytest.TempPathFactory, frames: np.ndarray) -> No
 
 
 @pytest.fixture(scope="module")
-def client(compiled: None) -> Iterator[Any]:
+def cluster(compiled: None) -> Iterator[Any]:
     """A cluster of four processes."""
     with (
         distributed.LocalCluster(
             n_workers=4, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=":0", memory_limit=0
-        ) as cluster,
-        distributed.Client(cluster) as made,
+        ) as local,
+        distributed.Client(local) as made,
     ):
-        made.wait_for_workers(4)
         yield made
+
+
+@pytest.fixture
+def client(cluster: Any) -> Any:
+    """A client of that cluster, all workers of which are there: a test before may have killed one."""
+    cluster.wait_for_workers(4)
+    return cluster
 
 
 @pytest.fixture(scope="module")
@@ -225,12 +230,11 @@ def test_files_are_mapped_where_nobody_weighs_the_process(client: Any) -> None:
 # what ends a pass
 
 
-def ended(log: Path) -> int:
-    """Frames that were taken until none is any more."""
-    until, size = time.monotonic() + PATIENCE, -1
-    while size != (size := log.stat().st_size) and time.monotonic() < until:
-        time.sleep(0.3)
-    return size
+def taken(log: Path, executor: Any) -> int:
+    """Frames that were taken. A pool was waited for; a cluster has workers that still have tasks."""
+    if isinstance(executor, distributed.Client):
+        assert eventually(lambda: not any(executor.run(spread.is_busy).values()))
+    return log.stat().st_size
 
 
 def test_who_leaves_partial_results_stops_the_workers(array: vfs.VirtualArray, executor: Any, tmp_path: Path) -> None:
@@ -238,7 +242,7 @@ def test_who_leaves_partial_results_stops_the_workers(array: vfs.VirtualArray, e
     log.touch()
     for _ in array.reduce_partial(x=Slow(log), parts=15, executor=executor):
         break
-    assert 20 <= ended(log) < 250
+    assert 20 <= taken(log, executor) < 250
 
 
 def test_what_progress_raises_stops_the_workers(array: vfs.VirtualArray, executor: Any, tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_what_progress_raises_stops_the_workers(array: vfs.VirtualArray, executo
     log.touch()
     with pytest.raises(KeyboardInterrupt):
         array.reduce(x=Slow(log), executor=executor, progress=stop)
-    assert ended(log) < 250
+    assert taken(log, executor) < 250
     assert array.reduce(x=vfs.FrameSum(), executor=executor)["x"].valid.all()
 
 
@@ -263,7 +267,7 @@ def test_a_task_that_runs_is_stopped(
     log.touch()
     for _ in array.reduce_partial(x=Slow(log), parts=2, executor=threads):
         break
-    assert log.stat().st_size == ended(log) < 150
+    assert taken(log, threads) < 150
 
 
 def test_a_killed_worker_is_made_up_for(
@@ -372,9 +376,7 @@ def test_tasks_that_wait_are_few() -> None:
     with ThreadPoolExecutor(1) as aside:
         first = aside.submit(next, given)
         for k in range(1, AHEAD * limit):
-            until = time.monotonic() + PATIENCE
-            while len(executor.futures) <= k and time.monotonic() < until:
-                time.sleep(0.001)
+            assert eventually(lambda k=k: len(executor.futures) > k)  # type: ignore[misc]
             under_way = [one for one, _ in executor.futures if not one.done()]
             assert len(under_way) <= limit
             executor.run(k)

@@ -60,7 +60,7 @@ def test_nobody_waits_for_a_slow_thread(array: vfs.VirtualArray, monkeypatch: py
         def process(self, tile: np.ndarray, region: vfs.Region, buffers: Mapping[str, np.ndarray]) -> None:
             super().process(tile, region, buffers)
             if region.start[0] == 0:
-                assert taken.wait(60), "the other thread leaves half of the frames to this one"
+                assert taken.wait(100), "the other thread leaves half of the frames to this one"
             elif region.stop[0] <= half:
                 taken.set()
 

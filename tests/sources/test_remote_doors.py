@@ -271,7 +271,7 @@ def test_forks_read_with_a_client_of_their_own(s3: BucketServer, server: RangeSe
     """
     top = "s3://" if scheme == "s3" else f"{server.url}/"
     command = [sys.executable, "-W", "ignore", "-c", FORKS, f"{top}bucket/scan.hdr"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout, done.stderr) == ("all read\n", "")
 
 
@@ -294,7 +294,7 @@ def test_a_fork_that_cannot_have_a_client_says_so(s3: BucketServer) -> None:
 def test_a_process_that_is_spawned_reads(server: RangeServer) -> None:
     array = vfs.open(f"{server.url}/bucket/scan.hdr")
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(_read, array).result(60) == FRAMES.sum()
+        assert pool.submit(_read, array).result(100) == FRAMES.sum()
 
 
 def test_workers_of_dask_read(server: RangeServer) -> None:
