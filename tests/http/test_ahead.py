@@ -19,6 +19,7 @@ from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import ahead, computing
 from vfs.http.application import Application
 from vfs.http.centre import centre
+from vfs.http.first_look import IMAGE
 from vfs.reduce.bright_field import find_disk
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
@@ -110,7 +111,7 @@ def asked(application: Application, **more: Any) -> bytes:
     """The request that the page sends first."""
     found = vfs.open(application.contents.sources("scan.zarr", False)[0])
     cy, cx, r, _ = centre(found._reader, (), ChunkCache())
-    body = {"results": {"image": f"disk({cy:g}, {cx:g}, {r:g})"}, "region": None, "within": [], "coarse": True}
+    body = {"results": {IMAGE: f"disk({cy:g}, {cx:g}, {r:g})"}, "region": None, "within": [], "coarse": True}
     return json.dumps(body | more).encode()
 
 
@@ -176,7 +177,7 @@ def test_another_computation_ends_it(scan: Path, monkeypatch: pytest.MonkeyPatch
     async def look() -> int:
         await page(application)
         await until(lambda: application.api.ahead.made >= 1)
-        other = asked(application, results={"image": "disk(1, 2, 3)"})
+        other = asked(application, results={IMAGE: "disk(1, 2, 3)"})
         done = await Asgi(application, "/api/compute/scan.zarr/data", "POST", other).run()
         assert done.status == 200
         assert application.api.ahead._task.done()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,12 @@ import pytest
 from PIL import Image
 
 import vfs
+from tests.http.support import application_of
 from tests.page.support import Browsed, patterns, scan_in
+from vfs.engine.cache import ChunkCache
+from vfs.folder_tree.plans import folder
+from vfs.http.computing import Asked, Computation
+from vfs.testing.inside import set_of
 
 FRAMES = patterns()
 Browse = Callable[..., Browsed]
@@ -47,7 +53,10 @@ def detector(page: Browsed) -> dict[str, Any]:
     return found
 
 
-def test_opens_on_the_bright_field(page: Browsed, header: Path) -> None:
+def test_opens_on_the_bright_field(browse: Browse, url: str, header: Path) -> None:
+    page, asked = browse(url), []
+    page.page.on("request", lambda request: asked.append(request.post_data) if "/api/compute/" in request.url else None)
+    page.open().settled()
     found = detector(page)
     assert found["kind"] == "disk"
     assert (found["cy"], found["cx"], found["r"]) == pytest.approx((15.4, 16.2, 5.5), abs=0.6)
@@ -55,6 +64,9 @@ def test_opens_on_the_bright_field(page: Browsed, header: Path) -> None:
     assert np.array_equal(page.numbers("scan"), reduced(header, image=disk))
     assert np.array_equal(page.numbers("frame"), FRAMES[6, 8])
     assert page.page.title() == "scan – data – vfs"
+    ahead = application_of(folder([set_of(vfs.open_group(header, backend="buffered"))], ChunkCache())).api._look.image()
+    assert ahead is not None
+    assert Computation(ahead.array, Asked.of(json.loads(asked[0])), ahead.cache).key == ahead.key
     page.screenshot("opened")
 
 

@@ -26,6 +26,9 @@ SIDE = 256
 LARGE = 2048
 """Rows or columns above which the page looks at levels of a picture (`LARGE` in pyramid.js)."""
 
+IMAGE = "r0"
+"""How the page calls the first image that it asks for (scan.js). Under another name what was made ahead is made again."""
+
 
 class FirstLook:
     """Looks at the main array of the only set, as a page will.
@@ -88,4 +91,4 @@ class FirstLook:
             return None
         array, within = only[2], middle(only[2])
         text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache)[:3])  # as the page writes it
-        return Computation(array, Asked({"image": text}, None, within), self._cache)
+        return Computation(array, Asked({IMAGE: text}, None, within), self._cache)

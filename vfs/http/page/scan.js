@@ -99,7 +99,7 @@ export class ScanImages {
     }
     const made = new Map(parts.filter((part) => !part.exact).map((part) => [part.text, part]));
     const names = [...made.keys()];
-    const results = Object.fromEntries(names.map((text, k) => [`r${k}`, text]));
+    const results = Object.fromEntries(names.map((text, k) => [`r${k}`, text])); // as first_look.py calls the first one
     const each = ({ detector }) => (detector.kind === "com" ? 2 : 1);
     for (const part of parts) {
       if (part.exact) continue;
