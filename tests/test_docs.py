@@ -261,6 +261,8 @@ def test_docs_are_searched(capsys: pytest.CaptureFixture[str]) -> None:
     found = " ".join(line.strip() for line in lines)
     assert "| `vfs unmount MOUNTPOINT` | ends a mount" in found
     assert "| `vfs mounts` |" not in found, "a row by itself"
+    assert app.main(["docs", "--search", "UNMOUNT", "mountpoint"]) == 0
+    assert "| `vfs unmount MOUNTPOINT` |" in capsys.readouterr().out, "words without quotes"
     assert app.main(["docs", "mount", "--search", "unmount"]) == 0
     assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line[0] != " "} == {"mount"}
 
@@ -271,6 +273,7 @@ def test_docs_are_searched(capsys: pytest.CaptureFixture[str]) -> None:
         (["--search", "qzqzqz"], "no page has a paragraph with 'qzqzqz'"),
         (["mount", "--search", "qzqzqz"], "nothing in the page mount has a paragraph with 'qzqzqz'"),
         (["--search", " "], "expected a word"),
+        (["mount", "scale", "bar"], "--search mount scale bar looks for words"),
     ],
 )
 def test_what_no_page_has_is_one_line(call: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

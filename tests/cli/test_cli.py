@@ -79,6 +79,8 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert out.find("For example:") < out.find("Options:"), "examples come first"
     options = [line for line in out.splitlines() if line.startswith("  -")]
     assert all(len(line.split("  ")) > 2 or line == options[-1] for line in options), "an option without a word"
+    first = next(k for k, line in enumerate(out.splitlines(), 1) if line.startswith("  -"))
+    assert first <= 14 or options == ["  -h, --help  Show this message and exit."], "what is usual has 15 lines"
 
 
 def test_help_lists_every_command_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:

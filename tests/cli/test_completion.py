@@ -32,6 +32,10 @@ def test_words_that_may_come(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert completed(capsys, "look", "--chu") == [], "look refuses it"
     assert completed(capsys, "info", scan, "-o", "") == ["flip_y=", "series="]
     assert completed(capsys, "info", "--format", "frms6", "-o", "g") == ["gain_map="]
+    assert completed(capsys, "info", scan, "-o", "flip_y=") == ["flip_y=true", "flip_y=false"][::-1]
+    assert completed(capsys, "info", "--format", "tvips", "-o", "scan=r") == ["scan=rotator"]
+    assert completed(capsys, "info", scan, "-o", "flip_z=") == []
+    assert completed(capsys, "info", scan, "--backend=mm") == ["--backend=mmap"]
     assert completed(capsys, "info", scan, "--array", "") == ["data", "timestamp", "exposure"]
     assert completed(capsys, "info", tmp_path / "none.mib", "--array", "") == []
     assert completed(capsys, "reduce", scan, "out.zarr", "ha") == ["haadf"]
@@ -49,12 +53,15 @@ def test_bash_asks_vfs(tmp_path: Path) -> None:
     typed = f"""
         PATH="{tmp_path}:$PATH"
         eval "$(vfs completion bash)"
-        COMP_WORDS=(vfs docs redu) COMP_CWORD=2
-        _vfs
-        echo "${{COMPREPLY[@]}}"
+        COMP_WORDBREAKS=" =:"
+        for typed in "docs redu" "info --format mib -o flip_y ="{{" t",}} "info --backend = mm"; do
+            COMP_WORDS=(vfs $typed) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _vfs
+            echo "${{COMPREPLY[@]}}"
+        done
     """
     done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout == "reductions\n", done.stderr
+    assert done.stdout == "reductions\ntrue\nfalse true\nmmap\n", done.stderr
 
 
 def test_pages_for_man_and_completions_are_those_of_help() -> None:

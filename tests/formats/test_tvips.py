@@ -322,7 +322,7 @@ def test_garbled(tmp_path: Path, at: int, values: tuple[int, ...], word: str) ->
 
 def test_refused(tmp_path: Path) -> None:
     path = write_tvips(tmp_path, frames_of((3, 4, 5), "u2"))
-    refuses(path, "position, rotator or none", scan="spiral", kind=vfs.OptionError)
+    refuses(path, "position or rotator or none", scan="spiral", kind=vfs.OptionError)
     other = tmp_path / "plain.tvips"
     other.write_bytes(path.read_bytes())
     assert vfs.open(other).shape == (3, 4, 5)

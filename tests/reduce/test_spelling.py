@@ -65,7 +65,8 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
     [
         ("disk", "'cy'; expected disk(cy, cx, r, dtype=None)"),
         ("bright", "expected NAME=KIND("),
-        ("disk(r=1)", "expected NAME=KIND("),
+        ("disk(r=1)", "r=20)"),
+        ("disc", "expected NAME=KIND(…), as in bf=disk(cy=128, cx=128, r=20) (did you mean disk?)"),
         ("bf=", "no kind ''; there are sum, mean"),
         ("bf=disc(1, 2, 3)", "no kind 'disc' (did you mean disk?); there are sum, mean"),
         ("m=Frame_Sums", "no kind 'Frame_Sums' (did you mean framesum?); there are"),

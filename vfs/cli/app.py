@@ -44,6 +44,7 @@ from vfs.cli.tables import width
 from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.model import wording
+from vfs.model.option_fields import USUAL
 from vfs.serving.signals import signals
 from vfs.streams import give_up
 
@@ -165,6 +166,7 @@ _command(
 @opens(
     refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
     where="for look, which reads one frame",
+    usual=("array", "nav_shape"),
 )
 def look(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],
@@ -205,7 +207,10 @@ def look(
 )
 def demo(
     keep: Annotated[
-        str | None, typer.Option("--keep", metavar="DIR", help="Write the files of the scan into this new folder.")
+        str | None,
+        typer.Option(
+            "--keep", metavar="DIR", help="Write the files of the scan into this new folder.", rich_help_panel=USUAL
+        ),
     ] = None,
     examples: Annotated[
         str | None,
@@ -217,7 +222,10 @@ def demo(
         ),
     ] = None,
     open_: Annotated[
-        bool, typer.Option("--open", help="Then open the page of the scan in a browser, until Ctrl-C.")
+        bool,
+        typer.Option(
+            "--open", help="Then open the page of the scan in a browser, until Ctrl-C.", rich_help_panel=USUAL
+        ),
     ] = False,
 ) -> None:
     """Write a small scan, mount it, read it back through zarr, compare, and draw a frame.
@@ -258,23 +266,34 @@ def doctor(json_: Json = False) -> None:
     "vfs docs",
     "vfs docs mount",
     "vfs docs recipes | less",
-    "vfs docs --search 'scan shape'",
+    "vfs docs --search scan shape",
 )
 def docs(
-    topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="Name of a page. Without it, list the pages.")
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help="Name of a page. Without it, list the pages.")
     ] = None,
     search: Annotated[
         str | None,
         typer.Option(
-            metavar="WORDS", help="Print the paragraphs that have all of these words instead, of TOPIC or of all pages."
+            metavar="WORDS",
+            help="Print the paragraphs that have all of these words instead, of TOPIC or of all pages.",
+            rich_help_panel=USUAL,
         ),
     ] = None,
+    *,
+    context: typer.Context,
 ) -> None:
     """Print a page of the manual: laid out on a terminal, as Markdown into a file or pipe."""
     from vfs.cli.manual import show
 
-    show(topic, search)
+    topics = words or []
+    if search is not None:  # all words behind it are looked for
+        given = context.obj
+        before = next(k for k, word in enumerate(given) if word == "--search" or word.startswith("--search=")) - 1
+        topics, search = topics[:before], " ".join([search, *topics[before:]])
+    if len(topics) > 1:
+        raise OptionError(f"expected one TOPIC, found {', '.join(topics)}; --search {' '.join(topics)} looks for words")
+    show(topics[0] if topics else None, search)
 
 
 @_command(

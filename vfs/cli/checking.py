@@ -13,6 +13,7 @@ import typer
 from vfs.cli.common import OF_IMAGES, Json, Settings, converted, document, opens, put, refuse
 from vfs.cli.writing import careful, stopping
 from vfs.errors import FormatError
+from vfs.model.option_fields import USUAL
 
 if TYPE_CHECKING:
     from vfs.cli.check import Checked
@@ -31,7 +32,8 @@ def check(
     ],
     json_: Json = False,
     read: Annotated[
-        bool, typer.Option("--read", help="Also read every element, so that every block is decoded.")
+        bool,
+        typer.Option("--read", help="Also read every element, so that every block is decoded.", rich_help_panel=USUAL),
     ] = False,
     *,
     settings: Settings,

@@ -21,7 +21,7 @@ from vfs.cli.waiting import may_open_later
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, VfsError, printable
 from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
-from vfs.model.option_fields import FILES, READING, Known, Scope, known
+from vfs.model.option_fields import FILES, READING, USUAL, Known, Scope, known
 from vfs.model.options import from_text, kinds, named
 from vfs.model.wording import flag
 from vfs.sources.names import is_url
@@ -94,15 +94,15 @@ class Settings:
         return converted(by_name(self.options.format), self.format_options) if self.options.format else {}
 
 
-def _flags(options: type[OpenOptions], refused: Collection[str]) -> list[inspect.Parameter]:
-    """Return the options of a class as parameters for typer; those that are refused are in no help.
+def _flags(options: type[OpenOptions], refused: Collection[str], usual: Collection[str]) -> list[inspect.Parameter]:
+    """Return the options of a class as parameters for typer; those that are refused are in no help, usual ones first.
 
     They include -o and --zarr-format, which are fields of no class. Options that the class adds to
     `OpenOptions` come first in the help, since they belong to the command itself.
     """
     common = known(OpenOptions)
-    own = [_flag(name, option, refused) for name, option in known(options).items() if name not in common]
-    first, *others = [_flag(name, option, refused) for name, option in common.items()]
+    own = [_flag(name, option, refused, usual) for name, option in known(options).items() if name not in common]
+    first, *others = [_flag(name, option, refused, usual) for name, option in common.items()]
     version = typer.Option(
         metavar="3|2",
         help="Version of zarr: export writes this one, mount shows only this one, info prints its metadata.",
@@ -125,7 +125,7 @@ _PAIRS = Annotated[
 ]
 
 
-def _flag(name: str, option: Known, refused: Collection[str]) -> inspect.Parameter:
+def _flag(name: str, option: Known, refused: Collection[str], usual: Collection[str]) -> inspect.Parameter:
     """Return an option as a parameter for typer.
 
     Typer parses numbers and switches; other values stay texts, which the user of the option parses.
@@ -138,7 +138,7 @@ def _flag(name: str, option: Known, refused: Collection[str]) -> inspect.Paramet
         metavar=about.metavar,
         help=about.help,
         hidden=about.hidden or name in refused,
-        rich_help_panel=about.group or None,
+        rich_help_panel=USUAL if name in usual else about.group or None,
     )
     return _parameter(name, Annotated[taken | None if default is None else taken, typed], default)
 
@@ -186,7 +186,10 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def opens(
-    options: type[OpenOptions] = OpenOptions, refused: Collection[str] = (), where: str = ""
+    options: type[OpenOptions] = OpenOptions,
+    refused: Collection[str] = (),
+    where: str = "",
+    usual: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options for opening data to a command, which receives them as its argument `settings`.
 
@@ -194,10 +197,11 @@ def opens(
         options: the class whose fields are the options.
         refused: names of options that have no effect on this command: an error, and not in its help.
         where: completes the message "--option has no effect …".
+        usual: names of options that the help has first.
     """
 
     def opening(command: Callable[..., None]) -> Callable[..., None]:
-        flags = _flags(options, refused)
+        flags = _flags(options, refused, usual)
 
         def run(**given: Any) -> None:
             typed = {parameter.name: given.pop(parameter.name) for parameter in flags}

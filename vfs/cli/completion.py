@@ -1,7 +1,8 @@
 """What a shell may complete: commands, options, formats and their options, arrays, results, pages of the manual.
 
 A shell runs `vfs completion SHELL -- WORDS…` with the words after `vfs`; the last one is being typed. It prints
-what that may become, a line each; nothing leaves it to the shell, which offers files.
+what that may become, a line each; nothing leaves it to the shell, which offers files. What ends in = goes on: no
+shell puts a space behind it. For bash = and : are words, which its function joins to those beside them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,17 @@ from vfs.errors import OptionError, VfsError
 
 _BASH = """\
 _vfs() {
-    local IFS=$'\\n'
-    COMPREPLY=($(vfs completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    local IFS=$'\\n' word joined= before=
+    local -a words=()
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+        if [[ $joined || $word == [=:]* ]] && (( ${#words[@]} )); then words[-1]+=$word; else words+=("$word"); fi
+        [[ $word == *[=:] ]] && joined=1 || joined=
+    done
+    word=${words[-1]}
+    [[ $COMP_WORDBREAKS == *=* ]] && before=${word%"${word##*[=:]}"}
+    COMPREPLY=($(vfs completion bash -- "${words[@]}" 2>/dev/null))
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
+    [[ ${#COMPREPLY[@]} -eq 1 && $COMPREPLY == *= ]] && compopt -o nospace
 }
 complete -o default -o bashdefault -F _vfs vfs"""
 _ZSH = """\
@@ -23,7 +33,7 @@ _ZSH = """\
 _vfs() {
     local -a found
     found=(${(f)"$(vfs completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
-    if (( $#found )); then compadd -- $found; else _files; fi
+    if (( $#found )); then compadd -S '' -- ${(M)found:#*=}; compadd -- ${found:#*=}; else _files; fi
 }
 if [[ $funcstack[1] = _vfs ]]; then _vfs "$@"; else compdef _vfs vfs; fi"""
 _FISH = """\
@@ -75,7 +85,10 @@ def _of_command(name: str, params: Sequence[Any], before: Sequence[str], typed: 
     options = {flag: param for param in params if param.param_type_name == "option" for flag in param.opts}
     last = options.get(before[-1]) if before else None
     if last is not None and not last.is_flag:
-        return _values(before[-1], before, options)
+        return _values(before[-1], before, options, typed)
+    flag, equals, value = typed.partition("=")
+    if equals and flag in options:
+        return [f"{flag}={one}" for one in _values(flag, [*before, flag], options, value)]
     if typed.startswith("-"):
         return ["--help", *(flag for flag, param in options.items() if flag.startswith("--") and not param.hidden)]
     own = _ARGUMENTS.get(name)
@@ -92,14 +105,14 @@ def _given(before: Sequence[str], options: dict[str, Any]) -> list[str]:
     return found
 
 
-def _values(flag: str, before: Sequence[str], options: dict[str, Any]) -> Iterable[str]:
+def _values(flag: str, before: Sequence[str], options: dict[str, Any], typed: str) -> Iterable[str]:
     """Return values of an option that stands before what is typed."""
     if flag == "--format":
         from vfs.formats import formats
 
         return formats()
     if flag in ("-o", "--option"):
-        return _format_options(before, _given(before[:-1], options))
+        return _format_options(before, _given(before[:-1], options), typed.partition("="))
     if flag == "--array":
         return _arrays(_given(before[:-1], options))
     if flag == "--derive":
@@ -107,9 +120,12 @@ def _values(flag: str, before: Sequence[str], options: dict[str, Any]) -> Iterab
     return VALUES.get(flag, ())
 
 
-def _format_options(before: Sequence[str], datasets: Sequence[str]) -> list[str]:
-    """Return the options of the format that is named, or that the first file has; else those of all."""
+def _format_options(before: Sequence[str], datasets: Sequence[str], typed: tuple[str, str, str]) -> list[str]:
+    """Return the options of the format that is named, or that the first file has; else those of all. Behind the = of
+    one, its values, where it has few.
+    """
     from vfs.formats import by_name, detect, formats
+    from vfs.model.options import few
     from vfs.sources.local import LocalSources
 
     named = next((before[k + 1] for k, word in enumerate(before[:-1]) if word == "--format"), None)
@@ -118,7 +134,11 @@ def _format_options(before: Sequence[str], datasets: Sequence[str]) -> list[str]
         kinds = [kind]
     except (VfsError, IndexError):
         kinds = list(formats().values())
-    return sorted({f"{name}=" for kind in kinds for name in kind.options})
+    key, equals, _ = typed
+    if not equals:
+        return sorted({f"{name}=" for kind in kinds for name in kind.options})
+    taken = [kind.options[name].annotation for kind in kinds for name in kind.options if name == key.replace("-", "_")]
+    return sorted({f"{key}={one}" for annotation in taken for one in few(annotation)})
 
 
 def _arrays(datasets: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ from vfs.cli.common import (
 )
 from vfs.cli.tables import width
 from vfs.errors import FormatError, OptionError, VfsError
+from vfs.model.option_fields import USUAL
 from vfs.sources.names import is_url
 
 if TYPE_CHECKING:
@@ -34,15 +35,27 @@ if TYPE_CHECKING:
     from vfs.model.sources import Sources
 
 
-@opens(refused=OF_IMAGES, where="for info, which shows no levels")
+@opens(refused=OF_IMAGES, where="for info, which shows no levels", usual=("nav_shape",))
 def info(
     datasets: Datasets,
     json_: Json = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Print everything: all arrays, their metadata, and the files.")
+        bool,
+        typer.Option(
+            "-v",
+            "--verbose",
+            help="Print everything: all arrays, their metadata, and the files.",
+            rich_help_panel=USUAL,
+        ),
     ] = False,
     recursive: Annotated[
-        bool, typer.Option("-r", "--recursive", help="Of a folder, also list the data sets in all folders below it.")
+        bool,
+        typer.Option(
+            "-r",
+            "--recursive",
+            help="Of a folder, also list the data sets in all folders below it.",
+            rich_help_panel=USUAL,
+        ),
     ] = False,
     describe: Annotated[
         bool,
@@ -57,7 +70,7 @@ def info(
     *,
     settings: Settings,
 ) -> None:
-    """Describe data sets: format, files, and for each array its dtype, size, axes, scale and chunks.
+    """Say what data sets are: format, files, arrays, shape, axes, scale, chunks.
 
     For a folder, print one line for each data set in it; with --recursive, also for those in folders below.
     """

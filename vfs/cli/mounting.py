@@ -31,6 +31,7 @@ from vfs.cli.tables import width
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions
+from vfs.model.option_fields import USUAL
 from vfs.serving.signals import signals
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ class LogLevel(StrEnum):
 
 
 Background = Annotated[
-    bool, typer.Option("--background", help="Return as soon as all is ready; a process in the background serves it.")
+    bool,
+    typer.Option(
+        "--background",
+        help="Return as soon as all is ready; a process in the background serves it.",
+        rich_help_panel=USUAL,
+    ),
 ]
 Level = Annotated[
     LogLevel | None,
@@ -63,7 +69,7 @@ Level = Annotated[
 ]
 
 
-@opens(MountOptions)
+@opens(MountOptions, usual=("tree", "nav_shape"))
 def mount(
     datasets: Datasets,
     mountpoint: Annotated[
@@ -179,7 +185,9 @@ def unmount(
             metavar="MOUNTPOINT|ADDRESS", help="The folder of the mount, or the URL or HOST:PORT of a server."
         ),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="End all of your mounts and servers.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="End all of your mounts and servers.", rich_help_panel=USUAL)
+    ] = False,
     lazy: Annotated[
         bool, typer.Option("--lazy", help="End a mount even if it is in use. Files that are open stay readable.")
     ] = False,

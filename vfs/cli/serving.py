@@ -17,6 +17,7 @@ from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, plann
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import OptionError
 from vfs.model.open_options import ServeOptions
+from vfs.model.option_fields import USUAL
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
@@ -34,10 +35,12 @@ def _install(wanted: bool) -> None:
         raise typer.Exit
 
 
-@opens(ServeOptions)
+@opens(ServeOptions, usual=("tree", "nav_shape"))
 def serve(
     datasets: Datasets,
-    open_: Annotated[bool, typer.Option("--open", help="Also open the URL in a browser.")] = False,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Also open the URL in a browser.", rich_help_panel=USUAL)
+    ] = False,
     background: Background = False,
     log_level: Level = None,
     unit: Unit = False,

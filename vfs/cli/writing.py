@@ -49,7 +49,7 @@ Scheduler = Annotated[
 ]
 
 
-@opens(ExportOptions)
+@opens(ExportOptions, usual=("chunks", "verify"))
 def export(
     datasets: Annotated[
         list[str], typer.Argument(metavar="DATASET", help="As for `vfs info`, but several files are one data set.")
@@ -62,7 +62,7 @@ def export(
     *,
     settings: Settings,
 ) -> None:
-    """Write a data set as a real zarr store, compressed and writable, and print its size on disk.
+    """Write a data set as a real zarr store, compressed and writable.
 
     With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions; with one that ends in
     .html, a scan as one page that a browser opens without a server: frames in bins, usual images exact.
@@ -191,7 +191,7 @@ def careful(settings: Settings) -> Settings:
     )
 
 
-@opens()
+@opens(usual=("nav_shape",))
 def verify(
     store: Annotated[str, typer.Argument(metavar="STORE", help="A zarr store, such as `vfs export` writes.")],
     datasets: Annotated[
@@ -245,6 +245,7 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
     ReduceOptions,
     refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
     where="for reduce, which takes frames as they come and writes zarr 3",
+    usual=("nav_shape", "resume"),
 )
 def reduce(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="As for `vfs info`.")],

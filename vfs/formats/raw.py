@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def open(
     file_header: int = 0,
     frame_header: int = 0,
     frame_footer: int = 0,
-    byte_order: str | None = None,
+    byte_order: Literal["little", "big", "<", ">"] | None = None,
     running_on: bool = False,
 ) -> list[StoredArray]:
     """Open raw files.
@@ -157,8 +157,6 @@ def _described(
         )
     dtype = dtype_option(stored_dtype, format_option, "stored_dtype")
     if byte_order is not None:
-        if byte_order not in ("little", "big", "<", ">"):
-            raise OptionError(f"{format_option(byte_order=byte_order)}: expected little or big")
         dtype = dtype.newbyteorder(">" if byte_order in ("big", ">") else "<")
     whole = None if shape is None else shape_option(shape, "shape")
     sig = shape_option("" if sig_shape is None else sig_shape, "sig_shape") if whole is None else whole[-2:]

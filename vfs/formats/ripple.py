@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -185,7 +185,11 @@ def _raw_of(sources: Sources, path: str) -> str:
 
 
 def open(
-    paths: Sequence[str], sources: Sources, *, record_by: str | None = None, byte_order: str | None = None
+    paths: Sequence[str],
+    sources: Sources,
+    *,
+    record_by: Literal["image", "vector"] | None = None,
+    byte_order: Literal["little", "big"] | None = None,
 ) -> list[StoredArray]:
     """Open a Ripple set by its .rpl file.
 
@@ -196,7 +200,7 @@ def open(
     Raises:
         FormatError: the .rpl is garbled, or says what cannot be.
         MissingSourceError: the .raw does not exist.
-        OptionError: an option has another value, or files of several sets are named.
+        OptionError: files of several sets are named.
         TruncatedSourceError: the .raw does not hold a whole record.
     """
     named = [path for path in paths if not path.lower().endswith(".raw")]
@@ -205,9 +209,9 @@ def open(
     path = Files.stat(sources, named).paths[0]
     keys = _keys(sources, path)
     if record_by is not None:
-        keys["record-by"] = _choice("record_by", record_by, ("image", "vector"))
+        keys["record-by"] = record_by
     if byte_order is not None:
-        keys["byte-order"] = _choice("byte_order", byte_order, ("little", "big")) + "-endian"
+        keys["byte-order"] = f"{byte_order}-endian"
     header = _header(keys, path)
     axes, nav = _shown(header, path)
     files = Files.stat(sources, [path for path in paths if path not in named] or [_raw_of(sources, path)])
@@ -236,12 +240,6 @@ def open(
             declared=math.prod(shape[:nav]) if nav else None,
         )
     ]
-
-
-def _choice(name: str, given: str, known: tuple[str, str]) -> str:
-    if given not in known:
-        raise OptionError(f"{format_option(**{name: given})}: expected {' or '.join(known)}")
-    return given
 
 
 def _held(

@@ -56,6 +56,8 @@ class About:
 FILES, SCAN, PIXELS = "Files and arrays", "The scan", "Pixels"
 READING, GROWING = "How data is read", "Sets that are still being written"
 """Groups of options in the help of the command line."""
+USUAL = "Usual options"
+"""The group of those that people look for first, which a command names."""
 
 
 def option(

@@ -39,9 +39,17 @@ def named(annotation: Any) -> str:
     if len(allowed) == 1 and get_origin(allowed[0]) is Sequence:
         return f"a list of {_SEVERAL.get(get_args(allowed[0])[0], 'values')}"
     return " or ".join(
-        _NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", repr(kind)))
-        for kind in allowed
+        _NAMES.get(kind) or _ORIGINS.get(get_origin(kind)) or str(getattr(kind, "__name__", kind)) for kind in allowed
     )
+
+
+def few(annotation: Any) -> list[str]:
+    """Return the texts that an annotation allows, where these are few: true, false, and values of a `Literal`."""
+    return [
+        text
+        for kind in kinds(annotation)
+        for text in (("true", "false") if kind is bool else (kind,) if isinstance(kind, str) else ())
+    ]
 
 
 def from_text(text: str, annotation: Any) -> Any:

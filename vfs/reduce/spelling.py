@@ -93,7 +93,9 @@ def read(text: str) -> tuple[str, Reduction]:
     if alone:
         call = name
     elif not equals or not name or "(" in name:
-        raise OptionError(f"{said}: {_EXAMPLE}")
+        word = name.partition("(")[0]
+        near = _near(word) if word and _kind(word) is None else ""
+        raise OptionError(f"{said}: {_EXAMPLE}{near}")
     try:
         return check_name(name), read_call(call)
     except OptionError as error:
@@ -109,9 +111,7 @@ def read_call(text: str) -> Reduction:
     word, bracket, rest = text.strip().partition("(")
     kind = _kind(word)
     if kind is None:
-        near = difflib.get_close_matches(_plain(word), KINDS, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise OptionError(f"no kind {word.strip()!r}{hint}; there are {', '.join(KINDS)}")
+        raise OptionError(f"no kind {word.strip()!r}{_near(word)}; there are {', '.join(KINDS)}")
     if bracket and not rest.endswith(")"):
         raise OptionError(f"the bracket behind {word.strip()} does not end; {_EXAMPLE}")
     places: list[Any] = []
@@ -136,6 +136,12 @@ def read_call(text: str) -> Reduction:
 def _kind(word: str) -> type[Reduction] | None:
     """Return the class that a word names; None: it names none."""
     return KINDS.get(_plain(word))
+
+
+def _near(word: str) -> str:
+    """Return a proposal for a word that names no kind; "" if no kind is called like it."""
+    near = difflib.get_close_matches(_plain(word), KINDS, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _plain(word: str) -> str:

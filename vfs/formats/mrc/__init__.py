@@ -28,7 +28,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -288,7 +288,11 @@ def _scales(header: np.void) -> dict[str, dict[str, Any]]:
 
 
 def open(
-    paths: Sequence[str], sources: Sources, *, mode0: str | None = None, sections: str | None = None
+    paths: Sequence[str],
+    sources: Sources,
+    *,
+    mode0: Literal["signed", "unsigned"] | None = None,
+    sections: str | None = None,
 ) -> list[StoredArray]:
     """Open an MRC file.
 
@@ -299,10 +303,8 @@ def open(
 
     Raises:
         FormatError, TruncatedSourceError: the file is garbled or cut.
-        OptionError: `mode0` has another value, or several files are named.
+        OptionError: several files are named.
     """
-    if mode0 not in (None, "signed", "unsigned"):
-        raise OptionError(f"mode0={mode0!r}: expected signed or unsigned")
     if len(paths) > 1 and not {*paths[1:]} <= side_files(sources, paths[0]):
         raise OptionError(
             f"{paths[1]}: an MRC set is one file; open each separately, or stack them with a description (*.vfs.json)"

@@ -22,6 +22,7 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -36,7 +37,6 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
-from vfs.model.wording import format_option
 from vfs.sources.names import basename
 
 HEADER = np.dtype(
@@ -255,7 +255,9 @@ def _frames(
     return layout, stored, unwritten + strange + _absences(files, lost, counts, rests, gaps, record), proved
 
 
-def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, scan: Literal["position", "rotator", "none"] = "position"
+) -> list[StoredArray]:
     """Open TVIPS files.
 
     Args:
@@ -268,10 +270,7 @@ def open(paths: Sequence[str], sources: Sources, *, scan: str = "position") -> l
         TruncatedSourceError: there is no whole frame.
         MissingSourceError: files of the series are missing: the first one, or others with an
             unknown number of frames.
-        OptionError: `scan` has another value.
     """
-    if scan not in ("position", "rotator", "none"):
-        raise OptionError(f"{format_option(scan=scan)}: expected position, rotator or none")
     members, lost = _series(sources, paths)
     files = Files.stat(sources, members)
     header = _header(sources, files.paths[0])
