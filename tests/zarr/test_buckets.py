@@ -176,7 +176,7 @@ def test_two_exports_to_one_place_do_no_harm(bucket: BucketServer, scan: Path, t
 
 
 def test_of_two_exports_one_is_told_of_the_other(bucket: BucketServer, tmp_path: Path) -> None:
-    one, other = (MarksObjects(Bucket(OUT), f"{OUT}.part.marks") for _ in range(2))
+    one, other = (MarksObjects(Bucket(OUT), f"{OUT}.part.marks", OUT) for _ in range(2))
     assert one.lines() == other.lines() == []
     one.add([b"a\n"])
     other.add([b"a\n"])

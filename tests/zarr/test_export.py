@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 import shutil
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,18 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.zarr.support import StoppedError, content, exported_scan, stop_after
+from vfs.engine.cache import ChunkCache
 from vfs.model.region import ChunkGrid, Region
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
+from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_npy, write_raw
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.arrays import shard_shape
+from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.codecs import codec
 from vfs.zarr.export.files import UnitFiles
 from vfs.zarr.export.plan import plan
-from vfs.zarr.export.units import size_of
 
 pytestmark = pytest.mark.zarr
 
@@ -193,6 +196,38 @@ def test_each_byte_of_the_sources_is_read_once(tmp_path: Path) -> None:
         (tmp_path / "o.zarr").rename(tmp_path / f"{shards}")
 
 
+@pytest.mark.parametrize(("shards", "rounds"), [(None, 1), ((64, 4, 16), 1), ((64, 4, 16), 3)])
+def test_blocks_are_decoded_once_where_each_chunk_has_a_little_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: Any, rounds: int
+) -> None:
+    """Each was decoded for each batch."""
+    for name, nbytes in (("DECODED", 1 << 12), ("WIDE", 1 << 12), ("BATCH", 1 << 10), ("UNIT", 1 << 12)):
+        monkeypatch.setattr(planning, name, nbytes)
+    frames = np.random.default_rng(0).integers(0, 99, (64, 16, 24)).astype(np.uint16)
+    source = write_tiff(tmp_path / "s.tif", list(frames), compression=8, encode=zlib.compress)
+    whole = 2 * frames.nbytes if rounds == 1 else frames.nbytes  # of this, what chunks may need is left
+    monkeypatch.setattr(UnnamedFile, "room", whole)
+    a = vfs.open(source, chunks=(64, 2, 8), backend="buffered")
+    reader = reader_of(a)
+    reader.backend = counting = CountingBackend(reader.backend)
+    reader.cache = ChunkCache(0)
+    told: list[int] = []
+    vfs.export(a, tmp_path / "o.zarr", shards=shards, progress=lambda done, total, stored: told.append(done))
+    packed = sum(len(zlib.compress(frame.tobytes())) for frame in frames)
+    assert counting.nbytes == rounds * packed
+    assert told == sorted(told)
+    assert told[-1] == frames.nbytes
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "o.zarr", mode="r")["data"][:], frames)
+    expected = content(tmp_path / "o.zarr")
+    for stop in (frames.nbytes // 4, frames.nbytes * 3 // 4):
+        with pytest.raises(StoppedError):
+            vfs.export(a, tmp_path / "p.zarr", shards=shards, resume=True, progress=stop_after(stop))
+    with ThreadPoolExecutor(2) as pool:
+        vfs.export(a, tmp_path / "q.zarr", shards=shards, executor=pool)
+    vfs.export(a, tmp_path / "p.zarr", shards=shards, resume=True, verify=True)
+    assert content(tmp_path / "p.zarr") == content(tmp_path / "q.zarr") == expected
+
+
 @pytest.mark.usefixtures("small")
 def test_parts_of_frames_do_not_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where memory does not hold whole frames, it filled the cache and spared no read."""
@@ -301,7 +336,7 @@ def test_workers_of_an_executor_write_the_same_bytes(scan: Path, tmp_path: Path)
         with pytest.raises(vfs.OptionError, match="one process writes a zip file"):
             vfs.export(scan, tmp_path / "o.zarr.zip", executor=pool)
         with pytest.MonkeyPatch.context() as patch:  # as on a worker that has a disk of its own
-            patch.setattr("vfs.zarr.export.spread.size_of", lambda *of: size_of(*of) + 1)
+            patch.setattr("vfs.zarr.export.spread.has_unit", lambda *of: False)
             with pytest.raises(vfs.ExecutorError, match="on the same disk"):
                 vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
     assert "p.zarr" not in os.listdir(tmp_path)

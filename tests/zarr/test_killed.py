@@ -24,16 +24,20 @@ def scan(tmp_path: Path) -> Path:
     return exported_scan(tmp_path)
 
 
-def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [".zarr", ".zarr.zip"])
+def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(
+    scan: Path, tmp_path: Path, ending: str
+) -> None:
     """SIGKILL at one file operation after the other; each process goes on where the one before was killed."""
     code = """
-        import os, pathlib, signal, sys, traceback
+        import os, pathlib, signal, sys, traceback, zipfile
         import vfs
         from vfs.zarr.export import files, journal, plan
         import vfs.reduce.outputs
         plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
         how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
-        vfs.export(sys.argv[1], sys.argv[2] + "/whole.zarr", **how)
+        whole, out = (pathlib.Path(sys.argv[2], name + sys.argv[3]) for name in ("whole", "o"))
+        vfs.export(sys.argv[1], whole, **how)
         left = 0
         def content(folder):
             files = [file for file in folder.rglob("*") if file.is_file() and file.name != "zarr.json"]
@@ -54,7 +58,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan:
             if not child:
                 left = after
                 try:
-                    vfs.export(sys.argv[1], sys.argv[2] + "/o.zarr", resume=True, **how)
+                    vfs.export(sys.argv[1], out, resume=True, **how)
                     os._exit(0)
                 except BaseException:
                     traceback.print_exc()
@@ -63,20 +67,21 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan:
         killed = 0
         for n in range(40):
             status = run(1 + 3 * n)
-            there = os.path.exists(sys.argv[2] + "/o.zarr")
-            if there:
+            if out.exists() and not status:
                 break
             assert status == signal.SIGKILL, status
-            part = pathlib.Path(sys.argv[2] + "/o.zarr.part")
+            part = pathlib.Path(f"{out}.part")
             if list(part.rglob("zarr.json")):
-                assert content(part) == content(pathlib.Path(sys.argv[2] + "/whole.zarr")), "it looks complete"
+                assert content(part) == content(whole), "it looks complete"
+            if zipfile.is_zipfile(part / out.name):
+                assert (part / out.name).read_bytes() == whole.read_bytes(), "it looks complete"
             killed += 1
         print(killed)
     """
     out = tmp_path / "out"
     out.mkdir()
     done = subprocess.run(
-        [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out)],
+        [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out), ending],
         capture_output=True,
         text=True,
         timeout=100,
@@ -84,7 +89,11 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(scan:
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 5
-    assert content(out / "o.zarr") == content(out / "whole.zarr")
+    if ending == ".zarr":
+        assert content(out / "o.zarr") == content(out / "whole.zarr")
+    else:
+        assert (out / f"o{ending}").read_bytes() == (out / f"whole{ending}").read_bytes()
+    assert sorted(path.name for path in out.iterdir() if "part" in path.name) == []
 
 
 def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ def test_how_it_is_made_does_not_show(tmp_path: Path, monkeypatch: pytest.Monkey
             vfs.export(a, target, shards=shards, resume=True, progress=stop_after(limit))
     vfs.export(a, target, shards=shards, resume=True)
     assert content(target) == expected
+    for name, limits in (("whole.ome.zarr.zip", ()), ("o.ome.zarr.zip", (20_000, 35_000, 48_000))):
+        for limit in limits:
+            with pytest.raises(StoppedError):
+                vfs.export(a, tmp_path / name, shards=shards, resume=True, progress=stop_after(limit))
+        vfs.export(a, tmp_path / name, shards=shards, resume=True)
+    assert (tmp_path / "o.ome.zarr.zip").read_bytes() == (tmp_path / "whole.ome.zarr.zip").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir() if ".part" in path.name) == []
 
 

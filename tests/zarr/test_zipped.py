@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZIP_STORED, ZipFile, is_zipfile
 
 import numpy as np
 import pytest
 import zarr
 
 import vfs
+from tests.zarr.support import StoppedError, stop_after
 from vfs.cli.app import main
 from vfs.errors import OptionError, VerifyError
 from vfs.testing.writers import write_mib, write_npy
 from vfs.zarr.export import files
 from vfs.zarr.export import plan as planning
+from vfs.zarr.export.places import ZipPlace
 from vfs.zarr.verify import verify
 
 pytestmark = pytest.mark.zarr
@@ -108,33 +107,54 @@ def test_verified(scan: Path, tmp_path: Path, without: str, monkeypatch: pytest.
         verify(store)
 
 
-def test_what_fails_leaves_nothing(scan: Path, tmp_path: Path) -> None:
-    def stop(done: int, total: int, stored: int) -> None:
-        if done > total // 2:
-            raise KeyboardInterrupt
+def test_what_was_interrupted_goes_on(scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written in one go, and begun anew."""
+    store, how = tmp_path / "one.zarr.zip", {"chunks": "frames", "shards": (1, 3, -1, -1)}
+    with monkeypatch.context() as patch:
+        patch.setattr(files.UnitFiles, "close", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            vfs.export(scan, store, **how)
+    assert left(tmp_path) == [], "no unit was done"
+    vfs.export(scan, tmp_path / "whole.zarr.zip", **how)
+    for stop in (5000, 4000):
+        with pytest.raises(StoppedError):
+            vfs.export(scan, store, resume=True, progress=stop_after(stop), **how)
+        assert left(tmp_path)[:2] == ["one.zarr.zip.part", "one.zarr.zip.part.marks"]
+        assert not is_zipfile(tmp_path / "one.zarr.zip.part/one.zarr.zip"), "it looks complete"
+        with pytest.raises(OptionError, match="an export that was interrupted; resume=True goes on"):
+            vfs.export(scan, store, **how)
+    done: list[int] = []
+    vfs.export(scan, store, resume=True, verify=True, progress=lambda now, total, stored: done.append(now), **how)
+    assert done[0] >= 4000, "what was done is done again"
+    assert store.read_bytes() == (tmp_path / "whole.zarr.zip").read_bytes()
+    assert left(tmp_path) == ["one.zarr.zip", "one.zarr.zip.sums", "whole.zarr.zip", "whole.zarr.zip.sums"]
 
-    with pytest.raises(KeyboardInterrupt):
-        vfs.export(scan, tmp_path / "one.zarr.zip", chunks="frames", progress=stop)
-    assert left(tmp_path) == []
-    with pytest.raises(OptionError, match="written in one go"):
-        vfs.export(scan, tmp_path / "one.zarr.zip", resume=True)
+
+@pytest.mark.parametrize("cut", ["first", "middle", "last", "all", "garbled"])
+def test_what_is_not_whole_of_an_archive_is_made_again(scan: Path, tmp_path: Path, cut: str) -> None:
+    store, how = tmp_path / "one.zarr.zip", {"chunks": "frames", "shards": (1, 3, -1, -1)}
+    vfs.export(scan, tmp_path / "whole.zarr.zip", **how)
+    with pytest.raises(StoppedError):
+        vfs.export(scan, store, progress=stop_after(5000), **how)
+    part = tmp_path / "one.zarr.zip.part/one.zarr.zip"
+    content = part.read_bytes()
+    if cut == "garbled":
+        part.write_bytes(content.replace(b"PK\3\4", b"PK\3\5", 7).replace(b"PK\3\5", b"PK\3\4", 6))
+    else:
+        os.truncate(part, {"first": 100, "middle": len(content) // 2, "last": len(content) - 1, "all": 0}[cut])
+    vfs.export(scan, store, resume=True, **how)
+    assert store.read_bytes() == (tmp_path / "whole.zarr.zip").read_bytes()
 
 
-def test_after_it_was_killed_the_same_command_begins_anew(scan: Path, tmp_path: Path) -> None:
-    program = f"""
-        import os, signal, vfs
-        from vfs.zarr.export import plan
-        plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
-        def stop(done, total, stored):
-            if done > total // 2:
-                os.kill(os.getpid(), signal.SIGKILL)
-        vfs.export({str(scan)!r}, {str(tmp_path / "one.zarr.zip")!r}, chunks="frames", progress=stop)
-    """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
-    assert ran.returncode == -signal.SIGKILL
-    assert left(tmp_path) == ["one.zarr.zip.part", "one.zarr.zip.part.marks"]
-    vfs.export(scan, tmp_path / "one.zarr.zip", chunks="frames")
-    assert verify(tmp_path / "one.zarr.zip").bad == 0
+def test_one_that_was_killed_before_its_folder_was_gone_is_complete(
+    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(ZipPlace, "clear", lambda place: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            vfs.export(scan, tmp_path / "one.zarr.zip")
+    assert left(tmp_path) == ["one.zarr.zip", "one.zarr.zip.part", "one.zarr.zip.part.marks", "one.zarr.zip.sums"]
+    vfs.export(scan, tmp_path / "one.zarr.zip", resume=True, verify=True)
     assert left(tmp_path) == ["one.zarr.zip", "one.zarr.zip.sums"]
 
 

@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,13 @@ from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
-from vfs.model.region import Region
 from vfs.model.wording import option
 from vfs.reduce.executors import checked
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.journal import Journal, Mark, Subject
-from vfs.zarr.export.passing import LevelPieces, works
+from vfs.zarr.export.passing import Work, works
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, done_before
@@ -84,8 +83,7 @@ def export(
         SourceError: bytes of the data set cannot be read.
         ExecutorError: the executor lost a worker for good, or takes no tasks.
 
-    When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done; of a
-    zip file nothing is.
+    When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done.
     """
     check_store_name(target)
     place = place_of(target)
@@ -98,10 +96,10 @@ def export(
             {one.path: one.plan.shards for one in exports if one.sharded},
         )
         subject = _subject(face, exports, documents, sources)
-        if executor is not None and not place.resumable:
+        if executor is not None and not place.by_many:
             raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
         with closing(place.journal()) as marks:
-            journal = Journal(marks, subject, resume, anew=not (finished or (place.resumable and place.begun())))
+            journal = Journal(marks, subject, resume, anew=not (finished or place.begun()))
             if finished:
                 stored = journal.stored + sum(map(len, documents.values()))
             else:
@@ -113,7 +111,7 @@ def export(
                 try:
                     stored = _made(face, exports, documents, journal, place, progress or _untold, by)
                 except BaseException:
-                    if not journal.marks or not place.resumable:
+                    if not journal.marks:
                         place.clear()
                         marks.remove()
                     raise
@@ -127,7 +125,7 @@ def _untold(done: int, total: int, stored: int) -> None:
 
 def _begins(place: StorePlace, resume: bool, sources: bytes) -> bool:
     """Check that an export can begin, or go on: see `StorePlace.check`."""
-    if resume and place.resumable and not sources:
+    if resume and not sources:
         raise OptionError(
             f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
             " whether they did"
@@ -217,22 +215,23 @@ class _Writing:
         self._keep = keep
         self.done, self.stored = done, stored
         self._journal, self._tell, self._total = journal, tell, total
-        self._under_way: deque[tuple[Unit, Region, Future[list[Encoded]]]] = deque()
+        self._under_way: deque[tuple[Work, Future[list[Encoded]]]] = deque()
+        self._moved = 0  # bytes that are in slabs
         self._open: list[Unit] = []
         self._sealing: deque[Future[None]] = deque()
         self._flusher = ThreadPoolExecutor(1, "vfs-flush")
 
-    def add(self, unit: Unit, region: Region, encoded: Future[list[Encoded]], ahead: int) -> None:
-        """Wait until fewer than `ahead` batches are under way, and add one."""
+    def add(self, work: Work, encoded: Future[list[Encoded]], ahead: int) -> None:
+        """Wait until fewer than `ahead` works are under way, and add one."""
         while len(self._under_way) >= ahead:
             self._next()
-        self._under_way.append((unit, region, encoded))
-        if unit not in self._open:
-            self._open.append(unit)
+        self._under_way.append((work, encoded))
+        if work.unit is not None and work.unit not in self._open:
+            self._open.append(work.unit)
 
-    def running(self, path: str) -> list[Future[list[Encoded]]]:
-        """Return the batches of an array that are under way."""
-        return [encoded for unit, _, encoded in self._under_way if unit.export.path == path]
+    def running(self, maker: object) -> list[Future[list[Encoded]]]:
+        """Return the works of a maker that are under way."""
+        return [encoded for work, encoded in self._under_way if work.maker is maker]
 
     def finish(self) -> None:
         """Wait for everything."""
@@ -243,24 +242,31 @@ class _Writing:
 
     def end(self) -> None:
         """Stop at once."""
-        for _, _, encoded in self._under_way:
+        for _, encoded in self._under_way:
             encoded.cancel()
         for unit in self._open:
             unit.files.abandon()
         self._flusher.shutdown(cancel_futures=True)
 
     def _next(self) -> None:
-        unit, region, encoded = self._under_way[0]
-        self.stored += unit.take(encoded.result())
+        work, encoded = self._under_way[0]
+        chunks = encoded.result()
+        if work.unit is not None:
+            self.stored += work.unit.take(chunks)
+            self.done += work.region.size * work.unit.export.array.dtype.itemsize
         self._under_way.popleft()
-        self.done += region.size * unit.export.array.dtype.itemsize
-        if not unit.left:
-            unit.files.close()
-            self._open.remove(unit)
-            while self._sealing:  # so that little is done again if the process ends
-                self._sealing.popleft().result()
-            self._sealing.append(self._flusher.submit(self._sealed, unit))
-        self._tell(self.done, self._total, self.stored)
+        self._moved += work.moved
+        if work.unit is not None and not work.unit.left:
+            self._seal(work.unit)
+        self._tell(self.done + self._moved // 2, self._total, self.stored)
+
+    def _seal(self, unit: Unit) -> None:
+        """Have a unit flushed and marked, while others are written."""
+        unit.files.close()
+        self._open.remove(unit)
+        while self._sealing:  # so that little is done again if the process ends
+            self._sealing.popleft().result()
+        self._sealing.append(self._flusher.submit(self._sealed, unit))
 
     def _sealed(self, unit: Unit) -> None:
         """Flush the files of a unit, and mark it."""
@@ -280,15 +286,14 @@ def _write(
     threads = len(os.sched_getaffinity(0))
     with (
         little_memory(face.arrays.values()),
-        LevelPieces(place.folder) as pieces,
+        ExitStack() as files,
         ThreadPoolExecutor(threads, "vfs-export") as pool,
     ):
         try:
-            for work in works(exports, place.folder, face.zarr_format, journal, pieces):
-                unit = work.unit
-                ahead = max(1, min(2 * threads, AHEAD // unit.export.batch_bytes))
-                below = writing.running(work.below) if work.below else []
-                writing.add(unit, work.region, pool.submit(work.encoded, below), ahead)
+            for work in works(exports, place.folder, face.zarr_format, journal, files):
+                ahead = max(1, min(2 * threads, AHEAD // work.nbytes))
+                before = [] if work.after is None else writing.running(work.after)
+                writing.add(work, pool.submit(work.encoded, before), ahead)
             writing.finish()
         finally:
             writing.end()

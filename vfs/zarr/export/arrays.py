@@ -97,13 +97,18 @@ class ArrayExport:
         return _bytes(np.full(self.plan.chunks, self.array.fill, self.array.dtype))
 
     def encoded(
-        self, region: Region, made: np.ndarray | None = None, show: Callable[[np.ndarray], object] | None = None
+        self,
+        region: Region,
+        made: np.ndarray | None = None,
+        show: Callable[[np.ndarray], object] | None = None,
+        read: Callable[[Region, np.ndarray], object] | None = None,
     ) -> list[Encoded]:
         """Read a box of whole chunks, and encode them.
 
         Args:
             made: its elements, if they need not be read.
             show: is called with its elements, which it must copy.
+            read: reads its elements into memory; None: from the array.
 
         Raises:
             SourceError: it cannot be read.
@@ -113,11 +118,14 @@ class ArrayExport:
             return self._encoded(region, made, show)
         with scratch.borrow(region.size * dtype.itemsize) as memory:
             part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
-            if self._together:
-                self.array.read_grouped(region, self._group, part)
-            else:
-                self.array.read(region, part)
+            (read or self._read)(region, part)
             return self._encoded(region, part, show)
+
+    def _read(self, region: Region, out: np.ndarray) -> None:
+        if self._together:
+            self.array.read_grouped(region, self._group, out)
+        else:
+            self.array.read(region, out)
 
     def _encoded(self, region: Region, part: np.ndarray, show: Callable[[np.ndarray], object] | None) -> list[Encoded]:
         if show is not None:

@@ -14,11 +14,8 @@ class MarksObjects(MarkLines):
     No object is written over: of two processes, one is told that there is another.
     """
 
-    other = "another export"
-
-    def __init__(self, bucket: Bucket, name: str) -> None:
-        self.name = name
-        self.rest = f"{name.removesuffix('.part.marks')} and {name}"
+    def __init__(self, bucket: Bucket, name: str, rest: str, other: str = "another export") -> None:
+        self.name, self.rest, self.other = name, rest, other
         self._bucket = bucket
         self._next = 0
 

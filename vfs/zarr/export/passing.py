@@ -12,22 +12,24 @@ below was done before.
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vfs.engine.stored_reader import within
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
+from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import Journal
 from vfs.zarr.export.plan import ExportPlan, cut_to
+from vfs.zarr.export.slabs import BlocksWork, Round, Slabs
 from vfs.zarr.export.units import Unit, units
 
 if TYPE_CHECKING:
@@ -44,24 +46,16 @@ class LevelPieces:
     """Parts of batches of levels that wait for the rest.
 
     Args:
-        folder: where the file is made, if there are more than memory is to hold.
+        file: where those are kept that memory is not to hold.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, file: UnnamedFile) -> None:
         self.held = 0
-        self._folder = folder
+        self._file = file
         self._lock = threading.Lock()
         self._kept: dict[_Key, list[tuple[Region, np.dtype, _Kept]]] = defaultdict(list)
-        self._file: IO[bytes] | None = None
         self._end = 0
         self._free: dict[int, list[int]] = defaultdict(list)  # bytes -> places in the file
-
-    def __enter__(self) -> LevelPieces:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        if self._file is not None:
-            self._file.close()
 
     def add(self, key: _Key, region: Region, piece: np.ndarray) -> None:
         """Keep a piece, which nobody changes.
@@ -90,32 +84,20 @@ class LevelPieces:
             for part, dtype, kept in parts:
                 piece = self._loaded(kept, part, dtype) if isinstance(kept, int) else kept
                 if out is not None:
-                    out[_within(part, region)] = piece
+                    out[within(part, region)] = piece
                 self.held -= 0 if isinstance(kept, int) else piece.nbytes
         return out
 
     def _stored(self, piece: np.ndarray) -> int:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  (open as long as this)
         places = self._free[piece.nbytes]
         at = places.pop() if places else self._end
         self._end = max(self._end, at + piece.nbytes)
-        data = piece.reshape(-1).view(np.uint8).data
-        done = 0
-        while done < len(data):
-            done += os.pwrite(self._file.fileno(), data[done:], at + done)
+        self._file.write(at, piece)
         return at
 
     def _loaded(self, at: int, part: Region, dtype: np.dtype) -> np.ndarray:
-        assert self._file is not None
         piece = np.empty(part.shape, dtype)
-        data = piece.reshape(-1).view(np.uint8).data
-        done = 0
-        while done < len(data):
-            got = os.preadv(self._file.fileno(), [data[done:]], at + done)
-            if not got:
-                raise OSError(0, "a file beside the store, which holds parts of its levels, was cut")
-            done += got
+        self._file.read(at, piece)
         self._free[piece.nbytes].append(at)
         return piece
 
@@ -126,53 +108,73 @@ class LevelWork:
 
     Attributes:
         unit, region: of which it is.
+        maker: the level that gives it out.
+        round: where it is read from, if its level has slabs.
     """
 
     unit: Unit
     region: Region
-    _level: _Level
+    maker: _Level
+    round: Round | None
 
     @property
-    def below(self) -> str:
-        """Path of the level below, of which it is made; "" for none."""
-        return self._level.below
+    def after(self) -> object:
+        """What makes that of which it is made: the level below, or slabs; None for nothing."""
+        return self.maker.slabs or self.maker.below
 
-    def encoded(self, below: Sequence[Future[list[Encoded]]]) -> list[Encoded]:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a batch."""
+        return self.maker.export.batch_bytes
+
+    @property
+    def moved(self) -> int:
+        """Bytes that come into slabs: less than none, those that come out of one."""
+        return -self.region.size * self.maker.export.array.dtype.itemsize if self.round else 0
+
+    def encoded(self, before: Sequence[Future[list[Encoded]]]) -> list[Encoded]:
         """Read or make the batch, encode it, and keep what the level above needs of it.
 
         Args:
-            below: batches of the level below that were begun before this one, in the same threads, and are waited for.
+            before: works of what this one comes after that were begun before it, in the same threads, and are waited
+                for.
 
         Raises: see `ArrayExport.encoded`, and `LevelPieces`.
         """
-        for one in below:
+        for one in before:
             one.result()
-        export = self.unit.export
-        made = self._level.made(self.region) if self.below else None
-        above = self._level.above
-        return export.encoded(self.region, made, None if above is None else partial(above.take, self.region))
+        level = self.maker
+        made = level.made(self.region) if level.below else None
+        show = None if level.above is None else partial(level.above.take, self.region)
+        return level.export.encoded(self.region, made, show, self.round.read if self.round else None)
 
 
-@dataclass
+Work = LevelWork | BlocksWork
+"""Something to be done in a thread. What it returns is written to the files of its unit, if it has one."""
+
+
+@dataclass(eq=False)
 class _Level:
     """An array whose batches are given out in order: an image, or a level above one.
 
     Attributes:
-        below: path of the level below; "" for none.
-        above: the level above.
+        pieces: where parts of its batches wait, if it is above another level.
+        done: units that were done before.
+        slabs: where its batches are, if they cut through many stored blocks.
+        below, above: the levels below and above.
         halves: how it is halved.
         cut: True where batches of the level below cut its 2 × 2 pixels.
-        done: units that were done before.
     """
 
     export: ArrayExport
     pieces: LevelPieces
     units: Iterator[Unit]
     done: set[tuple[int, ...]]
-    below: str = ""
+    slabs: Slabs | None = None
+    below: _Level | None = None
+    above: _Level | None = None
     halves: LevelBlocks | None = None
     cut: bool = False
-    above: _Level | None = None
     _coming: Iterator[tuple[Unit, int, Region]] = field(init=False)
     _next: tuple[Unit, int, Region] | None = field(init=False)
 
@@ -184,7 +186,7 @@ class _Level:
         )
         self._next = next(self._coming, None)
 
-    def works(self, given: tuple[tuple[int, ...], int] | None, below: ArrayExport | None = None) -> Iterator[LevelWork]:
+    def works(self, given: tuple[tuple[int, ...], int] | None, below: ArrayExport | None = None) -> Iterator[Work]:
         """Give out batches, each followed by those of levels above that it completes.
 
         Args:
@@ -193,9 +195,13 @@ class _Level:
         """
         while self._next is not None:
             unit, number, region = self._next
+            if self.above is not None:  # after an interruption: what it is made of was done before
+                yield from self.above.works((unit.position, number), self.export)
             if given is not None and below is not None and _last(region, below) >= given:
                 return
-            yield LevelWork(unit, region, self)
+            if self.slabs is not None:
+                yield from self.slabs.works(region, self)
+            yield LevelWork(unit, region, self, self.slabs.round if self.slabs else None)
             if self.above is not None:
                 yield from self.above.works((unit.position, number + 1), self.export)
             self._next = next(self._coming, None)
@@ -213,7 +219,7 @@ class _Level:
             if unit not in self.done:
                 cut = cut_to(box, self.halves.below(batch) if self.cut else batch)
                 own = cut == box and not np.may_share_memory(kept, part)
-                self.pieces.add((self.export.path, batch.start), cut, kept if own else kept[_within(cut, box)].copy())
+                self.pieces.add((self.export.path, batch.start), cut, kept if own else kept[within(cut, box)].copy())
 
     def made(self, region: Region) -> np.ndarray | None:
         """Make a batch of its pieces; None if they are not all there."""
@@ -240,10 +246,6 @@ def _cut(below: ExportPlan) -> bool:
     return any(end % 2 and end < n for unit, batch, n in boxes for end in (unit, batch))
 
 
-def _within(part: Region, region: Region) -> tuple[slice, ...]:
-    return tuple(slice(a - o, b - o) for a, b, o in zip(part.start, part.stop, region.start, strict=True))
-
-
 def _last(region: Region, below: ArrayExport) -> tuple[tuple[int, ...], int]:
     """Return the last batch under a region of a level: the position of its unit, and its number there."""
     ends = zip(region.stop[-2:], below.plan.shape[-2:], strict=True)
@@ -257,13 +259,15 @@ def _last(region: Region, below: ArrayExport) -> tuple[tuple[int, ...], int]:
 
 
 def works(
-    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal, pieces: LevelPieces
-) -> Iterator[LevelWork]:
+    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal, files: ExitStack
+) -> Iterator[Work]:
     """Return the batches that are to be written, in order.
 
     Args:
         folder: of the store.
+        files: holds what is kept beside the store.
     """
+    pieces = LevelPieces(files.enter_context(UnnamedFile(folder)))
     found: dict[int, _Level] = {}
     for one in exports:
         done = {unit for path, unit in journal.marks if path == one.path}
@@ -274,8 +278,19 @@ def works(
         under = found.get(id(halves.under)) if halves else None
         if under is None:
             firsts.append(level)
+            level.slabs = _slabs(level.export, level.done, folder, files)
         else:
-            level.halves, level.below, under.above = halves, under.export.path, level
+            level.halves, level.below, under.above = halves, under, level
             level.cut = _cut(under.export.plan)
     for first in firsts:
         yield from first.works(None)
+
+
+def _slabs(export: ArrayExport, done: set[tuple[int, ...]], folder: str, files: ExitStack) -> Slabs | None:
+    """Return where the batches of an array are that are not done; None if they hold whole stored blocks."""
+    plan = export.plan
+    if not plan.blocks:
+        return None
+    places = (position for position in plan.units.touched(Region.whole(plan.shape)) if position not in done)
+    batches = [batch for position in places for batch in plan.batches(plan.units.region(position))]
+    return Slabs(export, batches, files.enter_context(UnnamedFile(folder)))

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 from vfs.errors import OptionError, VfsError
-from vfs.model.wording import option
 from vfs.reduce.journals import MarkLines, MarksFile
 from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten
 from vfs.zarr.buckets import Bucket, bucket_name
@@ -60,14 +59,14 @@ class StorePlace(ABC):
         marks: the name of the journal.
         holds: the name of what holds it while it is unfinished.
         folder: a folder of this machine, below which files are written under temporary names.
-        resumable: True where an export that was interrupted can go on.
+        by_many: True where several processes can write.
         everywhere: True where all machines find the same by this name.
     """
 
     target: str
     holds: str
     folder: str
-    resumable = True
+    by_many = True
     everywhere = False
 
     @property
@@ -94,11 +93,9 @@ class StorePlace(ABC):
         """Check that an export can begin, or go on. Returns True if one was killed behind its last step but one.
 
         Raises:
-            OptionError: something is in its way, or one of this kind cannot be resumed.
+            OptionError: something is in its way.
             OSError: that cannot be found out.
         """
-        if resume and not self.resumable:
-            raise OptionError(f"{option(resume=True)}: a zip file is written in one go; export it again without")
         if self.exists():
             if resume and self.noted() and not self._unfinished():
                 return True
@@ -145,8 +142,11 @@ class StorePlace(ABC):
         """Have the place hold files that were written under temporary names. Return their bytes."""
 
     @abstractmethod
-    def size(self, paths: Sequence[str]) -> int:
-        """Return the bytes of files that were kept, as far as they are there."""
+    def has(self, paths: Sequence[str], size: int) -> bool:
+        """Return True if files that were kept are there, with so many bytes.
+
+        Units are asked for in the order of their marks.
+        """
 
     @abstractmethod
     def complete(self, documents: Mapping[str, bytes]) -> int:
@@ -225,12 +225,12 @@ class FolderPlace(StorePlace):
     def keep(self, paths: Sequence[str]) -> int:
         return seal(paths)
 
-    def size(self, paths: Sequence[str]) -> int:
-        size = 0
+    def has(self, paths: Sequence[str], size: int) -> bool:
+        found = 0
         for path in paths:
             with suppress(FileNotFoundError):
-                size += os.stat(path).st_size
-        return size
+                found += os.stat(path).st_size
+        return found == size
 
     def complete(self, documents: Mapping[str, bytes]) -> int:
         """Write the documents, the root's last, and flush them and all folders. Return their bytes."""
@@ -273,15 +273,27 @@ class FolderPlace(StorePlace):
 
 
 class ZipPlace(FolderPlace):
-    """One zip file, which is written in one go."""
+    """One zip file. It lies in the folder while it is unfinished."""
 
-    resumable = False
+    by_many = False
     _archive: Archive
 
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        super().__init__(target)
+        self._path = f"{self.folder}/{os.path.basename(self.target)}"
+
+    def check(self, resume: bool) -> bool:
+        complete = super().check(resume)
+        if complete:  # it was killed before the folder was gone
+            self.clear()
+        return complete
+
+    def _unfinished(self) -> bool:
+        return os.path.lexists(self._path)
+
     def make(self, documents: Mapping[str, bytes]) -> None:
-        self.clear()  # of one that was killed, of which nothing can be used
         super().make(documents)
-        self._archive = Archive(f"{self.folder}/{os.path.basename(self.target)}", self.folder, documents)
+        self._archive = Archive(self._path, self.folder, documents)
 
     def __exit__(self, *raised: object) -> None:
         self._archive.abandon()
@@ -290,13 +302,16 @@ class ZipPlace(FolderPlace):
     def keep(self, paths: Sequence[str]) -> int:
         return self._archive.take(paths)
 
+    def has(self, paths: Sequence[str], size: int) -> bool:
+        return self._archive.has(paths, size)
+
     def complete(self, documents: Mapping[str, bytes]) -> int:
         return self._archive.close()
 
     def finish(self, sums: Iterable[bytes]) -> None:
         self._check_folder()
         self._write_sums(sums)
-        appear(self._archive.path, self.target)
+        appear(self._path, self.target)
         self.clear()
 
 
@@ -328,7 +343,7 @@ class BucketPlace(StorePlace):
         return self._bucket.any(self.marks)
 
     def journal(self) -> MarksObjects:
-        return MarksObjects(self._bucket, self.marks)
+        return MarksObjects(self._bucket, self.marks, f"{self.target} and {self.marks}")
 
     def _check_sums(self) -> None:
         name = sums_name(self.target)
@@ -356,9 +371,9 @@ class BucketPlace(StorePlace):
             os.unlink(path + TEMPORARY)
         return size
 
-    def size(self, paths: Sequence[str]) -> int:
+    def has(self, paths: Sequence[str], size: int) -> bool:
         assert self._there is not None
-        return sum(self._there.get(self._url(path), 0) for path in paths)
+        return sum(self._there.get(self._url(path), 0) for path in paths) == size
 
     def complete(self, documents: Mapping[str, bytes]) -> int:
         for key, text in documents.items():

@@ -50,6 +50,8 @@ class ExportPlan:
         shape: shape of the array.
         chunks, shards, unit, batch: elements per axis of a chunk, a shard, a unit and a batch. Those at the far edges
             may reach beyond the array.
+        blocks: elements per axis of a box of whole stored blocks that is decoded at once, where each batch has a part
+            of very many (`vfs.zarr.export.slabs`); () elsewhere.
     """
 
     shape: tuple[int, ...]
@@ -57,6 +59,7 @@ class ExportPlan:
     shards: tuple[int, ...]
     unit: tuple[int, ...]
     batch: tuple[int, ...]
+    blocks: tuple[int, ...] = ()
 
     @cached_property
     def grid(self) -> ChunkGrid:
@@ -117,17 +120,28 @@ def plan(
     ends = [max(1, n) for n in shape]
     whole = _read_whole(ends, itemsize, nav_ndim, block)
     unit = aligned(chunks, ends, UNIT // itemsize, block) if shards is None else _beside(shards, whole, ends)
-    within = [min(u, n) for u, n in zip(unit, ends, strict=True)]
-    most = (DECODED if block else WIDE) // itemsize
+    batch = _batch(chunks, whole, [min(u, n) for u, n in zip(unit, ends, strict=True)], itemsize, bool(block))
+    blocks: tuple[int, ...] = ()
+    decoded = math.prod(_rounded(block, batch, ends)) if block else 0  # elements of all blocks of which it has a part
+    kept = 2 * max(DECODED // 2, math.prod(block) * itemsize)  # bytes that the cache keeps for the next batch
+    if decoded * itemsize > kept and decoded >= 2 * math.prod(batch):
+        unit = tuple(shards) if shards else unit  # each can be done by itself
+        within = [min(u, n) for u, n in zip(unit, ends, strict=True)]
+        batch = grown(grown(chunks, within, BATCH // itemsize), within, WIDE // itemsize)
+        blocks = grown(block, ends, DECODED // itemsize)
+    return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, batch, blocks)
+
+
+def _batch(
+    chunks: Sequence[int], whole: Sequence[int], within: Sequence[int], itemsize: int, packed: bool
+) -> tuple[int, ...]:
+    """Return the elements per axis that are read at once: whole frames or blocks, if these are not too large."""
+    most = (DECODED if packed else WIDE) // itemsize
     for batch in (_multiple(chunks, whole, within), _rounded(chunks, whole, within)):
         if math.prod(batch) <= most:
-            return ExportPlan(
-                tuple(shape), tuple(chunks), tuple(shards or chunks), unit, grown(batch, within, BATCH // itemsize)
-            )
-    batch = grown(
-        chunks, within, BATCH // itemsize
-    )  # it cuts frames or blocks: as much as may be is read of each at once
-    return ExportPlan(tuple(shape), tuple(chunks), tuple(shards or chunks), unit, grown(batch, within, most))
+            return grown(batch, within, BATCH // itemsize)
+    batch = grown(chunks, within, BATCH // itemsize)
+    return grown(batch, within, most)  # it cuts them: as much as may be is read of each at once
 
 
 def aligned(chunks: Sequence[int], ends: Sequence[int], elements: int, block: Sequence[int]) -> tuple[int, ...]:

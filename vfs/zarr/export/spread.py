@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -23,9 +23,11 @@ from vfs.model.region import Region
 from vfs.reduce.executors import in_order
 from vfs.reduce.stop_file import StopFile, Stopped
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
+from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import Journal, Mark
 from vfs.zarr.export.places import StorePlace, place_of
-from vfs.zarr.export.units import done_before, size_of, unit_of
+from vfs.zarr.export.slabs import Slabs
+from vfs.zarr.export.units import Unit, done_before, has_unit, unit_of
 
 
 @dataclass(frozen=True)
@@ -100,14 +102,28 @@ def _written(task: UnitTask) -> Mark:
         unit = unit_of(one, task.position, place.folder, work.zarr_format)
         with little_memory([one.array]), Stopped(task.stop) as stopped:
             try:
-                for region in one.plan.batches(unit.region):
+                for region, read in _reads(one, unit, place.folder):
                     if stopped.is_set():
                         raise ExecutorError(f"{task}: is not wanted any more")
-                    unit.take(one.encoded(region))
+                    unit.take(one.encoded(region, read=read))
                 unit.files.close()
             finally:
                 unit.files.abandon()
         return Mark(task.path, task.position, place.keep(unit.files.written), unit.sums.reshape(-1))
+
+
+def _reads(one: ArrayExport, unit: Unit, folder: str) -> Iterator[tuple[Region, Callable[..., object] | None]]:
+    """Return the batches of a unit, and what reads each where they are in slabs."""
+    batches = list(one.plan.batches(unit.region))
+    if not one.plan.blocks:
+        yield from ((batch, None) for batch in batches)
+        return
+    with UnnamedFile(folder) as file:
+        slabs = Slabs(one, batches, file)
+        for batch in batches:
+            for work in slabs.works(batch, None):
+                work.encoded([])
+            yield batch, slabs.round.read
 
 
 def written_by(
@@ -139,7 +155,7 @@ def written_by(
         with closing(in_order(executor, write_unit, tasks, None, stop.stop)) as marks:
             for (one, position), mark in zip(wanted, marks, strict=True):
                 region = one.plan.units.region(position)
-                if not place.everywhere and size_of(one, place, work.zarr_format, region) != mark.size:
+                if not place.everywhere and not has_unit(one, place, work.zarr_format, mark):
                     raise ExecutorError(
                         f"{place.folder}: does not hold what a worker wrote there; workers must find it on the same"
                         " disk, by the same name"

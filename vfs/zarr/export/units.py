@@ -10,7 +10,7 @@ import numpy as np
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.files import UnitFiles, chunk_name
-from vfs.zarr.export.journal import Journal
+from vfs.zarr.export.journal import Journal, Mark
 from vfs.zarr.export.places import StorePlace
 
 
@@ -60,9 +60,8 @@ def done_before(
     spoilt, done = [], 0
     for key, mark in journal.marks.items():
         one = plans[mark.array]
-        region = one.plan.units.region(mark.unit)
-        if size_of(one, place, zarr_format, region) == mark.size:
-            done += region.size * one.array.dtype.itemsize
+        if has_unit(one, place, zarr_format, mark):
+            done += one.plan.units.region(mark.unit).size * one.array.dtype.itemsize
         else:
             spoilt.append(key)
     if spoilt:
@@ -90,7 +89,8 @@ def unit_of(one: ArrayExport, position: tuple[int, ...], folder: str, zarr_forma
     return Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)))
 
 
-def size_of(one: ArrayExport, place: StorePlace, zarr_format: int, unit: Region) -> int:
-    """Return the bytes of the files of a unit."""
+def has_unit(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) -> bool:
+    """Return True if a place has the files of a unit that a mark tells of."""
     folder = f"{place.folder}/{one.path}"
-    return place.size([chunk_name(folder, position, zarr_format) for position in one.plan.files.touched(unit)])
+    files = one.plan.files.touched(one.plan.units.region(mark.unit))
+    return place.has([chunk_name(folder, position, zarr_format) for position in files], mark.size)

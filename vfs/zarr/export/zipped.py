@@ -5,7 +5,8 @@ then chunks or shards as they are done (https://ngff.openmicroscopy.org/rfc/9/in
 OME-Zarr has a comment that says so.
 
 The files of a unit are written into a folder beside the archive, and moved into it when the unit is done, so that an
-open shard takes no memory. Times of files are left out: the same data make the same bytes.
+open shard takes no memory. Times of files are left out: the same data make the same bytes. An archive that was not
+written to its end has no list of files: what is whole of it is found from its beginning on.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
-from vfs.reduce.outputs import flush
 from vfs.zarr.export.files import TEMPORARY
 
 ENDINGS = (".zarr.zip", ".ozx")
@@ -34,7 +36,7 @@ class Archive:
     """A zip file while it is written.
 
     Args:
-        path: its name.
+        path: its name. One that is there is gone on with.
         root: the folder that files are moved from, whose names in the archive are relative to it.
         documents: key -> document of the store.
 
@@ -43,36 +45,102 @@ class Archive:
     """
 
     def __init__(self, path: str, root: str, documents: Mapping[str, bytes]) -> None:
-        self.path = path
         self._root = root
-        self._zip = ZipFile(path, "w", ZIP_STORED)
-        self._zip.comment = _comment(documents)
-        self._documents = sum(map(len, documents.values()))
-        for key in sorted(documents, key=lambda key: (key.count("/"), key)):
-            self._zip.writestr(_entry(key), documents[key])
+        self._documents = documents
+        self._zip: ZipFile | None = None
+        self._file = open(path, "r+b" if os.path.lexists(path) else "w+b")  # noqa: SIM115  (open as long as this)
+        self._found = list(_entries(self._file))
+        names = [entry.filename for entry, _ in self._found]
+        self._kept = len(documents) if names[: len(documents)] == _in_order(documents) else 0
+
+    def has(self, paths: Sequence[str], size: int) -> bool:
+        """Return True if the next entries are files that were moved into the archive before, with so many bytes.
+
+        To be asked for units in the order in which they were moved: entries behind those that were asked for go.
+        """
+        names = {os.path.relpath(path, self._root) for path in paths}
+        end = self._kept
+        while end < len(self._found) and self._found[end][0].filename in names:
+            end += 1
+        same = self._kept > 0 and sum(entry.file_size for entry, _ in self._found[self._kept : end]) == size
+        self._kept = end if same else self._kept
+        return same
 
     def take(self, paths: Sequence[str]) -> int:
-        """Move files, which have temporary names, into the archive. Return their bytes."""
-        size = 0
+        """Move files, which have temporary names, into the archive, and flush it. Return their bytes."""
+        size, archive = 0, self._begun()
         for path in paths:
             entry = _entry(os.path.relpath(path, self._root))
-            with open(path + TEMPORARY, "rb") as file, self._zip.open(entry, "w", force_zip64=True) as into:
+            with open(path + TEMPORARY, "rb") as file, archive.open(entry, "w", force_zip64=True) as into:
                 shutil.copyfileobj(file, into, _STEP)
                 size += file.tell()
             os.unlink(path + TEMPORARY)
+        self._flush()
         return size
 
     def close(self) -> int:
         """Write the list of files, and flush all to the disk. Return the bytes of the documents."""
-        self._zip.close()
-        flush(self.path)
-        return self._documents
+        self._begun().close()
+        self._flush()
+        self._file.close()
+        return sum(map(len, self._documents.values()))
 
     def abandon(self) -> None:
         """Close the file as it is."""
-        if self._zip.fp is not None:
-            self._zip.fp.close()
+        if self._zip is not None and self._zip.fp is not None:
             self._zip.fp = None  # its destructor would write the list of files
+        self._file.close()
+
+    def _begun(self) -> ZipFile:
+        """Return the archive, with what was kept, or else with documents, and nothing behind."""
+        if self._zip is None:
+            kept = self._found[: self._kept]
+            self._file.seek(kept[-1][1] if kept else 0)
+            self._file.truncate()
+            self._zip = ZipFile(self._file, "w", ZIP_STORED)
+            self._zip.comment = _comment(self._documents)
+            self._zip.filelist[:] = [entry for entry, _ in kept]
+            self._zip.NameToInfo.update({entry.filename: entry for entry, _ in kept})
+            for key in _in_order(self._documents) if not kept else ():
+                self._zip.writestr(_entry(key), self._documents[key])
+        return self._zip
+
+    def _flush(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _in_order(documents: Mapping[str, bytes]) -> list[str]:
+    return sorted(documents, key=lambda key: (key.count("/"), key))
+
+
+_HEADER = struct.Struct(
+    "<4s5H3I2H"
+)  # signature, version, flags, method, time, date, CRC, sizes, lengths of name and extra
+_LONG = struct.Struct("<2H2Q")  # number and length of the field for sizes of zip64, and both sizes
+
+
+def _entries(file: BinaryIO) -> Iterator[tuple[ZipInfo, int]]:
+    """Return the whole files of an archive of this module that has no list of files, in order, and where each ends."""
+    end = os.fstat(file.fileno()).st_size
+    at = 0
+    while True:
+        file.seek(at)
+        head = file.read(_HEADER.size)
+        if len(head) < _HEADER.size or not head.startswith(b"PK\3\4"):
+            return
+        _, version, _, _, _, _, crc, _, size, name, extra = _HEADER.unpack(head)
+        try:
+            entry = _entry(file.read(name).decode())
+            _, _, size, _ = _LONG.unpack(file.read(extra)) if extra else (0, 0, size, 0)
+        except (ValueError, struct.error):
+            return
+        entry.CRC, entry.file_size, entry.compress_size = crc, size, size
+        entry.extract_version = entry.create_version = version
+        entry.header_offset, at = at, file.tell() + size
+        if at > end:
+            return
+        yield entry, at
 
 
 def _entry(name: str) -> ZipInfo:
