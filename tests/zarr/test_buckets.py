@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,12 +17,15 @@ import zarr
 import vfs
 from tests.cli.support import run
 from tests.zarr.support import StoppedError, exported_scan, stop_after
+from vfs.reduce import kept
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
+from vfs.testing.writers import write_npy
 from vfs.zarr.buckets import Bucket
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.files import UnitFiles
 from vfs.zarr.export.marks import MarksObjects
+from vfs.zarr.results import StateObject
 from vfs.zarr.verify import verify
 
 pytest.importorskip("obstore")
@@ -214,9 +218,52 @@ def test_results_are_stores_there(
     assert run("reduce", scan, tmp_path / "o.zarr", "sum", "com") == 0
     here = [path for path in (tmp_path / "o.zarr").rglob("*") if path.is_file()]
     assert bucket.objects("bucket") == {f"dir/{path.relative_to(tmp_path)}": path.read_bytes() for path in here}
-    for name, more, said in ((OUT, (), "exists already"), (f"{OUT[:-6]}2.zarr", ("--resume",), "reduce again")):
-        assert run("reduce", scan, name, "sum", *more) == 2
-        assert said in capsys.readouterr().err
+    for more in ((), ("--resume",)):
+        assert run("reduce", scan, OUT, "sum", *more) == 2
+        assert "exists already" in capsys.readouterr().err
+
+
+def test_a_pass_goes_on_there(
+    bucket: BucketServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of it was kept. It goes on from any moment: between parts, and while objects are sent or removed."""
+    frames = np.random.default_rng(1).normal(size=(8, 8, 8, 16)).astype(np.float32)
+    for name, value in (("STEP", 8 * frames[0, 0].nbytes), ("SECONDS", -1.0), ("SHARE", 1e9)):
+        monkeypatch.setattr(kept, name, value)
+    words = write_npy(tmp_path, frames), OUT, "mean", "std", "com"
+    assert run("reduce", *words) == 0
+    whole = bucket.objects("bucket")
+    Bucket(OUT).delete([f"s3://bucket/{name}" for name in whole])
+    said, resume = "", ()
+    for n in range(4, 200, 9):
+        left = n
+
+        def refuse(one: ServedRequest) -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        bucket.refuse = refuse
+        if run("reduce", *words, *resume) == 0:
+            break
+        said += capsys.readouterr().err
+        resume = ("--resume",) if "dir/o.zarr.part.state" in bucket.objects("bucket") else ()
+    else:
+        pytest.fail(said)
+    assert bucket.objects("bucket") == whole
+    assert "o.zarr.part.state: the state of the pass cannot be kept" in said
+    bucket.refuse = lambda one: False
+    Bucket(OUT).delete([f"s3://bucket/{name}" for name in whole])
+    monkeypatch.setattr(StateObject, "remove", lambda place: sys.exit(143))
+    with pytest.raises(SystemExit):
+        run("reduce", *words)
+    monkeypatch.undo()
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    assert bucket.objects("bucket").items() > whole.items()
+    assert run("reduce", *words, "--resume") == 0
+    assert "was complete" in capsys.readouterr().out
+    assert bucket.objects("bucket") == whole
 
 
 def test_what_was_changed_there_is_found(bucket: BucketServer, scan: Path) -> None:

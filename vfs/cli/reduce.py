@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
 from vfs.api.growth import GrowthOf
 from vfs.cli.common import say_how_to_go_on
 from vfs.engine.array import ArrayReader
@@ -32,8 +30,8 @@ from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 from vfs.reduce.saving import saver
 from vfs.reduce.spelling import spelled
-from vfs.sources.names import is_url
 from vfs.zarr.readers import StoreToRead
+from vfs.zarr.results import state_place  # also adds stores to what results can be saved as
 from vfs.zarr.verify import difference
 
 
@@ -98,6 +96,20 @@ def reduced(
     return results
 
 
+def was_interrupted(target: str) -> bool:
+    """Return True if a reduction to a name was interrupted, or killed before its journal was gone.
+
+    Raises:
+        OptionError: that cannot be found out.
+    """
+    try:
+        return state_place(target).noted()
+    except VfsError:
+        raise
+    except OSError as error:
+        raise unwritten(target, error) from None
+
+
 def reduced_kept(
     opened: OpenedSet,
     wanted: Mapping[str, Reduction],
@@ -113,10 +125,6 @@ def reduced_kept(
         OptionError: see `vfs.reduce.kept.KeptState` too; or nothing tells whether the sources changed.
     """
     array, sources = opened.main, opened.opening.version
-    if is_url(target):
-        if resume:
-            raise OptionError(f"{option(resume=True)}: of results for a store of objects nothing is kept; reduce again")
-        return reduced(array, wanted, target, progress)
     if not sources:
         if resume:
             raise OptionError(
@@ -127,13 +135,15 @@ def reduced_kept(
     asked = sorted((name, spelled(one), packed(one)) for name, one in wanted.items())
     what = blake2b(repr((asked, array.dataset.path, version("vfs"))).encode(), digest_size=16).hexdigest()
     try:
-        kept = KeptState(target, sources.hex(), what, resume)
+        place = state_place(target)
+        complete = place.complete()
+        kept = KeptState(place, sources.hex(), what, resume)
     except OSError as error:
         if isinstance(error, VfsError):
             raise
         raise unwritten(target, error) from None
     with closing(kept):
-        if os.path.lexists(target):  # it was killed behind its last step but one
+        if complete:  # it was killed behind its last step but one
             kept.remove()
             return None
         try:
@@ -142,7 +152,7 @@ def reduced_kept(
             if kept.kept and not isinstance(error, OptionError):
                 on = f"the same command with --resume goes on from what {kept.part} holds"
                 if isinstance(error, SourceChangedError):
-                    on = f"remove {kept.part} and {kept.part}.marks, and begin anew"
+                    on = f"remove {kept.part} and {kept.marks}, and begin anew"
                 say_how_to_go_on(error, target, on)
             raise
         kept.remove()

@@ -277,7 +277,7 @@ def reduce(
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete. A long pass
     that is interrupted leaves OUT.part, which --resume goes on from.
     """
-    from vfs.cli.reduce import check_readable, cluster, lines, reduced, reduced_growing, reduced_kept
+    from vfs.cli.reduce import check_readable, cluster, lines, reduced, reduced_growing, reduced_kept, was_interrupted
     from vfs.errors import size
     from vfs.hierarchy.following import for_workers
     from vfs.reduce.partitions import pass_by
@@ -288,7 +288,7 @@ def reduce(
     wanted = read_all(results)
     options = settings.options
     assert isinstance(options, ReduceOptions)
-    saver(target, wanted, options.resume and os.path.lexists(f"{target}.part.marks"))
+    saver(target, wanted, options.resume and was_interrupted(target))
     if options.verify:
         check_readable(target)
     if options.resume:

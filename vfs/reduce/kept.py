@@ -1,6 +1,7 @@
 """A pass whose state is kept on the disk now and then, so that one that was interrupted can go on.
 
-`OUT.part` holds all buffers as they were after some part of the frames, `OUT.part.marks` says what is reduced, and how.
+`OUT.part` holds all buffers as they were after some part of the frames, `OUT.part.marks` says what is reduced, and how;
+elsewhere than on a disk they have other names (`StatePlace`).
 Parts depend on the data alone, and the number of threads is kept, too: so the results are the same, to the last digit
 of floats, as those of a pass that was not interrupted.
 """
@@ -10,15 +11,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.wording import option
-from vfs.reduce.journals import MarksFile
+from vfs.reduce.journals import MarkLines, MarksFile
 from vfs.reduce.outputs import flush
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
@@ -31,17 +33,94 @@ SHARE = 0.05
 """Share of the time of a pass that may go into keeping its state."""
 
 
+class StatePlace(ABC):
+    """Where the state of a pass is kept.
+
+    Attributes:
+        part: name of what holds it.
+    """
+
+    part: str
+
+    @abstractmethod
+    def complete(self) -> bool:
+        """Return True if what the results are written to is there."""
+
+    @abstractmethod
+    def noted(self) -> bool:
+        """Return True if there is a journal."""
+
+    @abstractmethod
+    def there(self) -> bool:
+        """Return True if there is a state."""
+
+    @abstractmethod
+    def journal(self) -> MarkLines:
+        """Open the journal: see `MarkLines`."""
+
+    @abstractmethod
+    def read(self) -> BinaryIO:
+        """Open the state, as a file that the caller closes."""
+
+    @abstractmethod
+    def write(self, state: Mapping[str, Any]) -> None:
+        """Keep a state instead of the one before, which stays if that fails."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove the state, if there is one."""
+
+
+class StateFile(StatePlace):
+    """Files beside the target."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.part = f"{target}.part"
+
+    def complete(self) -> bool:
+        return os.path.lexists(self._target)
+
+    def noted(self) -> bool:
+        return os.path.lexists(f"{self.part}.marks")
+
+    def there(self) -> bool:
+        return os.path.lexists(self.part)
+
+    def journal(self) -> MarksFile:
+        return MarksFile(f"{self.part}.marks", "another reduction")
+
+    def read(self) -> BinaryIO:
+        return open(self.part, "rb")
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        try:
+            with open(f"{self.part}.new", "wb") as file:
+                np.savez(file, **state)
+            flush(f"{self.part}.new")
+            os.replace(f"{self.part}.new", self.part)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(f"{self.part}.new")
+            raise
+
+    def remove(self) -> None:
+        for name in (self.part, f"{self.part}.new"):
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+
+
 class KeptState:
-    """The state of a pass beside its target. Only one process can have it.
+    """The state of a pass, and its journal. Only one process can have them.
 
     Args:
-        target: what the results are written to.
+        place: where they are.
         sources: digest of the sources and of how they were opened.
         what: digest of all that is asked for.
         resume: True to go on with one that is there.
 
     Attributes:
-        part: name of the file with the state.
+        part, marks: names of what holds the state, and of the journal.
         kept: True once there is a state to go on from.
 
     Raises:
@@ -49,19 +128,21 @@ class KeptState:
         OSError: it cannot be written.
     """
 
-    def __init__(self, target: str, sources: str, what: str, resume: bool) -> None:
-        self.part = f"{target}.part"
-        self._lines = MarksFile(f"{target}.part.marks", "another reduction")
+    def __init__(self, place: StatePlace, sources: str, what: str, resume: bool) -> None:
+        self._place = place
+        self.part = place.part
+        self._lines = place.journal()
+        self.marks = self._lines.name
         self._due = time.monotonic() + SECONDS
         try:
-            self.kept = self._begin({"sources": sources, "what": what}, resume, os.path.lexists(target))
+            self.kept = self._begin({"sources": sources, "what": what}, resume, place.complete())
         except BaseException:
             self._lines.close()
             raise
 
     def _begin(self, subject: dict[str, str], resume: bool, complete: bool) -> bool:
         lines = self._lines.lines()
-        there = os.path.lexists(self.part)
+        there = self._place.there()
         if not lines and there:
             self._lines.remove()
             raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
@@ -97,8 +178,8 @@ class KeptState:
             OptionError: it is not whole.
         """
         try:
-            with np.load(self.part, allow_pickle=False) as file:
-                return dict(file)
+            with self._place.read() as file, np.load(file, allow_pickle=False) as state:
+                return dict(state)
         except (OSError, ValueError, EOFError) as error:
             raise OptionError(f"{self.part}: holds no state of a reduction ({error}); remove it") from None
 
@@ -115,13 +196,8 @@ class KeptState:
         """
         began = time.monotonic()
         try:
-            with open(f"{self.part}.new", "wb") as file:
-                np.savez(file, **state)
-            flush(f"{self.part}.new")
-            os.replace(f"{self.part}.new", self.part)
+            self._place.write(state)
         except OSError as error:
-            with suppress(OSError):
-                os.unlink(f"{self.part}.new")
             on = f"; {option(resume=True)} goes on from the one before" if self.kept else ""
             raise OptionError(
                 f"{self.part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
@@ -131,10 +207,8 @@ class KeptState:
         self._due = now + max(SECONDS, (now - began) / SHARE)
 
     def remove(self) -> None:
-        """Remove the state."""
-        for name in (self.part, f"{self.part}.new"):
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+        """Remove the state, and the journal."""
+        self._place.remove()
         self._lines.remove()
 
     def close(self) -> None:

@@ -2,23 +2,31 @@
 
 Objects are sent when the results are complete, and the document of the root last (`vfs.zarr.export.places`). While they
 are sent there is an object `OUT.zarr.part`: what a process left that was killed meanwhile is known by it, and replaced.
+The state of a long pass is an object `OUT.zarr.part.state`, and its journal `OUT.zarr.part.marks/` (`vfs.reduce.kept`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
 
 from vfs.errors import OptionError, VfsError
 from vfs.hierarchy.documents import plain_json
+from vfs.reduce.kept import StateFile, StatePlace
 from vfs.reduce.outputs import check_target, unwritten, whole
 from vfs.reduce.saving import SAVERS, Saver
 from vfs.reduce.spelling import attributes
 from vfs.reduce.values import ResultValues
 from vfs.zarr.buckets import Bucket, bucket_name
+from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.places import ROOTS
 
 
@@ -59,6 +67,8 @@ def check_free(target: str, replace: bool = False) -> None:
     url = bucket_name(target)
     if not url:
         check_target(target, replace)
+        return
+    if replace:
         return
     try:
         bucket = Bucket(url)
@@ -125,3 +135,53 @@ def _send(folder: str, url: str) -> None:
 
 
 SAVERS[".zarr"] = Saver(write_results, several=True, free=check_free, whole=_whole)
+
+
+def state_place(target: str) -> StatePlace:
+    """Return where the state of a pass is kept whose results are written to a name.
+
+    Raises:
+        OptionError: it is a URL that nothing is written to.
+        DependencyError: obstore is not installed, for a URL.
+    """
+    url = bucket_name(target)
+    return StateObject(url) if url else StateFile(target)
+
+
+class StateObject(StatePlace):
+    """Objects beside the target."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._bucket = Bucket(url)
+        self.part = f"{url}{_SENDING}.state"
+
+    def complete(self) -> bool:
+        return any(self._bucket.read_all([f"{self._url}/{name}" for name in ROOTS]))
+
+    def noted(self) -> bool:
+        return self._bucket.any(self._marks)
+
+    def there(self) -> bool:
+        return self._bucket.read(self.part) is not None
+
+    def journal(self) -> MarksObjects:
+        return MarksObjects(self._bucket, self._marks, f"{self.part} and {self._marks}", "another reduction")
+
+    def read(self) -> BytesIO:
+        found = self._bucket.read(self.part)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.part)
+        return BytesIO(found)
+
+    def write(self, state: Mapping[str, Any]) -> None:
+        file = BytesIO()
+        np.savez(file, **state)
+        self._bucket.write(self.part, file.getvalue())
+
+    def remove(self) -> None:
+        self._bucket.delete([self.part])
+
+    @property
+    def _marks(self) -> str:
+        return f"{self._url}{_SENDING}.marks"
