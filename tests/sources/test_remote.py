@@ -169,6 +169,25 @@ def test_ranges_that_lie_close_are_one_request(tmp_path: Path) -> None:
         assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("roi", "requests"),
+    [([1, 2, 3, 7, 40], 3), ([40, 7, 3, 2, 1], 3), ([5, 5, 6], 1), ([*range(0, 64, 2)], 32)],
+    ids=["runs", "backwards", "twice", "apart"],
+)
+def test_selected_frames_come_to_where_they_belong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roi: list[int], requests: int
+) -> None:
+    frames = np.random.default_rng(0).integers(0, 1 << 16, (64, 128, 512)).astype("u2")
+    np.save(tmp_path / "a.npy", frames)
+    if len(set(roi)) == len(roi):  # straight from the socket: nothing is read aside, to be copied
+        monkeypatch.delattr("vfs.backends.remote._Scattered.__call__")
+    with RangeServer(tmp_path, rate=1e9) as server:  # it sends in pieces
+        array = vfs.open(f"{server.url}/a.npy", roi=roi)
+        server.asked.clear()
+        np.testing.assert_array_equal(array[...], frames[roi])
+        assert len(server.asked) == requests
+
+
 def test_what_is_decoded_comes_in_batches_one_ahead(tmp_path: Path) -> None:
     frames = np.arange(64 * 64 * 64, dtype=">u2").reshape(64, 64, 64)
     np.save(tmp_path / "a.npy", frames)
@@ -420,7 +439,11 @@ def test_logins_come_from_netrc(server: RangeServer, tmp_path: Path, monkeypatch
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
     server.hook = lambda one: None if "authorization" in one.headers else OtherReply(401, {"Content-Length": "0"})
-    np.testing.assert_array_equal(shown(f"{server.url}/sub/scan.hdr"), FRAMES)
+    array = vfs.open(f"{server.url}/sub/scan.hdr")
+    np.testing.assert_array_equal(array[...].reshape(FRAMES.shape), FRAMES)
+    netrc.write_text("machine 127.0.0.1 login me password changed\n")
+    array[...]
+    assert len({one.headers["authorization"] for one in server.asked}) == 2
     monkeypatch.delenv("NETRC")
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     with pytest.raises(SourceError, match=r"scan.hdr: .*does not allow it \(status 401\); are credentials missing\?"):

@@ -4,6 +4,7 @@ belongs.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,10 @@ from vfs.model.files import Files
 from vfs.sources.disk_cache import Put
 from vfs.sources.names import is_url
 from vfs.sources.remote import CUT, RemoteSources
-from vfs.sources.transfers import WantedBytes, Whole
+from vfs.sources.transfers import Room, WantedBytes, Whole
+
+LEAST = 1 << 14
+"""Bytes of a run that is read to where it belongs; shorter ones are read with those behind them, and copied there."""
 
 
 class RemoteBackend(SourcedBackend):
@@ -91,27 +95,40 @@ def _cut(window: Window) -> list[tuple[int, int, Put]]:
         put: Put = Whole(memory.data, start)
     else:
         groups = near(wanted)
-        put = _scattered(memory, wanted, width) if width else Whole(memory.data, start)
+        put = _Scattered(memory, wanted, width) if width else Whole(memory.data, start)
     return [(at, min(last, at + CUT), put) for first, last in groups for at in range(first, last, CUT)]
 
 
-def _scattered(memory: np.ndarray, wanted: np.ndarray, width: int) -> Put:
-    """Return what puts the bytes of read ranges to their places in the output, and leaves out those between.
+class _Scattered(Room):
+    """Puts the bytes of read ranges to their places in the output, and leaves out those between.
 
     Args:
         wanted: int64[n, ≥ 4], with STEP 1; width: bytes of an element.
     """
-    order = np.argsort(wanted[:, START], kind="stable")
-    starts, ends = wanted[order, START], np.maximum.accumulate(wanted[order, STOP])
-    rows = wanted[order][:, [START, STOP, DEST]].tolist()
 
-    def put(at: int, part: bytes | memoryview) -> None:
+    def __init__(self, memory: np.ndarray, wanted: np.ndarray, width: int) -> None:
+        self._memory = memory
+        rows = wanted[np.argsort(wanted[:, START], kind="stable")]
+        starts, stops, to = rows[:, START], rows[:, STOP], rows[:, DEST] * width
+        # Ranges that go on in the file and in the output are one
+        news = np.flatnonzero((starts[1:] != stops[:-1]) | (to[1:] - to[:-1] != stops[:-1] - starts[:-1])) + 1
+        first, last = np.concatenate([[0], news]), np.concatenate([news - 1, [len(rows) - 1]])
+        self._runs = np.column_stack([starts[first], stops[last], to[first]]).tolist()
+        self._starts, self._ends = starts[first].tolist(), np.maximum.accumulate(stops[last]).tolist()
+        self._apart = bool((starts[first][1:] >= np.array(self._ends)[:-1]).all())
+
+    def __call__(self, at: int, part: bytes | memoryview) -> None:
         data = np.frombuffer(part, np.uint8)
-        first, last = np.searchsorted(ends, at, "right"), np.searchsorted(starts, at + len(data), "left")
-        for a, b, to in rows[first:last]:
+        first, last = bisect_right(self._ends, at), bisect_left(self._starts, at + len(data))
+        for a, b, to in self._runs[first:last]:
             lo, hi = max(a, at), min(b, at + len(data))
             if lo < hi:
-                to = to * width + lo - a
-                memory[to : to + hi - lo] = data[lo - at : hi - at]
+                to = to + lo - a
+                self._memory[to : to + hi - lo] = data[lo - at : hi - at]
 
-    return put
+    def room(self, at: int, stop: int) -> memoryview | None:
+        k = bisect_right(self._starts, at) - 1
+        if k < 0 or not self._apart:
+            return None
+        a, b, to = self._runs[k]
+        return self._memory.data[to + at - a : to + min(b, stop) - a] if at < b and b - a >= LEAST else None

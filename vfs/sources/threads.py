@@ -6,8 +6,9 @@ import atexit
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from queue import SimpleQueue
 from typing import Any
 
@@ -24,22 +25,47 @@ def in_parallel(work: Callable[[Any], Any], tasks: Sequence[Any], parallel: int)
     Raises: what `work` raises; of several errors that of the first task. Other tasks may go on for a while then.
     """
     pool = _pool(parallel)
-    futures = [pool.submit(work, task) for task in tasks]
+    found: list[Any] = [None] * len(tasks)
+    failed: dict[int, BaseException] = {}
+    turns = deque(range(len(tasks)))
+
+    def take(_: None) -> None:  # a future for each task would take as long as a request itself
+        while turns:
+            try:
+                k = turns.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                found[k] = work(tasks[k])
+            except BaseException as error:
+                failed[k] = error
+                raise
+            if pool.ended:
+                raise CancelledError
+
+    futures = [pool.submit(take, None) for _ in range(min(parallel, len(tasks)))]
     try:
-        done, left = wait(futures, return_when=FIRST_EXCEPTION)
+        wait(futures, return_when=FIRST_EXCEPTION)
+        if failed:
+            raise failed[min(failed)]
         for future in futures:
-            if future in done:
-                future.result()
-        return [future.result() for future in futures] if not left else []
+            future.result()
+        return found
     finally:
+        turns.clear()
         for future in futures:
             future.cancel()
 
 
 class _Pool:
-    """Some threads that take tasks."""
+    """Some threads that take tasks.
+
+    Attributes:
+        ended: the process ends.
+    """
 
     def __init__(self, most: int) -> None:
+        self.ended = False
         self._most, self._threads, self._busy = most, 0, 0
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[tuple[Future[Any], Callable[[Any], Any], Any]] = SimpleQueue()
@@ -70,6 +96,7 @@ class _Pool:
 
     def end(self) -> None:
         """Drop the tasks that wait, and let those that run come to an end, if that does not take long."""
+        self.ended = True
         while not self._tasks.empty():
             self._tasks.get()[0].cancel()
         until = time.monotonic() + GRACE

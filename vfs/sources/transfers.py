@@ -68,8 +68,21 @@ class Limits:
     pause: float = 0.1
 
 
-class Whole:
-    """Takes bytes of a file from `start` on into memory, which may also be filled by who has them.
+class Room:
+    """Takes bytes of a file into memory, which may also be filled by who has them."""
+
+    def __call__(self, at: int, part: bytes | memoryview) -> None:
+        raise NotImplementedError
+
+    def room(self, at: int, stop: int) -> memoryview | None:
+        """Return the memory where the bytes from `at` on belong, as many of those up to `stop` as lie together; None
+        if these are too few, or belong to several places: then they are to be handed over.
+        """
+        raise NotImplementedError
+
+
+class Whole(Room):
+    """Takes all bytes of a file from `start` on.
 
     Args:
         memory: uint8, as long as the bytes that are asked for.
@@ -82,7 +95,6 @@ class Whole:
         self.room(at, at + len(part))[:] = part
 
     def room(self, at: int, stop: int) -> memoryview:
-        """Return the memory of some bytes."""
         return self._memory[at - self._start : stop - self._start]
 
 
@@ -92,7 +104,7 @@ class WantedBytes(NamedTuple):
     Attributes:
         name: URL of the file; start, stop: which of its bytes; it may end before.
         put: takes (a byte of the file, what it and the next ones are). It may be called from another thread, and again
-            for the same bytes. A `Whole` is filled without a copy.
+            for the same bytes. A `Room` is filled without a copy.
         state: what the file is known to be; None: nothing is known.
     """
 
@@ -271,14 +283,17 @@ class Transfers:
             end = reading.compared(reply.now)
             if reply.more:
                 raise reading.wrong("the server sends more bytes than it was asked for")
-            room = put.room(reading.at, end) if isinstance(put, Whole) else None
-            memory = memoryview(bytearray(min(PART, end - reading.at))) if room is None else room
-            holding = _Holding(name, reading.until)
-            while n := reply.read_into(memory, holding):
+            holding, aside = _Holding(name, reading.until), memoryview(b"")
+            while reading.at < end:
+                room = put.room(reading.at, end) if isinstance(put, Room) else None
                 if room is None:
-                    reading.until.put(name, put, reading.at, memory[:n])
+                    aside = aside or memoryview(bytearray(min(PART, end - reading.at)))
+                    n = reply.read_into(aside[: end - reading.at], holding)
+                    reading.until.put(name, put, reading.at, aside[:n])
                 else:
-                    memory = memory[n:]
+                    n = reply.read_into(room, holding)
+                if not n:
+                    break
                 reading.at += n
             return reading.over(end)
 

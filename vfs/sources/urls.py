@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -91,12 +92,22 @@ def plain(name: str) -> str:
 
 def login(where: InStore) -> str:
     """Return what says to a server who asks, as ~/.netrc has it; "" for a server that is not in it."""
+    named = os.environ.get("NETRC")
+    try:
+        now = os.stat(named or os.path.expanduser("~/.netrc"))
+    except (OSError, ValueError):
+        return ""
+    return _said(where.root.partition("://")[2].partition(":")[0], named, now.st_mtime_ns, now.st_ino)
+
+
+@lru_cache(256)
+def _said(host: str, named: str | None, *state: int) -> str:
+    """Return what `login` does, of a file in some state: to read it for each request would take long."""
     from base64 import b64encode
     from netrc import NetrcParseError, netrc
 
-    host = where.root.partition("://")[2].partition(":")[0]
     try:
-        found = netrc(os.environ.get("NETRC")).authenticators(host)
+        found = netrc(named).authenticators(host)
     except (OSError, NetrcParseError):
         return ""
     return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
