@@ -38,9 +38,7 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.npy_face import NpyFace
-from vfs.kernels.native.fuse import state
-from vfs.kernels.native.fuse.tables import StateWord
-from vfs.kernels.native.words import LINE
+from vfs.kernels.native.words import LINE, TableWord
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 
@@ -257,7 +255,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(
         assert all(pool.map(reader, range(8)))
     assert not wrong
     assert cache.held <= cache.limit
-    assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
+    assert np.all(native_tables.sources.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not native_tables.ahead.making)
     native_tables.retired.collect()
     native_tables.retired.collect()
@@ -277,14 +275,14 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     info = direct.open(path)
     assert direct.read(path, info, 1 << 17, 0) == expected
     cache = direct.folder.split("scan.npy")[0].array.cache  # type: ignore[union-attr]
-    for at in (StateWord.INSIDE, StateWord.INSIDE + LINE):
-        state.STATE[at] = 1  # a reader who takes his time
+    for at in (TableWord.INSIDE, TableWord.INSIDE + LINE):
+        native_tables.sources.table.words[at] = 1  # a reader who takes his time
         assert len(native_tables.retired) == 0
         cache.clear()
         for _ in range(4):
             native_tables.retired.collect()
         assert len(native_tables.retired) == 1
-        state.STATE[at] = 0
+        native_tables.sources.table.words[at] = 0
         native_tables.retired.collect()
         native_tables.retired.collect()
         assert len(native_tables.retired) == 0

@@ -23,9 +23,8 @@ from vfs.folder_tree import FolderTree, live_sets, plans
 from vfs.folder_tree.records import LOOKS
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
-from vfs.kernels.native.fuse import lookup, state
-from vfs.kernels.native.fuse.tables import StateWord
-from vfs.kernels.native.words import LINE
+from vfs.kernels.native.fuse import lookup
+from vfs.kernels.native.words import LINE, TableWord
 from vfs.model.open_options import OpenOptions
 from vfs.testing.writers import write_mib
 
@@ -135,7 +134,7 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
     direct.native_tables.retired.collect()
     assert len(direct.native_tables.retired) == 0
     assert len(direct.native_tables.sources.sources) == 2
-    assert np.count_nonzero(direct.native_tables.sources.places) == 2
+    assert np.count_nonzero(direct.native_tables.sources.table.places) == 2
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -247,14 +246,16 @@ def test_readers_while_sets_are_replaced_and_closed(
     for reader in readers:
         reader.join(100)
     assert wrong == []
-    assert np.all(state.STATE[[StateWord.INSIDE, StateWord.INSIDE + LINE]] == 0)
+    assert np.all(direct.native_tables.sources.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not direct.native_tables.ahead.making)
     direct.native_tables.retired.collect()
     direct.native_tables.retired.collect()
     assert len(direct.native_tables.retired) == 0
     assert set(direct.native_tables.sources.numbers.values()) <= set(direct.native_tables.sources.sources)
     assert (
-        np.count_nonzero(direct.native_tables.sources.places) == len(direct.native_tables.sources.sources) <= 2 * 3 * 2
+        np.count_nonzero(direct.native_tables.sources.table.places)
+        == len(direct.native_tables.sources.sources)
+        <= 2 * 3 * 2
     )
     assert (
         np.count_nonzero(direct.native_tables.names.places)

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import numpy as np
 
-from vfs.kernels.native.fuse.tables import STATE_WORDS, SourceWord, StateWord
+from vfs.kernels.native.fuse.tables import SourceWord
 from vfs.kernels.native.http.words import ANSWER_WORDS, AnswerWord, ChunkSource
-from vfs.kernels.native.words import LINE, SECOND, STATX, FrameWord, Words, offset
+from vfs.kernels.native.words import LINE, SECOND, STATX, TABLE_WORDS, FrameWord, TableWord, Words, offset
 
 
 def test_words_count_from_0_and_none_is_named_twice() -> None:
     for kind in Words.__subclasses__():
         assert len(kind) == len(kind.__members__), kind
-        if kind not in (StateWord, AnswerWord, SourceWord, ChunkSource):
+        if kind not in (TableWord, AnswerWord, SourceWord, ChunkSource):
             assert list(kind) == list(range(len(kind)))
 
 
 def test_what_many_threads_write_to_shares_no_cache_line() -> None:
-    written = {StateWord.EPOCH // LINE, StateWord.INSIDE // LINE, StateWord.INSIDE // LINE + 1}
+    written = {TableWord.EPOCH // LINE, TableWord.INSIDE // LINE, TableWord.INSIDE // LINE + 1}
     assert len(written) == 3
-    others = {word // LINE for word in StateWord if word not in (StateWord.EPOCH, StateWord.INSIDE)}
+    others = {word // LINE for word in TableWord if word not in (TableWord.EPOCH, TableWord.INSIDE)}
     assert not written & others
-    assert (max(written) + 1) * LINE <= STATE_WORDS
+    assert (max(written) + 1) * LINE <= TABLE_WORDS
     lines = {word: word // LINE for word in AnswerWord}
     counted = {AnswerWord.REQUESTS, AnswerWord.BYTES}  # once for a request
     assert not {lines[word] for word in counted | {AnswerWord.IDLE}} & {lines[w] for w in AnswerWord if w < 2 * LINE}

@@ -10,7 +10,7 @@ why.
 
 - After a source file was read, its size, times and links are checked before any byte is returned.
 - Pieces belong to the chunk cache and count towards its limit. A dropped piece is freed when nobody
-  reads it any more (`vfs.fuse.pieces`).
+  reads it any more (`vfs.serving.native_sources`).
 - For a reader that goes from one piece to the next, a thread makes the next piece in advance
   (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can leak.
@@ -30,7 +30,7 @@ import numpy as np
 from vfs.errors import SourceChangedError, SourceError
 from vfs.fuse.freshness import REMEMBERED, Freshness
 from vfs.fuse.name_table import NameTable
-from vfs.fuse.pieces import PLACES, Piece, PieceTable, Retired
+from vfs.fuse.pieces import PLACES, Piece, PieceTable
 from vfs.fuse.read_ahead import ReadAhead
 from vfs.fuse.registry import MANY, SourceRegistry
 from vfs.fuse.sources import NativeSource
@@ -41,6 +41,7 @@ from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup, names, serve, state
 from vfs.kernels.native.fuse.files import NO_ANSWER, NOT_OPEN
 from vfs.kernels.native.fuse.tables import SourceWord, StateWord
+from vfs.serving.native_sources import SourceTable
 
 SMALL = 1 << 16  # bytes: a shorter read is decoded by itself, unless it continues another one
 
@@ -64,10 +65,11 @@ class NativeTables:
         self.folder = folder
         self.lasting = folder.attr_timeout > 0
         self.counters = counters
-        self.retired = Retired()
+        table = SourceTable(MANY)
+        self.retired = table.retired
         self.pieces = PieceTable(self.retired)
         self.names = NameTable(self.retired)
-        self.sources = SourceRegistry(self.names, self.retired)
+        self.sources = SourceRegistry(table, self.names)
         self.ahead = ReadAhead(self.pieces)
         self._freshness = Freshness()
         self._known: dict[str, int] = {}  # path -> what `open` returned
@@ -91,13 +93,12 @@ class NativeTables:
             StateWord.STAT_BYTES: structs.stat,
             StateWord.STAT_INODE: structs.inode,
             StateWord.COUNTERS: self.counters,
-            StateWord.SOURCES: self.sources.places.ctypes.data,
+            StateWord.SOURCES: self.sources.table.words.ctypes.data,
             StateWord.PIECES: self.pieces.places.ctypes.data,
             StateWord.PIECE_MASK: PLACES - 1,
             StateWord.NAMES: self.names.places.ctypes.data,
             StateWord.CONTEXT: context,
             StateWord.MET: met,
-            StateWord.SOURCE_PLACES: MANY,
         }
         for word, value in words.items():
             state.STATE[word] = value

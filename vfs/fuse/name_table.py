@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vfs.fuse.pieces import Retired
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup, paths
 from vfs.kernels.native.fuse.tables import NAME_PLACES, PROBES
+from vfs.serving.native_sources import Retired
 
 
 class NameTable:

@@ -1,57 +1,22 @@
-"""Holds decoded pieces in a table for native reads, and keeps memory that they may still be using."""
+"""Holds decoded pieces in a table for native reads."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from vfs.kernels.native import memory
-from vfs.kernels.native.fuse import lookup, state
-from vfs.kernels.native.fuse.tables import PROBES, PieceWord, StateWord
-from vfs.kernels.native.words import LINE
+from vfs.kernels.native.fuse import lookup
+from vfs.kernels.native.fuse.tables import PROBES, PieceWord
+from vfs.serving.native_sources import Retired
 
 PLACES = 1 << 16
 """Number of places in the table.
 
 A piece that finds none free takes that of another one, which is then read through the interpreter.
 """
-
-
-class Retired:
-    """Keeps objects whose memory native code may still read, until no such read is left.
-
-    Native reads count themselves in and out in one of two counters; every `collect` switches to the
-    other one. Once both counters were seen at zero after an object was retired, no read uses it any
-    more, and it is freed.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: list[tuple[set[int], Any]] = []  # (counters that were seen at zero since, object to free)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __contains__(self, what: object) -> bool:
-        return any(kept is what for _, kept in self._kept)
-
-    def add(self, what: Any) -> None:
-        """Keep an object until no native read can be using it."""
-        with self._lock:
-            self._kept.append((set(), what))
-
-    def collect(self) -> None:
-        """Free objects that no native read can be using. Without any reads, two calls free everything."""
-        with self._lock:
-            for counter in (0, 1):
-                if memory.read_word(state.STATE.ctypes.data, StateWord.INSIDE + LINE * counter) == 0:
-                    for seen, _ in self._kept:
-                        seen.add(counter)
-            self._kept = [(seen, what) for seen, what in self._kept if len(seen) < 2]
-            state.STATE[StateWord.EPOCH] ^= 1
 
 
 class PieceTable:

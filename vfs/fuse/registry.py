@@ -7,17 +7,14 @@ from collections import OrderedDict
 from functools import partial
 from itertools import islice
 
-import numpy as np
-
 from vfs.backends.handles import limit
 from vfs.engine.array import ArrayReader
 from vfs.fuse.name_table import NameTable
-from vfs.fuse.pieces import Retired
 from vfs.fuse.sources import NativeSource
 from vfs.hierarchy.contents import Lifetime
-from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup
-from vfs.kernels.native.fuse.tables import SourceWord
+from vfs.kernels.native.words import FrameWord
+from vfs.serving.native_sources import SourceTable
 
 MANY = 1 << 16  # sources at most; others are read through the interpreter
 CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
@@ -25,7 +22,7 @@ LEAST = 1 << 20  # bytes: with a smaller cache, it is not worth cutting files in
 
 
 class SourceRegistry:
-    """Gives each source a number, which is part of handles, and puts it into a table for native code.
+    """Puts sources into a table for native code (`SourceTable`). The number of a source is part of handles.
 
     Sources in a folder tree may change. They are answered natively until their files must be looked
     at again. A dropped source is taken out, with its names and open files, and its number is never
@@ -33,22 +30,19 @@ class SourceRegistry:
 
     Attributes:
         lock: held while sources, names or open files are added or removed.
-        places: int64[MANY], addresses of the words of sources (`SourceWord`), 0: free.
         sources: number -> source.
         numbers: (id of the array, True for a .npy file) -> number; -1: it cannot be a source.
         stamps: number -> `Lifetime.stamp`, of sources that may change, also of some dropped ones.
         open: (number, source file) of the open files, the one opened last at the end.
     """
 
-    def __init__(self, names: NameTable, retired: Retired) -> None:
+    def __init__(self, table: SourceTable, names: NameTable) -> None:
         self.lock = threading.Lock()
-        self.names, self.retired = names, retired
-        self.places = np.zeros(MANY, np.int64)
+        self.names, self.table, self.retired = names, table, table.retired
         self.sources: dict[int, NativeSource] = {}
         self.numbers: dict[tuple[int, bool], int] = {}
         self.stamps: dict[int, int] = {}
         self.open: OrderedDict[tuple[int, int], NativeSource] = OrderedDict()
-        self._next = 0
 
     def register(
         self, array: ArrayReader, header: bytes | None, lifetime: Lifetime | None, number: int | None = None
@@ -84,28 +78,18 @@ class SourceRegistry:
     ) -> int:
         source = NativeSource(array, header)
         fits = source.direct or (source.size <= array.cache.limit and (source.whole or array.cache.limit >= LEAST))
-        number = self._free_number() if number is None else number
-        free = number >= 0 and number not in self.sources and self.places[number % MANY] == 0
-        if not (free and fits and source.count < lookup.FILES_MOST):
+        number = self.table.number(number) if fits and source.count < lookup.FILES_MOST else -1
+        if number < 0:
             if lifetime is None:
                 self.numbers[key] = -1
             return -1
-        source.words[SourceWord.NUMBER] = number
         self.numbers.setdefault(key, number)
         self.sources[number] = source
         if lifetime is not None:
             self._remember(number, lifetime.stamp)
             source.frames.follow(lifetime, partial(self._take_out, number, lifetime))
-        memory.write_word(self.places.ctypes.data, number % MANY, source.words.ctypes.data)
+        self.table.add(number, source.words)
         return number
-
-    def _free_number(self) -> int:
-        """Return a number that no source ever had; -1 if there is no place for another one."""
-        while len(self.sources) < MANY and self._next < lookup.SOURCES_MOST:
-            number, self._next = self._next, self._next + 1
-            if self.places[number % MANY] == 0:
-                return number
-        return -1
 
     def _remember(self, number: int, stamp: int) -> None:
         if len(self.stamps) >= CLOSED:
@@ -117,7 +101,7 @@ class SourceRegistry:
         """Allow native reads of a source until its files must be looked at again."""
         source.frames.trust(lifetime.until)
         if lifetime.dropped:  # perhaps before it was followed
-            self._take_out(int(source.words[SourceWord.NUMBER]), lifetime)
+            self._take_out(int(source.words[FrameWord.NUMBER]), lifetime)
 
     def _take_out(self, number: int, lifetime: Lifetime) -> None:
         """Take a source out of the table, if its set was dropped."""
@@ -129,7 +113,6 @@ class SourceRegistry:
                 return
             source.frames.end()
             del self.sources[number]
-            memory.write_word(self.places.ctypes.data, number % MANY, 0)
             key = id(source.array), source.npy
             if self.numbers.get(key) == number:
                 del self.numbers[key]
@@ -137,7 +120,7 @@ class SourceRegistry:
                 self._close(number, source, file)
             for text in source.texts:
                 self.names.remove(text)
-            self.retired.add(source)
+            self.table.remove(source, source.words)
         self.retired.collect()
 
     def reopen(self, number: int, source: NativeSource, file: int) -> None:

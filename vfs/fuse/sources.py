@@ -15,8 +15,9 @@ from vfs.hierarchy.chunk_access import Chunks
 from vfs.hierarchy.chunk_plan import FrameStep
 from vfs.hierarchy.trust import Pace, Trust
 from vfs.kernels.native.fuse.tables import SOURCE_WORDS, SourceWord
+from vfs.kernels.native.words import FrameWord
 from vfs.model.files import Files
-from vfs.serving.native_frames import NativeFrames
+from vfs.serving.native_frames import NativeFrames, grid_rows
 
 PIECE = 1 << 21  # bytes, about, of a piece of a .npy face
 DIRECT = 1 << 11  # bytes: shorter frames that do not touch are decoded, not read one by one
@@ -86,30 +87,24 @@ class NativeSource:
         run, files = array.frame_run, self.sources
         if array.size == 0 or (run is not None and run.layout.stride < 1):
             run = None
-        reversed_bytes = None if run is None or not array.as_stored else run.reversed_bytes
-        decoding = None if run is None or reversed_bytes is not None else FrameStep.in_parts(array)
-        self.frames = NativeFrames(self.words, files, None if run is None else run.layout, decoding)
         if run is None:
+            self.frames = NativeFrames(self.words, files, None)
             return False
         layout = run.layout
+        reversed_bytes = run.reversed_bytes if array.as_stored else None
+        decoding = None if reversed_bytes is not None else FrameStep.in_parts(array)
         nav = array.ndim - len(layout.sig_shape)
         shape = array.shape[:nav]
         chunks = shape if self.npy else array.chunks[:nav]
         counts = (1,) * nav if self.npy else array.grid.counts[:nav]
+        self.frames = NativeFrames(self.words, files, layout, decoding, grid_rows(counts, chunks, shape))
         paths = [os.fsencode(path) + b"\0" for path in files.paths]
         text = np.frombuffer(b"".join(paths), np.uint8)
         ends = np.cumsum([len(path) for path in paths], dtype=np.int64)
-        self.kept.append(text)
-        tables = {
-            SourceWord.GRID: np.array(list(zip(counts, chunks, shape, strict=True)), np.int64),
-            SourceWord.PATHS: text.ctypes.data + np.concatenate(([0], ends[:-1])),
-        }
-        for word, table in tables.items():
-            self.kept.append(np.ascontiguousarray(table, np.int64))
-            self.words[word] = self.kept[-1].ctypes.data
-        self.words[SourceWord.NAV_AXES] = nav
+        starts = text.ctypes.data + np.concatenate(([0], ends[:-1]))
+        self.kept += [text, starts]
+        self.words[SourceWord.PATHS] = starts.ctypes.data
         self.words[SourceWord.PARTS] = 1 if self.npy else math.prod(array.grid.counts[nav:])
-        self.words[SourceWord.FRAMES] = math.prod(chunks)
         if array.backend.descriptors is None or (reversed_bytes is None and decoding is None):
             return False
         frame = run.size * array.dtype.itemsize
@@ -117,7 +112,7 @@ class NativeSource:
         if not whole or (frame < DIRECT and layout.stride != frame):
             return False
         self.words[SourceWord.SWAP_BYTES] = reversed_bytes or 1
-        self.words[SourceWord.FRAME_BYTES] = frame
+        self.words[FrameWord.FRAME_BYTES] = frame
         self.words[SourceWord.ELEMENT_BYTES] = array.dtype.itemsize
         return True
 

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from vfs import kernels
 from vfs.backends.handles import Descriptor
@@ -46,7 +47,6 @@ class NativeAnswers:
         self._loading = False
         self._loans: dict[int, Loan] = {}
         self._sources: dict[bytes, ArraySource] = {}
-        self._ended: list[ArraySource] = []
         self._tick: asyncio.TimerHandle | None = None
 
     def _begin(self) -> None:
@@ -91,7 +91,7 @@ class NativeAnswers:
         file, backend = place[0], chunk.plan.array.backend
         opened = None if backend.descriptors is None else backend.descriptors.kept(file)
         source = self._source_of(self._tables, path, key, chunk, found, make=opened is not None)
-        if source is None or opened is None or not self._shown(source, file, opened):
+        if source is None or opened is None or not self._shown(self._tables, source, file, opened):
             return False
         source.frames.trust(found.until)
         return True
@@ -107,7 +107,7 @@ class NativeAnswers:
         prefix = path[: -len(chunk.coordinates)]
         source = self._sources.get(prefix)
         if source is not None and (source.version != found.version or source.plan is not chunk.plan):
-            self._drop(source)
+            self._drop(tables, source)
             source = None
         if source is None and make:
             above, numbers = split(key)
@@ -126,49 +126,45 @@ class NativeAnswers:
             or len(array.dataset.files) > MOST_OF_A_SET
         ):
             return
-        self._collect()
-        if not tables.free and self._sources:
-            self._drop(min(self._sources.values(), key=lambda source: source.frames.until))
-        if not tables.free:
-            return
-        source = ArraySource(tables.free.pop(), prefix, plan, pieces, found.version, about)
-        tables.show(source.number)
+        self._collect(tables)
+        number = tables.sources.number()
+        if number < 0:
+            self._drop(tables, min(self._sources.values(), key=lambda source: source.frames.until))
+            number = tables.sources.number()
+        source = ArraySource(prefix, plan, pieces, found.version, about)
+        tables.sources.add(number, source.words)
         self._sources[prefix] = source
         if found.lifetime is not None:
-            source.frames.follow(found.lifetime, self._collect_soon)
+            source.frames.follow(found.lifetime, partial(self._collect_soon, tables))
         source.frames.until = found.until  # threads do not know yet; but others were not asked for as lately
 
-    def _shown(self, source: ArraySource, file: int, opened: Descriptor) -> bool:
+    def _shown(self, tables: AnswerTables, source: ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""
         if source.frames.open.get(file) is opened:
             return True
         if sum(each.held for each in self._sources.values()) >= MOST_FILES:
-            self._drop(max(self._sources.values(), key=lambda each: each.held))
-            self._collect()
-        held = sum(each.held for each in (*self._sources.values(), *self._ended))
+            self._drop(tables, max(self._sources.values(), key=lambda each: each.held))
+            self._collect(tables)
+        held = sum(each.held for each in (*self._sources.values(), *tables.sources.retired))
         return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
 
-    def _drop(self, source: ArraySource) -> None:
+    def _drop(self, tables: AnswerTables, source: ArraySource) -> None:
         """End a source. Its memory is freed when nobody uses it."""
         del self._sources[source.path]
-        source.end()
-        self._ended.append(source)
+        source.frames.end()
+        tables.sources.remove(source, source.words)
 
-    def _collect_soon(self) -> None:
+    def _collect_soon(self, tables: AnswerTables) -> None:
         """Do what `_collect` does. May be called in any thread."""
         with suppress(RuntimeError):  # the event loop has ended
-            self._loop.call_soon_threadsafe(self._collect)
+            self._loop.call_soon_threadsafe(self._collect, tables)
 
-    def _collect(self) -> None:
+    def _collect(self, tables: AnswerTables) -> None:
         """Free what ended sources had, and end those whose sets are not served any longer."""
         for source in list(self._sources.values()):
             if source.frames.lifetime is not None and source.frames.lifetime.dropped:
-                self._drop(source)
-        for source in self._ended.copy():
-            if not source.used:
-                self._ended.remove(source)
-                if self._tables is not None:
-                    self._tables.free.append(source.place)
+                self._drop(tables, source)
+        tables.sources.retired.collect()
 
     def lend(
         self, fd: int, lines: bytes, usual: bytes, request: bytes, told: Callable[[bytes, bool], None]
@@ -211,7 +207,7 @@ class NativeAnswers:
 
     def _ticked(self, tables: AnswerTables) -> None:
         self._tick = None
-        self._collect()
+        self._collect(tables)
         self._date(tables)
 
     def _take_back(self) -> None:

@@ -32,8 +32,9 @@ from vfs.kernels.native.http.words import (
     ChunkSource,
     LentConnection,
 )
-from vfs.kernels.native.words import LINE, WORD
-from vfs.serving.native_frames import OVER, NativeFrames
+from vfs.kernels.native.words import LINE, WORD, FrameWord
+from vfs.serving.native_frames import OVER, NativeFrames, grid_rows
+from vfs.serving.native_sources import SourceTable
 
 THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that answer. Copying is most of what they do: with two, 512 KiB over 8 connections take two thirds of the
@@ -114,52 +115,45 @@ class ArraySource:
     """A source, as threads see it.
 
     Args:
-        place: its number in the table, and its words there.
         path: what the paths of its chunks begin with.
         plan, pieces: how chunks are read.
         version: see `vfs.hierarchy.contents.Contents.version`.
         about: header lines of its answers, up to the coordinates in the ETag.
 
     Attributes:
+        words: int64[CHUNK_WORDS].
         frames: where its frames lie, and the files that threads may read.
     """
 
-    def __init__(
-        self, place: tuple[int, np.ndarray], path: bytes, plan: ChunkPlan, pieces: Pieces, version: bytes, about: bytes
-    ) -> None:
+    def __init__(self, path: bytes, plan: ChunkPlan, pieces: Pieces, version: bytes, about: bytes) -> None:
         word = ChunkSource
-        array, layout = plan.array, plan.layout
+        array, layout, nav = plan.array, plan.layout, plan.nav
         files = array.dataset.files
-        self.place = place
-        self.number, self.words = place
         self.path = path
         self.plan = plan
         self.version = version
         self.maps, self.tells = np.zeros((2, len(files)), np.int64)
-        strides = np.array(plan.axes[: plan.nav] + [(whole, 0) for whole, _ in plan.axes[plan.nav :]], np.int64)
         size = array.chunk_bytes // plan.count
         made = pieces.frames * size
         read = pieces.span + (pieces.frames - 1) * layout.stride
         mapped = pieces.decoding is None and array.chunk_bytes >= MAPPED
-        self._kept = [strides, about]
+        self._about = about
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
-        self.frames = NativeFrames(self.words, files, layout, pieces.decoding)
+        self.words = np.zeros(CHUNK_WORDS, np.int64)
+        grid = grid_rows(array.grid.counts[:nav], array.chunks[:nav], array.shape[:nav])
+        self.frames = NativeFrames(self.words, files, layout, pieces.decoding, grid)
         self.frames.answer_until(OVER)
-        self.words[word.MOVED :] = 0
         for name, value in (
+            (FrameWord.FRAME_BYTES, size),
+            (FrameWord.BEGIN, pieces.first),
+            (FrameWord.SPAN, pieces.span),
             (word.MOVED, files.moves.item(0)),
             (word.PATH, _address(path)),
             (word.PATH_BYTES, len(path)),
             (word.ABOUT, _address(about)),
             (word.ABOUT_BYTES, len(about)),
-            (word.AXES, len(strides)),
-            (word.STRIDES, strides.ctypes.data),
-            (word.LENGTH, plan.length),
-            (word.FRAMES, plan.count),
-            (word.FRAME_BYTES, size),
-            (word.FIRST, pieces.first),
-            (word.SPAN, pieces.span),
+            (word.AXES, array.ndim),
             (word.MAPPED, mapped),
             (word.PIECE, pieces.frames),
             (word.ROOM, made + (read if pieces.decoding else 0)),
@@ -167,26 +161,11 @@ class ArraySource:
             (word.TELLS, self.tells.ctypes.data),
         ):
             self.words[name] = value
-        self._set(word.ACTIVE, 1)
-
-    def _set(self, word: int, value: int) -> None:
-        _write(self.words, word, value)
-
-    def end(self) -> None:
-        """Answer for it no longer."""
-        self._set(ChunkSource.ACTIVE, 0)
-        self.frames.end()
 
     @property
     def held(self) -> int:
         """Number of files that it keeps open."""
         return len(self.frames.open) + len(self._replaced)
-
-    @property
-    def used(self) -> bool:
-        """True while a thread looks at it, or a body of it is under way."""
-        word = ChunkSource.USERS
-        return bool(kernels.native.memory.read_word(self.words.ctypes.data, int(word)))
 
     def show(self, file: int, opened: Descriptor) -> bool:
         """Let threads read a file. Returns False if they cannot."""
@@ -210,17 +189,16 @@ class AnswerTables:
 
     Attributes:
         back: descriptor that is readable when connections are back.
-        free: places in the table of sources that none has.
+        sources: the sources. One is kept while a body of it is under way, however slow its client is.
         free_loans: words for connections that none has.
     """
 
     def __init__(self) -> None:
         self._state = np.zeros(ANSWER_WORDS, np.int64)
         self._lent = np.zeros(DESCRIPTORS, np.int64)
-        self._places = np.zeros((SOURCES, CHUNK_WORDS), np.int64)
+        self.sources = SourceTable(SOURCES, self._under_way)
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
         self._said = b""
-        self.free = [(number, self._places[number]) for number in reversed(range(SOURCES))]
         self._loans = np.zeros((LENT, -(-len(LentConnection) // LINE) * LINE), np.int64)
         self.free_loans = list(self._loans)
         self._poll = select.epoll()
@@ -237,7 +215,7 @@ class AnswerTables:
             (AnswerWord.JOBS, self._jobs),
             (AnswerWord.JOBS_IN, self._jobs_in),
             (AnswerWord.CONNECTIONS, self._lent.ctypes.data),
-            (AnswerWord.SOURCES, self._places.ctypes.data),
+            (AnswerWord.SOURCES, self.sources.words.ctypes.data),
         ):
             self._state[word] = value
         self.say(b"")
@@ -251,10 +229,9 @@ class AnswerTables:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they would interrupt what waits here
         kernels.native.http.answering.answer(self._state.ctypes.data)
 
-    def show(self, number: int) -> None:
-        """Let threads look at a place of the table of sources."""
-        word = AnswerWord.USED
-        _write(self._state, word, max(number + 1, int(self._state[word])))
+    def _under_way(self) -> set[int]:
+        """Return the addresses of the sources of bodies that are under way."""
+        return set(self._loans[:, LentConnection.SOURCE].tolist()) - {0}
 
     def say(self, lines: bytes) -> None:
         """Set the header lines that all answers have."""

@@ -1,12 +1,12 @@
 """Shows native code where the frames of an array lie, and which of its files are open.
 
 The native sources of a mount and of an HTTP server begin with the same words (`FrameWord`), and `NativeFrames` fills
-them. `vfs docs decisions` says why the tables that hold these sources differ.
+them. `vfs.serving.native_sources` has the table that holds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +16,16 @@ from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import FrameStep
 from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native import memory
-from vfs.kernels.native.words import FrameWord
+from vfs.kernels.native.words import FrameWord, GridRow
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 
 OVER = 0.0  # a time that has passed
+
+
+def grid_rows(counts: Sequence[int], chunks: Sequence[int], lengths: Sequence[int]) -> np.ndarray:
+    """Return int64[nav, 3], see `GridRow`: chunks along each navigation axis, frames of one along it, frames in all."""
+    return np.array(list(zip(counts, chunks, lengths, strict=True)), np.int64).reshape(-1, len(GridRow))
 
 
 class NativeFrames:
@@ -31,6 +36,7 @@ class NativeFrames:
         files: its files.
         layout: says where its frames lie; None: native code does not read them.
         decoding: how its frames are decoded; None: native code reads their bytes, no more.
+        grid: what `grid_rows` returns; None: there are no navigation axes.
 
     Attributes:
         open: the files that native code may read.
@@ -39,7 +45,12 @@ class NativeFrames:
     """
 
     def __init__(
-        self, words: np.ndarray, files: Files, layout: FrameLayout | None, decoding: FrameStep | None = None
+        self,
+        words: np.ndarray,
+        files: Files,
+        layout: FrameLayout | None,
+        decoding: FrameStep | None = None,
+        grid: np.ndarray | None = None,
     ) -> None:
         self.words = words
         self.open: dict[int, Descriptor] = {}
@@ -47,11 +58,14 @@ class NativeFrames:
         self.lifetime: Lifetime | None = None
         self._told: Callable[[], None] | None = None
         self._descriptors = np.zeros(len(files), np.int64)
-        self._kept: list[Any] = [files]
+        grid = grid_rows((), (), ()) if grid is None else grid
+        self._kept: list[Any] = [files, grid]
         words[: len(FrameWord)] = 0
         words[FrameWord.DESCRIPTORS] = self._descriptors.ctypes.data
         words[FrameWord.STATES] = files.states.ctypes.data  # not a copy, since a look at a file changes it
         words[FrameWord.MOVES] = files.moves.ctypes.data
+        words[FrameWord.NAV_AXES], words[FrameWord.GRID] = len(grid), grid.ctypes.data
+        words[FrameWord.FRAMES] = grid[:, GridRow.CHUNK].prod()
         if layout is not None:
             how, chosen = (np.ascontiguousarray(table, np.int64) for table in layout.how)
             stream = np.ascontiguousarray(layout.stream, np.int64)

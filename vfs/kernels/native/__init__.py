@@ -8,7 +8,8 @@ small, and each of its parts says what it gains:
   and lets one thread at a time run.
 - `http` answers requests for chunks.
 - `at_hand` reads and decodes what the page cache has in one call, for both and for stores.
-- `frames` is what a source is for both: where the frames of an array lie, and which of its files are open.
+- `frames` is what a source is for both: where the frames of an array lie, and which of its files are open. `sources`
+  finds it in a table.
 """
 
 from typing import Any

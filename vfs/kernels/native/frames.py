@@ -8,8 +8,10 @@ from vfs.kernels.clib import pread
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
 from vfs.kernels.native.at_hand import same
-from vfs.kernels.native.memory import atomic_get
-from vfs.kernels.native.words import FrameWord
+from vfs.kernels.native.memory import address, atomic_get
+from vfs.kernels.native.words import FrameWord, GridRow
+
+_GRID_WORDS = len(GridRow)
 
 
 @inner
@@ -28,6 +30,13 @@ def frame_tables(source):
 def placed(source, number):
     """Return one of the numbers that place frames: see `vfs.kernels.locate.STRIDE`."""
     return get(get(source, FrameWord.HOW), number)
+
+
+@inner
+def along(source, axis):
+    """Return (chunks along a navigation axis, frames of a chunk along it, frames of the array along it)."""
+    row = address(get(source, FrameWord.GRID), axis * _GRID_WORDS)
+    return get(row, GridRow.COUNT), get(row, GridRow.CHUNK), get(row, GridRow.LENGTH)
 
 
 @inner

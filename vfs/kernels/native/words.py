@@ -30,7 +30,7 @@ class Words(IntEnum):
 
 
 class FrameWord(Words):
-    """Words that each native source begins with: where the frames of an array lie, and what is known of its files.
+    """Words that each native source begins with: which frames it shows, where they lie, what is known of its files.
 
     `vfs.serving.native_frames.NativeFrames` fills them.
     """
@@ -49,6 +49,35 @@ class FrameWord(Words):
     ROWS = auto()  # ranges of a frame
     BEGIN = auto()  # byte of a frame's record at which the first of them begins
     SPAN = auto()  # bytes from there to the end of the last one
+    NUMBER = auto()  # of the source: no other one ever had it
+    FRAMES = auto()  # frames that are shown together: by a chunk, or a .npy file
+    FRAME_BYTES = auto()  # bytes of a frame, as it is shown; 0: native code does not make them from the source files
+    NAV_AXES = auto()  # number of navigation axes
+    GRID = auto()  # address of a `GridRow` for each navigation axis
+
+
+class GridRow(Words):
+    """Words of one navigation axis of the chunks of a source; a .npy file is one chunk."""
+
+    COUNT = auto()  # chunks along it
+    CHUNK = auto()  # frames of a chunk along it
+    LENGTH = auto()  # frames of the array along it
+
+
+class TableWord(Words):
+    """Words of a table of sources.
+
+    `vfs.serving.native_sources.SourceTable` fills them. Readers are counted while they follow addresses: in `INSIDE`,
+    or in the word one line behind it if the lowest bit of `EPOCH` is 1.
+    """
+
+    PLACES = auto()  # address of int64[COUNT], addresses of sources; 0: free
+    COUNT = auto()  # places for sources, a power of two; the last bits of a source's number are its place
+    EPOCH = LINE
+    INSIDE = 2 * LINE
+
+
+TABLE_WORDS = 4 * LINE
 
 
 class Iovec(Words):

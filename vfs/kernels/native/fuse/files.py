@@ -10,8 +10,8 @@ from vfs.kernels.compiled import inner
 from vfs.kernels.fetch import GAP
 from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
-from vfs.kernels.native.frames import descriptor, frame_tables, placed, read_whole, unchanged
-from vfs.kernels.native.fuse.tables import GridRow, SourceWord
+from vfs.kernels.native.frames import along, descriptor, frame_tables, placed, read_whole, unchanged
+from vfs.kernels.native.fuse.tables import SourceWord
 from vfs.kernels.native.memory import address, put, room
 from vfs.kernels.native.parts import MOST_PARTS, cut
 from vfs.kernels.native.words import WORD, FrameWord, Iovec
@@ -29,7 +29,7 @@ open, or was changed after it was opened.
 RANGES = 32
 """Most ranges that one preadv(2) reads, with as many gaps between them."""
 
-_GRID_WORDS, _IOVEC_WORDS = len(GridRow), len(Iovec)
+_IOVEC_WORDS = len(Iovec)
 _room_for_vectors = room(2 * RANGES * _IOVEC_WORDS)
 _room_for_a_gap = room(GAP // WORD)
 
@@ -83,14 +83,12 @@ def position_at(source, number, k):
     Returns: (position, number of positions from it on that follow one another). The position is -1
         if the frame lies beyond the edge of the array, in a chunk that the edge cuts.
     """
-    axes = get(source, SourceWord.NAV_AXES)
-    grid = get(source, SourceWord.GRID)
+    axes = get(source, FrameWord.NAV_AXES)
     position = 0
     run = 1
     below = 1
     for j in range(axes - 1, -1, -1):
-        axis = address(grid, j * _GRID_WORDS)
-        count, chunk, length = get(axis, GridRow.COUNT), get(axis, GridRow.CHUNK), get(axis, GridRow.LENGTH)
+        count, chunk, length = along(source, j)
         at = number % count * chunk + k % chunk
         if at >= length:
             return -1, 0
@@ -121,7 +119,7 @@ def read_frames(source, number, first, last, to):
     Returns: 0; or `NO_ANSWER`; or `NOT_OPEN` plus the number of a file.
     """
     move = 1 if to else 0
-    frame = get(source, SourceWord.FRAME_BYTES)
+    frame = get(source, FrameWord.FRAME_BYTES)
     where = frame_tables(source)
     stride, header, stored = placed(source, STRIDE), placed(source, HEADER), placed(source, STORED)
     single = get(source, FrameWord.CHOICES) > 0 or stride != frame
@@ -186,7 +184,7 @@ def decode_frames(source, number, first, last, to):
 
 @inner
 def _decode_frames(source, number, first, last, to, parts):
-    frame, record = get(source, SourceWord.FRAME_BYTES), placed(source, HEADER)
+    frame, record = get(source, FrameWord.FRAME_BYTES), placed(source, HEADER)
     end = get(source, FrameWord.BEGIN) + get(source, FrameWord.SPAN)
     where = frame_tables(source)
     file, row = -1, -1

@@ -20,7 +20,7 @@ from vfs.kernels.intrinsics import get
 from vfs.kernels.locate import HEADER, STRIDE, locate, stream_word
 from vfs.kernels.native.frames import frame_tables, moves, placed, unchanged
 from vfs.kernels.native.fuse.files import position_at
-from vfs.kernels.native.fuse.lookup import enter, handle, leave, place, source_of
+from vfs.kernels.native.fuse.lookup import handle, place
 from vfs.kernels.native.fuse.paths import BASIS, PRIME, hashed, inode
 from vfs.kernels.native.fuse.state import call, call_fill, call_word, state
 from vfs.kernels.native.fuse.tables import (
@@ -34,6 +34,7 @@ from vfs.kernels.native.fuse.tables import (
     StateWord,
 )
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, peek32, poke, poke8, poke32, put, room
+from vfs.kernels.native.sources import enter, leave, source_of
 from vfs.kernels.native.words import WORD, FrameWord, offset
 
 _STAT_WORDS = 64  # room for a struct stat: libfuse reads more of it than fusepy takes for its length
@@ -153,7 +154,7 @@ def _good(path):
     `enter` and `leave`.
     """
     name, k, index, h, length = _resolve(path)
-    source = source_of(get(name, NameWord.SOURCE)) if name else 0
+    source = source_of(get(state(), StateWord.SOURCES), get(name, NameWord.SOURCE)) if name else 0
     return (name if source else 0), k, index, h, length, source
 
 
@@ -169,7 +170,7 @@ def _unchanged(source, number):
     where = frame_tables(source)
     stride, header = placed(source, STRIDE), placed(source, HEADER)
     single, rows = get(source, FrameWord.CHOICES) > 0, get(source, FrameWord.STREAM_ROWS)
-    frames = get(source, SourceWord.FRAMES)
+    frames = get(source, FrameWord.FRAMES)
     number //= get(source, SourceWord.PARTS)
     k = 0
     seen = -1
@@ -231,7 +232,7 @@ def _met():
 @callback(types.int32(types.int64, types.int64), error_model="numpy")
 def open_file(path, info):
     """Answer `open` of libfuse's operations."""
-    inside = enter()
+    inside = enter(get(state(), StateWord.SOURCES))
     done = _met() and _opened(path, info)
     leave(inside)
     if done:
@@ -256,7 +257,7 @@ def _described(path, attributes):
 @callback(types.int32(types.int64, types.int64, types.int64), error_model="numpy")
 def get_attributes(path, attributes, info):
     """Answer `getattr` and `fgetattr` of libfuse's operations."""
-    inside = enter()
+    inside = enter(get(state(), StateWord.SOURCES))
     done = _described(path, attributes)
     leave(inside)
     if done:
@@ -320,7 +321,7 @@ def _listed(path, buffer, fill, offset, flags):
 )
 def read_folder(path, buffer, fill, offset, info, flags):
     """Answer `readdir` of libfuse's operations: "." and ".." are at offsets 0 and 1, numbers follow."""
-    inside = enter()
+    inside = enter(get(state(), StateWord.SOURCES))
     done = _listed(path, buffer, fill, offset, flags)
     leave(inside)
     if done:

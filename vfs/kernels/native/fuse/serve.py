@@ -24,10 +24,11 @@ from vfs.kernels.compiled import callback, inner, kernel
 from vfs.kernels.intrinsics import get, swap_bytes
 from vfs.kernels.native.frames import moves
 from vfs.kernels.native.fuse.files import NO_ANSWER, decode_frames, read_frames
-from vfs.kernels.native.fuse.lookup import OURS, enter, handle, leave, parts, piece_of, source_of
+from vfs.kernels.native.fuse.lookup import OURS, handle, parts, piece_of
 from vfs.kernels.native.fuse.state import call, state
 from vfs.kernels.native.fuse.tables import CounterWord, PieceWord, SourceWord, StateWord
 from vfs.kernels.native.memory import atomic_add, atomic_swap, memory16, memory32, memory64, peek, put
+from vfs.kernels.native.sources import enter, leave, source_of
 from vfs.kernels.native.words import FrameWord
 
 
@@ -88,7 +89,7 @@ def _from_pieces(source, which, number, first, last, to):
 @inner
 def _answer(fh, to, size, offset):
     which, number = parts(fh)
-    source = source_of(which)
+    source = source_of(get(state(), StateWord.SOURCES), which)
     if source == 0 or offset < 0:
         return NO_ANSWER
     last = min(offset + size, get(source, SourceWord.FILE_BYTES))
@@ -103,7 +104,7 @@ def _answer(fh, to, size, offset):
         if offset + done == last:
             return done
     first, end = offset + done - head, last - head
-    if get(source, SourceWord.FRAME_BYTES) == 0:
+    if get(source, FrameWord.FRAME_BYTES) == 0:
         return last - offset if _from_pieces(source, which, number, first, end, to + done) else NO_ANSWER
     decoded = get(source, FrameWord.STEP) != 0
     width = get(source, SourceWord.ELEMENT_BYTES if decoded else SourceWord.SWAP_BYTES)
@@ -142,7 +143,7 @@ def answer(fh, to, size, offset):
     Returns: the number of bytes; `NO_ANSWER`; or `NOT_OPEN` plus the number of a file. In the last
         two cases anything may have been written to `to`.
     """
-    inside = enter()
+    inside = enter(get(state(), StateWord.SOURCES))
     got = _answer(fh, to, size, offset)
     leave(inside)
     return got
@@ -153,7 +154,7 @@ def read(path, buffer, size, offset, info):
     """Answer `read` of libfuse's operations."""
     fh = peek(info + get(state(), StateWord.INFO_FH))
     if fh & OURS:
-        inside = enter()
+        inside = enter(get(state(), StateWord.SOURCES))
         got = _answer(fh, buffer, size, offset)
         leave(inside)
         if got >= 0:

@@ -8,15 +8,19 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from vfs.kernels.native.fuse.tables import STATE_WORDS
+from vfs.kernels.native.fuse.tables import StateWord
+from vfs.kernels.native.words import TABLE_WORDS, TableWord
 
 _WORD = ir.IntType(64)
 
-STATE = np.zeros(STATE_WORDS, np.int64)
+STATE = np.zeros(len(StateWord), np.int64)
 """The table that all callbacks of this process use, see `StateWord`.
 
 They find it by the name of a symbol: compiled, they are kept on disk, and may hold no address of
 this process."""
+_NO_SOURCES, _NO_PLACE = np.zeros(TABLE_WORDS, np.int64), np.zeros(1, np.int64)
+_NO_SOURCES[TableWord.PLACES], _NO_SOURCES[TableWord.COUNT] = _NO_PLACE.ctypes.data, 1
+STATE[StateWord.SOURCES] = _NO_SOURCES.ctypes.data  # until a mount has some
 _NAME = "vfs_mount_state"
 llvm.add_symbol(_NAME, STATE.ctypes.data)
 

@@ -9,18 +9,16 @@ from enum import auto
 
 import numpy as np
 
-from vfs.kernels.native.words import LINE, FrameWord, Words
+from vfs.kernels.native.words import FrameWord, Words
 
 
 class StateWord(Words):
     """Words of `native.STATE`, the table that all callbacks of a process use.
 
-    Offsets (in bytes) and masks are those of this machine's libfuse. Readers are counted while they
-    follow pointers: in `INSIDE`, or in the word one line behind it if the lowest bit of `EPOCH` is 1.
+    Offsets (in bytes) and masks are those of this machine's libfuse.
     """
 
-    SOURCES = auto()  # address of the table of sources: int64[SOURCE_PLACES], addresses
-    SOURCE_PLACES = auto()  # places for sources, a power of two; 0: nothing is shown
+    SOURCES = auto()  # address of the table of sources, see `TableWord`
     PIECES = auto()  # address of the table of pieces: int64[PIECE_MASK + 1], addresses
     PIECE_MASK = auto()  # places for pieces, less one
     NAMES = auto()  # address of the table of names: int64[NAME_PLACES], addresses
@@ -37,11 +35,6 @@ class StateWord(Words):
     STAT_INODE = auto()  # offset of st_ino there
     CONTEXT = auto()  # address of fuse_get_context; 0: requests are not attributed to processes
     MET = auto()  # address of int64[THREADS], see `vfs.fuse.readers`
-    EPOCH = 3 * LINE
-    INSIDE = 4 * LINE
-
-
-STATE_WORDS = 8 * LINE
 
 
 class CounterWord(Words):
@@ -61,32 +54,19 @@ class SourceWord(Words):
     `vfs.fuse.sources.NativeSource` fills them. It begins with the words of `FrameWord`.
     """
 
-    NUMBER = len(FrameWord)  # number of the source
-    FILE_BYTES = auto()  # bytes of each of its files
+    FILE_BYTES = len(FrameWord)  # bytes of each of its files
     HEAD_BYTES = auto()  # bytes of the .npy header; 0 for chunks
     HEAD_ADDRESS = auto()  # address of the .npy header
     PIECE_BYTES = auto()  # bytes of a piece: the bytes of a file behind its header are cut into pieces
     PIECES_PER_FILE = auto()
-    FRAME_BYTES = auto()  # bytes of a frame; 0: the bytes do not come from the source files but from pieces
     SWAP_BYTES = auto()  # so many bytes come in reversed order at a time: 1 (none do), 2, 4 or 8
     ELEMENT_BYTES = auto()  # bytes of an element, if a step decodes frames
-    NAV_AXES = auto()  # number of navigation axes
-    GRID = auto()  # address of a `GridRow` for each navigation axis
-    FRAMES = auto()  # frames that one of its files shows
     PARTS = auto()  # number of chunks that hold different parts of the same frames
     PATHS = auto()  # address of a word for each source file: address of its path; 0: kernels cannot
     # tell which files hold a chunk
 
 
 SOURCE_WORDS = len(FrameWord) + len(SourceWord)
-
-
-class GridRow(Words):
-    """Words of one navigation axis of the files of a source."""
-
-    COUNT = auto()  # files along it
-    CHUNK = auto()  # frames of a file along it
-    LENGTH = auto()  # frames of the array along it
 
 
 class PieceWord(Words):

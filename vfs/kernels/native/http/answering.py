@@ -16,7 +16,6 @@ import platform
 import numpy as np
 
 from vfs.kernels.clib import (
-    clock_gettime,
     epoll_ctl,
     epoll_wait,
     errno_location,
@@ -34,14 +33,14 @@ from vfs.kernels.native.http.finding import find_source, locate_chunk
 from vfs.kernels.native.http.sending import send
 from vfs.kernels.native.http.words import INPUT, AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek, peek8, peek32, poke8, poke32, put, room
-from vfs.kernels.native.words import SECOND, WORD, Timespec
+from vfs.kernels.native.sources import enter, leave, now
+from vfs.kernels.native.words import WORD, FrameWord
 
 _WAIT_IN, _WAIT_OUT, _ONCE = 0x1, 0x4, 1 << 30  # flags of epoll(7)
 _MODIFY = 3  # operation of epoll_ctl(2)
 # struct epoll_event has no gap behind its first word on x86
 _EVENT_DATA = 4 if platform.machine() in ("x86_64", "AMD64") else 8
 _DONT_WAIT, _NO_SIGNAL, _MORE = 0x40, 0x4000, 0x8000  # flags of send(2)
-_MONOTONIC = 1
 _AGAIN = 11  # EAGAIN
 _REQUEST, _VERSION = tuple(b"GET "), tuple(b" HTTP/1.1\r\n")
 _SLASH, _POINT, _ZERO = ord("/"), ord("."), ord("0")
@@ -49,7 +48,6 @@ _END = tuple(b'"\r\n\r\n')
 _room_for_event = room(2)
 _room_for_word = room(1)
 _room_for_block = room(2)
-_room_for_time = room(len(Timespec))
 
 
 @kernel(error_model="numpy")
@@ -79,7 +77,9 @@ def answer(state):
             if read(np.int32(jobs), word, WORD) == WORD:  # else another thread was faster
                 make_ahead(peek(word))
             continue
+        inside = enter(get(state, AnswerWord.SOURCES))
         waits = _advance(state, get(get(state, AnswerWord.CONNECTIONS), socket), thread_block)
+        leave(inside)
         if waits:
             poke32(event, waits | _ONCE)
             poke32(event + _EVENT_DATA, socket)
@@ -109,7 +109,7 @@ def _advance(state, connection, thread_block):
     source = get(connection, LentConnection.SOURCE)
     if sent > 0:
         atomic_add(state, AnswerWord.REQUESTS, 1)
-        atomic_add(state, AnswerWord.BYTES, get(source, ChunkSource.FRAMES) * get(source, ChunkSource.FRAME_BYTES))
+        atomic_add(state, AnswerWord.BYTES, get(source, FrameWord.FRAMES) * get(source, FrameWord.FRAME_BYTES))
     put(connection, LentConnection.GOT, 0)
     end_body(connection, thread_block)
     put(connection, LentConnection.BROKEN, sent < 0)
@@ -119,10 +119,8 @@ def _advance(state, connection, thread_block):
 @inner
 def _begin(state, connection, thread_block):
     """Begin the answer to a request. Returns False if it cannot be answered here; then nothing was sent."""
-    time = _room_for_time()
-    clock_gettime(np.int32(_MONOTONIC), time)
-    now = get(time, Timespec.SECONDS) * SECOND + get(time, Timespec.NANOSECONDS)
-    put(connection, LentConnection.SINCE, now)
+    began = now()
+    put(connection, LentConnection.SINCE, began)
     given, lines = get(connection, LentConnection.INPUT), get(connection, LentConnection.LINES_BYTES)
     path, length = given + len(_REQUEST), get(connection, LentConnection.GOT) - len(_REQUEST) - len(_VERSION) - lines
     if (
@@ -132,13 +130,14 @@ def _begin(state, connection, thread_block):
         or memcmp(path + length + len(_VERSION), get(connection, LentConnection.LINES), lines) != 0
     ):
         return False
-    source = find_source(state, path, length)
+    source = find_source(get(state, AnswerWord.SOURCES), path, length)
     if source == 0:
         return False
-    put(connection, LentConnection.SOURCE, source)
+    put(connection, LentConnection.SOURCE, source)  # now it is kept, also while nobody is counted in
     below = path + get(source, ChunkSource.PATH_BYTES)
     if not (
-        locate_chunk(connection, source, below, path + length, now) and fill(connection, source, thread_block, True) > 0
+        locate_chunk(connection, source, below, path + length, began)
+        and fill(connection, source, thread_block, True) > 0
     ):
         end_body(connection, thread_block)
         return False

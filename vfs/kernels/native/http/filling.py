@@ -30,7 +30,7 @@ from vfs.kernels.native.http.words import (
     ChunkSource,
     LentConnection,
 )
-from vfs.kernels.native.memory import atomic_add, atomic_get, atomic_put, atomic_replace, peek8, put, room
+from vfs.kernels.native.memory import atomic_get, atomic_put, atomic_replace, peek8, put, room
 from vfs.kernels.native.words import WORD, FrameWord, Iovec
 from vfs.kernels.steps import call
 
@@ -67,11 +67,11 @@ def fill(connection, source, thread_block, first):
     """
     if get(source, ChunkSource.MAPPED):
         return _fill_mapped(connection, source, first)
-    if get(connection, LentConnection.DONE) == get(source, ChunkSource.FRAMES):
+    if get(connection, LentConnection.DONE) == get(source, FrameWord.FRAMES):
         return 0
     if first:
-        size = get(source, ChunkSource.SPAN) + (get(source, ChunkSource.FRAMES) - 1) * placed(source, STRIDE)
-        begin = get(connection, LentConnection.BASE) + get(source, ChunkSource.FIRST)
+        size = get(source, FrameWord.SPAN) + (get(source, FrameWord.FRAMES) - 1) * placed(source, STRIDE)
+        begin = get(connection, LentConnection.BASE) + get(source, FrameWord.BEGIN)
         if not (_unchanged(connection, source) and _in_memory(connection, source, begin, size)):
             return -1
         _take_block(connection, source, thread_block)
@@ -88,7 +88,7 @@ def fill(connection, source, thread_block, first):
         return -1
     put(connection, LentConnection.DONE, get(connection, LentConnection.DONE) + count)
     put(connection, LentConnection.BODY_AT, get(connection, LentConnection.BLOCK))
-    put(connection, LentConnection.BODY_LEFT, count * get(source, ChunkSource.FRAME_BYTES))
+    put(connection, LentConnection.BODY_LEFT, count * get(source, FrameWord.FRAME_BYTES))
     return 1
 
 
@@ -103,12 +103,12 @@ def _make_part(connection, source, out):
     """
     done, start, step = (
         get(connection, LentConnection.DONE),
-        get(source, ChunkSource.FIRST),
+        get(source, FrameWord.BEGIN),
         get(source, FrameWord.STEP),
     )
-    count = min(get(source, ChunkSource.PIECE), get(source, ChunkSource.FRAMES) - done)
+    count = min(get(source, ChunkSource.PIECE), get(source, FrameWord.FRAMES) - done)
     stride = placed(source, STRIDE)
-    size, made = get(source, ChunkSource.SPAN) + (count - 1) * stride, count * get(source, ChunkSource.FRAME_BYTES)
+    size, made = get(source, FrameWord.SPAN) + (count - 1) * stride, count * get(source, FrameWord.FRAME_BYTES)
     memory = out + made if step else out
     begin = get(connection, LentConnection.BASE) + start + done * stride
     fd = get(connection, LentConnection.DESCRIPTOR)
@@ -125,7 +125,7 @@ def ask_ahead(state, connection, source):
     """Have the next piece of a body made by a thread that has nothing to do, if there are both."""
     if (
         get(source, ChunkSource.MAPPED)
-        or get(connection, LentConnection.DONE) == get(source, ChunkSource.FRAMES)
+        or get(connection, LentConnection.DONE) == get(source, FrameWord.FRAMES)
         or atomic_get(connection, LentConnection.AHEAD) != NOTHING
         or atomic_get(state, AnswerWord.IDLE) <= 0
     ):
@@ -165,9 +165,9 @@ def _fill_mapped(connection, source, first):
     """Do what `_fill` does for a chunk in a map: all but its tail, then the tail, for which the file is looked at."""
     done, size = (
         get(connection, LentConnection.DONE),
-        get(source, ChunkSource.FRAMES) * get(source, ChunkSource.FRAME_BYTES),
+        get(source, FrameWord.FRAMES) * get(source, FrameWord.FRAME_BYTES),
     )
-    begin = get(connection, LentConnection.BASE) + get(source, ChunkSource.FIRST)
+    begin = get(connection, LentConnection.BASE) + get(source, FrameWord.BEGIN)
     if first and not (_unchanged(connection, source) and _in_memory(connection, source, begin, size)):
         return -1
     put(connection, LentConnection.DONE, done + 1)
@@ -254,6 +254,4 @@ def end_body(connection, thread_block):
         put(thread_block, BLOCK, get(connection, LentConnection.BLOCK))
         put(thread_block, BLOCK_BYTES, get(connection, LentConnection.BLOCK_BYTES))
         put(connection, LentConnection.BLOCK, 0)
-    source = get(connection, LentConnection.SOURCE)
-    put(connection, LentConnection.SOURCE, 0)
-    atomic_add(source, ChunkSource.USERS, -1)
+    atomic_put(connection, LentConnection.SOURCE, 0)  # at last: then the source may be freed

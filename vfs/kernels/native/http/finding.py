@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from vfs.kernels.compiled import inner
 from vfs.kernels.intrinsics import get
-from vfs.kernels.locate import HEADER, OFFSET, STORED, file_byte, locate
-from vfs.kernels.native.frames import descriptor, frame_tables, placed
-from vfs.kernels.native.http.words import CHUNK_WORDS, AnswerWord, ChunkSource, LentConnection
-from vfs.kernels.native.memory import atomic_add, atomic_get, peek8, put
-from vfs.kernels.native.words import WORD, FrameWord
+from vfs.kernels.locate import HEADER, OFFSET, STORED, STRIDE, file_byte, locate
+from vfs.kernels.native.frames import along, descriptor, frame_tables, placed
+from vfs.kernels.native.http.words import ChunkSource, LentConnection
+from vfs.kernels.native.memory import atomic_get, peek8, put
+from vfs.kernels.native.sources import source_at
+from vfs.kernels.native.words import FrameWord, TableWord
 
-_SOURCE_BYTES = CHUNK_WORDS * WORD
 _SLASH, _POINT, _ZERO = ord("/"), ord("."), ord("0")
 _DIGITS = 18  # of a coordinate, at most
 
@@ -25,17 +25,14 @@ def _alike(a, b, length):
 
 
 @inner
-def find_source(state, path, length):
-    """Return the address of the source of a path, which is in use from now on; 0 if there is none."""
-    sources = get(state, AnswerWord.SOURCES)
-    for n in range(atomic_get(state, AnswerWord.USED)):
-        source = sources + n * _SOURCE_BYTES
-        atomic_add(source, ChunkSource.USERS, 1)  # before anything else is looked at: who ends a source waits for this
-        if atomic_get(source, ChunkSource.ACTIVE):
+def find_source(table, path, length):
+    """Return the address of the source of a path, 0 if there is none."""
+    for place in range(get(table, TableWord.COUNT)):
+        source = source_at(table, place)
+        if source:
             own = get(source, ChunkSource.PATH_BYTES)
             if own < length and peek8(path + own) == _SLASH and _alike(path, get(source, ChunkSource.PATH), own):
                 return source
-        atomic_add(source, ChunkSource.USERS, -1)
     return 0
 
 
@@ -50,7 +47,7 @@ def locate_chunk(connection, source, at, end, now):
     """
     if now >= atomic_get(source, FrameWord.UNTIL):
         return False
-    frame = 0
+    position = 0
     for axis in range(get(source, ChunkSource.AXES)):
         if at >= end or peek8(at) != _SLASH:
             return False
@@ -61,24 +58,29 @@ def locate_chunk(connection, source, at, end, now):
             at += 1
         if at == begin or (at > begin + 1 and peek8(begin) == _ZERO):
             return False
-        if number >= get(get(source, ChunkSource.STRIDES), 2 * axis):
+        if axis >= get(source, FrameWord.NAV_AXES):
+            if number:  # chunks have whole frames
+                return False
+            continue
+        count, chunk, length = along(source, axis)
+        if number >= count or (number + 1) * chunk > length:
             return False
-        frame += number * get(get(source, ChunkSource.STRIDES), 2 * axis + 1)
+        position = position * length + number * chunk
     if at != end:
         return False
-    where = frame_tables(source)
-    if frame + placed(source, OFFSET) + get(source, ChunkSource.FRAMES) > placed(source, STORED):
+    where, frames, header = frame_tables(source), get(source, FrameWord.FRAMES), placed(source, HEADER)
+    if position + placed(source, OFFSET) + frames > placed(source, STORED):
         return False
-    begin, row = locate(where, frame, 0, -1)
+    begin, row = locate(where, position, 0, -1)
     file, byte, left = file_byte(where, begin, row)
-    if left < get(source, ChunkSource.LENGTH):
+    if left < frames * placed(source, STRIDE) - header:
         return False
     fd = descriptor(source, file)
     if fd < 0:
         return False
     put(connection, LentConnection.DESCRIPTOR, fd)
     put(connection, LentConnection.FILE, file)
-    put(connection, LentConnection.BASE, byte - placed(source, HEADER))
+    put(connection, LentConnection.BASE, byte - header)
     put(connection, LentConnection.DONE, 0)
     put(connection, LentConnection.BODY_LEFT, 0)
     return True

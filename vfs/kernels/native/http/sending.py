@@ -10,7 +10,7 @@ from vfs.kernels.intrinsics import get
 from vfs.kernels.native.http.filling import ask_ahead, fill
 from vfs.kernels.native.http.words import ChunkSource, LentConnection
 from vfs.kernels.native.memory import peek32, put, room
-from vfs.kernels.native.words import Iovec
+from vfs.kernels.native.words import FrameWord, Iovec
 
 _DONT_WAIT, _NO_SIGNAL, _MORE = 0x40, 0x4000, 0x8000  # flags of send(2)
 _AGAIN = 11  # EAGAIN
@@ -56,4 +56,4 @@ def send(state, connection, thread_block):
 def more_follows(connection, source):
     """Return True if another piece follows."""
     done = get(connection, LentConnection.DONE)
-    return done < 2 if get(source, ChunkSource.MAPPED) else done < get(source, ChunkSource.FRAMES)
+    return done < 2 if get(source, ChunkSource.MAPPED) else done < get(source, FrameWord.FRAMES)

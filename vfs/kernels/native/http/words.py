@@ -10,7 +10,7 @@ from enum import auto
 from vfs.kernels.native.words import LINE, FrameWord, Words
 
 SOURCES = 64
-"""Places for sources."""
+"""Places for sources, a power of two."""
 DESCRIPTORS = 1 << 16
 """A connection whose descriptor is this or more is not lent."""
 INPUT = 4096
@@ -36,8 +36,7 @@ class AnswerWord(Words):
     CONNECTIONS = (
         auto()
     )  # address of int64[DESCRIPTORS]: the address of `LentConnection` of the connection with a descriptor
-    SOURCES = auto()  # address of int64[SOURCES, CHUNK_WORDS]
-    USED = auto()  # places there that were ever used
+    SOURCES = auto()  # address of the table of sources, see `TableWord`
     JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
     JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `LentConnection`
     COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
@@ -63,7 +62,7 @@ class LentConnection(Words):
     TAIL = auto()  # address of uint8[TAIL]
     SINCE = auto()  # when its last request came, ns of the monotonic clock
     BROKEN = auto()  # 1: a body was begun and cannot be ended
-    SOURCE = auto()  # address of the source of the body under way; 0: none is
+    SOURCE = auto()  # address of the source of the body under way, which is kept; 0: none is
     DESCRIPTOR = auto()  # of the file
     FILE = auto()  # its number
     BASE = auto()  # byte of the file at which the record of the chunk's first frame begins
@@ -85,20 +84,12 @@ class ChunkSource(Words):
     It begins with the words of `FrameWord`.
     """
 
-    ACTIVE = len(FrameWord)  # 1: it is answered for
-    USERS = auto()  # threads that look at it, and bodies under way
-    MOVED = auto()  # value of `Files.moves` when the source was made
+    MOVED = len(FrameWord)  # value of `Files.moves` when the source was made
     PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
     PATH_BYTES = auto()
     ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
     ABOUT_BYTES = auto()
     AXES = auto()  # coordinates of a chunk
-    STRIDES = auto()  # address of int64[AXES, 2]: number of whole chunks along an axis, frames from one to the next
-    LENGTH = auto()  # bytes of the stream from the first frame of a chunk to the end of the last one
-    FRAMES = auto()  # frames of a chunk
-    FRAME_BYTES = auto()  # bytes of a frame in the chunk
-    FIRST = auto()  # byte of a frame's record at which its pixels begin
-    SPAN = auto()  # bytes from there to the end of its last pixel
     MAPPED = auto()  # 1: chunks lie in the file as they are shown, and are sent from a map
     PIECE = auto()  # frames of a piece, for which there are read ranges
     ROOM = auto()  # bytes of memory that a piece needs, before and after decoding
