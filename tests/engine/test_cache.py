@@ -173,7 +173,7 @@ def test_who_waits_gets_the_error_and_it_is_not_kept() -> None:
 
 def test_different_pieces_do_not_wait_for_each_other() -> None:
     cache = ChunkCache()
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=100)
 
     def make() -> np.ndarray:
         meeting.wait()
@@ -190,12 +190,12 @@ def test_a_fork_while_something_is_made() -> None:
 
     def slow() -> np.ndarray:
         begun.set()
-        go_on.wait(20)
+        go_on.wait(100)
         return piece(1, 1)
 
     thread = threading.Thread(target=cache.get, args=("a", slow))
     thread.start()
-    begun.wait(20)
+    begun.wait(100)
     try:
         import warnings
 
@@ -339,7 +339,7 @@ def test_an_interrupt_anywhere_leaves_a_cache_that_works(ask: object) -> None:
             target=lambda cache=cache, got=got: got.append(cache.get("new", lambda: piece(60_000))), daemon=True
         )
         reader.start()
-        reader.join(20)
+        reader.join(100)
         assert [one.nbytes for one in got] == [60_000], f"interrupted at {n}: nobody can read the piece any more"
         cache.get("next", lambda: piece(1))
         assert cache.held <= cache.limit

@@ -20,6 +20,7 @@ from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.fuse import Mount
 from vfs.fuse.points import detach, mounted
+from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import FOLDER, Node
 from vfs.testing.writers import write_raw
 
@@ -161,6 +162,14 @@ class Scan:
             )
         )
         return made
+
+
+def restless_tree(root: Path, **how: Any) -> Contents:
+    """A folder whose sets are looked at again after 0.05 seconds, in the process that makes it: the server."""
+    from vfs.folder_tree import plans, records
+
+    records.LOOKS.least, records.LOOKS.share = 0.05, 0.0
+    return plans.folder_tree(root, **how)
 
 
 class Foreground:

@@ -25,7 +25,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.fuse.support import HEADERS, STAGES, Foreground, Scan, free, reach, run, server_of
+from tests.fuse.support import HEADERS, STAGES, Foreground, Scan, free, reach, restless_tree, run, server_of
 from tests.waiting import eventually
 from vfs.errors import VfsError
 from vfs.fuse import Mount, MountHow
@@ -249,12 +249,13 @@ def test_what_readers_of_a_tree_get_is_exact_or_an_error(
     want = {
         f"{face}/{name}": box for face in ("part0.zarr/data/c", "part0.v2.zarr/data") for name, box in boxes.items()
     }
-    with vfs.mount(bad.parent, point, tree=True, cache_size=1 << 18) as mount:
+    tree = partial(restless_tree, bad.parent, cache_size=1 << 18)
+    with Mount.start(tree, point, MountHow()) as mount:
         assert {name: content(point / name) for name in want} == want
         with Readers(point, *states, pause=0.002) as readers:
             fault(bad)
             readers.fail()
-            time.sleep(1.2)  # it is looked at again after half a second
+            time.sleep(0.2)  # meanwhile it is looked at again
             put_back(bad, kept, changed)
             assert eventually(lambda: {name: content(point / name) for name in want} == want)
             got = readers.end()

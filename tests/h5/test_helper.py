@@ -42,7 +42,7 @@ def behaving(desk: Any, body: str) -> None:
     program = f"""
 import ctypes, os, time, vfs.helper.budget as budget, vfs.h5.reading as r
 from vfs.helper.messages import packed
-budget.SECONDS = 1.0
+budget.SECONDS, budget.STEP_SECONDS = 1.0, 600.0
 def read(path, fd, boundary, write):
     r.Budget().file(os.fstat(fd).st_size)
     write(packed({{"at": "entry/data"}})){lines}
@@ -111,7 +111,7 @@ def test_silence_is_limited(desk: Any, monkeypatch: pytest.MonkeyPatch, path: st
 
 
 def test_who_asks_first_may_have_blocked_all_signals(desk: Any, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(process, "SILENCE", 20.0)
+    monkeypatch.setattr(process, "SILENCE", 60.0)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         assert vfs.open(path).shape == (3, 4)
@@ -228,7 +228,7 @@ def test_a_fork_while_a_file_is_asked_for_does_not_hold_up_the_answer(
         return enter(*args)
 
     monkeypatch.setattr(desk, "enter", slow)
-    monkeypatch.setattr(process, "SILENCE", 3.0)
+    monkeypatch.setattr(process, "SILENCE", 30.0)
     with ThreadPoolExecutor(1) as pool:
         opened = pool.submit(vfs.open, path)
         asking.wait()

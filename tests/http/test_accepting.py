@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.http.support import Client, connected
+from tests.waiting import until
 from vfs.http import accepting
 from vfs.http.accepting import Acceptor, Rest
 from vfs.serving.failures import Failures
@@ -82,8 +83,12 @@ class Protocol(asyncio.Protocol):
         self.held.discard(self)
 
 
-def accepted(monkeypatch: pytest.MonkeyPatch, rests: list[Rest | None], count: int) -> list[int]:
-    """Connect so many clients, of which three may be there. Returns the numbers of those that were let in and stay."""
+def accepted(monkeypatch: pytest.MonkeyPatch, rests: list[Rest | None], let_in: int) -> list[int]:
+    """Connect clients, of which three may be there. Returns the numbers of those that were let in and stay.
+
+    Args:
+        let_in: how many are let in, at least.
+    """
     monkeypatch.setattr(accepting, "most", lambda: 3)
     monkeypatch.setattr(accepting, "MOMENT", -1e9)
     held: set[Any] = set()
@@ -97,13 +102,11 @@ def accepted(monkeypatch: pytest.MonkeyPatch, rests: list[Rest | None], count: i
 
         with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as left:
             acceptor = Acceptor(listener, 5, make, None, held, Failures(logging.getLogger("test")))
-            for n in range(count):
+            for n in range(len(rests)):
                 left.enter_context(socket.create_connection(listener.getsockname()))
-                for _ in range(20):
-                    await asyncio.sleep(0.005)
-                    if len(made) > n:
-                        break
-            await asyncio.sleep(0.05)
+                if n < let_in:
+                    await until(lambda n=n: len(made) > n)
+            await asyncio.sleep(0.05)  # who is not let in has time to come in
             stay = sorted(made.index(each) for each in held)
             acceptor.close()
             await acceptor.wait_closed()
@@ -121,7 +124,7 @@ def test_who_never_asked_is_closed_first(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_who_waits_for_an_answer_is_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert accepted(monkeypatch, [None] * 4, 4) == [0, 1, 2]
+    assert accepted(monkeypatch, [None] * 4, 3) == [0, 1, 2]
 
 
 def test_a_system_without_descriptors_is_asked_again(

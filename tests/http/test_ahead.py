@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 import vfs
 from tests.http.support import Asgi, application_of
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import ahead, computing
@@ -146,7 +147,13 @@ def test_the_image_is_there_when_the_page_asks(scan: Path, monkeypatch: pytest.M
 def test_it_ends_where_nobody_asks(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "PATIENCE", 0.2)
     application = shown(scan)
-    slow(monkeypatch)
+    rows = computing.Computation._rows
+
+    def slowly(self: Any, first: int) -> np.ndarray:
+        time.sleep(0.1)
+        return rows(self, first)
+
+    monkeypatch.setattr(computing.Computation, "_rows", slowly)
 
     async def look() -> int:
         await page(application)
@@ -157,22 +164,18 @@ def test_it_ends_where_nobody_asks(scan: Path, monkeypatch: pytest.MonkeyPatch) 
     assert application.api.computing.waiting == 0
 
 
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each step take a while."""
-    rows = computing.Computation._rows
-
-    def slowly(self: Any, first: int) -> np.ndarray:
-        time.sleep(0.1)
-        return rows(self, first)
-
-    monkeypatch.setattr(computing.Computation, "_rows", slowly)
-
-
 @pytest.mark.usefixtures("small_steps")
 def test_another_computation_ends_it(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ahead, "PATIENCE", 600)
     application = shown(scan)
-    slow(monkeypatch)
+    met, meet, rows = threading.Event(), ahead.Ahead.met, computing.Computation._rows
+
+    def waits(self: Any, first: int) -> np.ndarray:
+        assert not application.api.ahead.made or met.wait(PATIENCE)
+        return rows(self, first)
+
+    monkeypatch.setattr(ahead.Ahead, "met", lambda *of: (meet(*of), met.set()))
+    monkeypatch.setattr(computing.Computation, "_rows", waits)
 
     async def look() -> int:
         await page(application)

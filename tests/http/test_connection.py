@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from asyncio import StreamReader, StreamWriter
 from pathlib import Path
@@ -156,22 +157,25 @@ def test_what_the_server_is_slow_with_is_not_cut_off(
     application: Application, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
     """The body of a request behind a slow one is not read; and an answer does not wait for a body nobody wants."""
-    monkeypatch.setattr(connection, "SECONDS", 0.1)
+    monkeypatch.setattr(connection, "SECONDS", 10.0)
     monkeypatch.setattr(deciding, "WHOLE", 1000)
     monkeypatch.setattr(deciding, "PART", 30_000)
     monkeypatch.setattr(application.decisions, "_at_hand", lambda *_: None)
-    take, reads = application.decisions._take, 0
+    take, reads, ahead = application.decisions._take, 0, 0.0
 
     def read(*arguments: Any) -> memoryview:
-        nonlocal reads
+        nonlocal reads, ahead
         reads += 1
         if reads == 2:
-            threading.Event().wait(0.5)
+            ahead = 50.0  # it takes so many seconds
         return take(*arguments)
 
     monkeypatch.setattr(application.decisions, "_take", read)
 
     async def to(reader: StreamReader, writer: StreamWriter) -> bytes:
+        loop = asyncio.get_running_loop()
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + ahead)
         writer.write(request("scan.npy", more=BODY if slow == "answer" else ""))
         if slow == "request":
             writer.write(request("metrics", more=BODY))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,14 +23,16 @@ def seconds_of(pid: int) -> float:
 
 
 def eventually_idle(pid: int) -> bool:
-    """Return True once a process takes next to no time for half a second."""
-    until = time.monotonic() + 40
-    while time.monotonic() < until:
-        before = seconds_of(pid)
-        time.sleep(0.5)
-        if seconds_of(pid) - before < 0.1:
-            return True
-    return False
+    """Return True once all threads of a process sleep at ten looks in a row. One that computes never sleeps."""
+    looks = 0
+
+    def sleeping() -> bool:
+        nonlocal looks
+        threads = [path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+        looks = looks + 1 if {*threads} == {"S"} else 0
+        return looks == 10
+
+    return eventually(sleeping)
 
 
 COMPUTE = b'{"results": {"mean": "mean()"}, "coarse": false}'

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -87,10 +89,11 @@ def test_frames_that_end_with_zeros_count_when_nobody_writes(tmp_path: Path) -> 
     whole = last.read_bytes()
     last.unlink()
     os.utime(tmp_path / "scan_data_000001.h5", (1e9, 1e9))
-    scan = vfs.open(path, follow=True, settle=0.5, give_up=NEVER)
+    scan = vfs.open(path, follow=True, settle=600.0, give_up=NEVER)
     last.write_bytes(whole)
     assert scan.head < 4
-    assert scan.wait(timeout=100)
+    os.utime(last, (1e9, 1e9))
+    assert scan.wait(timeout=0)
     np.testing.assert_array_equal(scan[...], frames)
 
 
@@ -108,19 +111,26 @@ def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None
     assert scan._set.following.ended
 
 
-def test_commands_wait_for_a_set_that_cannot_be_opened_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def when_it_waits(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Do something while a command waits for a set that it cannot open yet."""
+    monkeypatch.setattr("vfs.cli.common.time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: do()))
+
+
+def test_commands_wait_for_a_set_that_cannot_be_opened_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "movie.npy"
     options = OpenOptions(follow=True, settle=0.0, give_up=30.0)
-    later = threading.Timer(0.1, np.save, (path, np.ones((4, 8, 8), "u2")))
-    later.start()
+    when_it_waits(monkeypatch, lambda: np.save(path, np.ones((4, 8, 8), "u2")))
     assert open_set([str(path)], Settings(options, {}, None)).main.shape == (4, 8, 8)
-    later.join()
     assert "movie.npy: no such file; waits until it can be opened (--give-up 30)" in capsys.readouterr().err
     with pytest.raises(vfs.MissingSourceError):
         open_set([str(tmp_path / "other.npy")], Settings(replace(options, give_up=0.0), {}, None))
 
 
-def test_commands_wait_for_a_file_that_is_locked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_wait_for_a_file_that_is_locked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """HDF5's own lock: a helper reads the file, so its writer is another process."""
     h5py = pytest.importorskip("h5py")
     writer = h5py.File(tmp_path / "scan.h5", "w", locking=True)
@@ -129,11 +139,9 @@ def test_commands_wait_for_a_file_that_is_locked(tmp_path: Path, capsys: pytest.
     for follow in (False, True):
         with pytest.raises(vfs.SourceError, match="has it open for writing"):
             vfs.open(tmp_path / "scan.h5", follow=follow)
-    later = threading.Timer(0.1, writer.close)
-    later.start()
+    when_it_waits(monkeypatch, writer.close)
     how = Settings(OpenOptions(follow=True, settle=0.0, give_up=30.0), {}, None)
     assert open_set([str(tmp_path / "scan.h5")], how).main.shape == (4, 8, 8)
-    later.join()
     assert "has it open for writing, and may hold elements" in capsys.readouterr().err
 
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -128,9 +127,8 @@ def test_last_headers_are_asked_for_at_the_same_time(tmp_path: Path) -> None:
     frames = np.zeros((64, 64, 64), "u2")
     write_mib(tmp_path, frames, frames_per_file=2, scan=(8, 8))
     with RangeServer(tmp_path, latency=0.05) as server:
-        began = time.monotonic()
         vfs.open(f"{server.url}/scan.hdr")
-        assert time.monotonic() - began < 2 * 32 * 0.05  # one after the other
+        assert server.most_at_once > 8
         assert len(server.asked) == 2 + 2 * 32
         assert server.sent < 2 * 32 * HEAD + 20_000
 
