@@ -46,8 +46,14 @@ export class Cells {
     return Math.max(1, Math.floor(this.element.clientWidth / this.size.width));
   }
 
+  /** True while nobody can see it, as far as the page knows without a layout: then there is nothing to be drawn. */
+  get _hidden() {
+    return Boolean(this.element.closest("[hidden]"));
+  }
+
   /** Put cells where they are seen, remove the others. */
   draw() {
+    if (this._hidden) return;
     const { clientHeight, clientWidth, scrollTop } = this.element;
     const { columns } = this;
     const rows = Math.ceil(this.count / columns);
@@ -85,6 +91,7 @@ export class Cells {
 
   /** Scroll to a cell. */
   reveal(index) {
+    if (this._hidden) return;
     const top = Math.floor(index / this.columns) * this.size.height;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;

@@ -10,24 +10,32 @@ const ANCHORS = {
   diverging: ["1f3a6e", "3f6fb0", "8fb4d8", "f2f1ee", "e3a385", "bf5340", "701c28"],
 };
 
+const tables = new Map(); // that were made: name and if it is inverted -> table
+
 /** Names of the maps, in the order in which they are offered. */
 export const MAPS = [...Object.keys(ANCHORS), "cyclic"];
 
 /**
- * Make the table of a map.
+ * Get the table of a map, which nobody may change.
  *
  * @param {string} name one of `MAPS`; others are grey.
  * @param {boolean} inverted
  * @returns {Uint32Array} uint32[256], each the bytes r, g, b, 255 in memory.
  */
 export function table(name, inverted) {
-  const made = new Uint32Array(256);
+  const key = `${name} ${inverted}`;
+  if (!tables.has(key)) tables.set(key, made(name, inverted));
+  return tables.get(key);
+}
+
+function made(name, inverted) {
+  const out = new Uint32Array(256);
   const anchors = name === "cyclic" ? null : (ANCHORS[name] || ANCHORS.grey).map(fromHex);
   for (let i = 0; i < 256; i++) {
     const [r, g, b] = anchors ? between(anchors, i / 255) : around(i / 256, 0.72, 0.13);
-    made[inverted ? 255 - i : i] = packed(r, g, b);
+    out[inverted ? 255 - i : i] = packed(r, g, b);
   }
-  return made;
+  return out;
 }
 
 /** @returns {number} the bytes r, g, b, 255 as one number. */

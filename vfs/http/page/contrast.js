@@ -91,12 +91,16 @@ export function toLevels(data, levels, how) {
 }
 
 const STEPS = 1 << 14; // of a curve: enough for the dark end of a logarithm
+const curves = new Map(); // name of a curve -> that which was made last: {gamma, levels}
 
-/** @returns {Uint8Array} uint8[STEPS], the level of each step from the lower limit to the upper one. */
+/** @returns {Uint8Array} uint8[STEPS], the level of each step from the lower limit to the upper one; nobody may change it. */
 function curveOf({ curve, gamma }) {
-  const made = new Uint8Array(STEPS);
-  for (let i = 0; i < STEPS; i++) made[i] = Math.round(255 * bend(i / (STEPS - 1), curve, gamma));
-  return made;
+  if (!curves.has(curve) || curves.get(curve).gamma !== gamma) {
+    const levels = new Uint8Array(STEPS);
+    for (let i = 0; i < STEPS; i++) levels[i] = Math.round(255 * bend(i / (STEPS - 1), curve, gamma));
+    curves.set(curve, { gamma, levels });
+  }
+  return curves.get(curve).levels;
 }
 
 /**
@@ -114,20 +118,25 @@ export function bend(t, curve, gamma) {
 }
 
 /**
- * Count how many numbers lie in each of some equal steps.
+ * Count how many numbers lie in each of some equal steps from 0 to 1.
  *
  * @param {Float64Array} sorted
- * @param {number} from lower end.
- * @param {number} to upper end.
+ * @param {function(number): number} place of a number, 0 to 1: the larger it is, the farther. It is asked for few of them.
  * @param {number} bins
  * @returns {Float64Array} float64[bins]
  */
-export function histogram(sorted, from, to, bins) {
+export function histogram(sorted, place, bins) {
   const counts = new Float64Array(bins);
-  const scale = bins / (to - from);
-  for (const value of sorted) {
-    const k = Math.floor((value - from) * scale);
-    if (k >= 0 && k <= bins) counts[Math.min(k, bins - 1)] += 1;
+  let first = 0;
+  for (let bin = 1; bin <= bins; bin++) {
+    let [low, high] = [first, sorted.length]; // of the first number beyond this bin
+    while (low < high && bin < bins) {
+      const middle = (low + high) >> 1;
+      if (place(sorted[middle]) * bins < bin) low = middle + 1;
+      else high = middle;
+    }
+    counts[bin - 1] = high - first;
+    first = high;
   }
   return counts;
 }

@@ -109,16 +109,19 @@ export function select(label, options, value, chosen) {
 }
 
 /**
- * Make a button that opens a small sheet above it. Escape and a click elsewhere close it.
+ * Make a button that opens a small sheet above it. Escape and a click elsewhere close it. What is on the sheet is made
+ * when it is opened.
  *
  * @param {string} label what the sheet is for.
  * @param {string|Node} face icon's name, or what is on the button.
- * @param {...Node} children what is on the sheet.
+ * @param {function(): Array<?Node>} fill makes what is on the sheet.
  * @returns {HTMLDetailsElement}
  */
-export function sheet(label, face, ...children) {
-  const head = el("summary", { "aria-label": label, title: label, role: "button" }, ICONS[face] ? icon(face) : face);
-  const made = el("details.sheet", {}, head, el("div.sheet-body", { role: "group", "aria-label": label }, ...children));
+export function sheet(label, face, fill) {
+  const body = el("div.sheet-body", { role: "group", "aria-label": label });
+  const pressed = () => made.open || body.replaceChildren(...fill().filter(Boolean));
+  const head = el("summary", { "aria-label": label, title: label, role: "button", onclick: pressed }, ICONS[face] ? icon(face) : face);
+  const made = el("details.sheet", {}, head, body);
   made.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !made.open) return;
     made.open = false;

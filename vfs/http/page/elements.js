@@ -102,15 +102,14 @@ Pa|N4:743 N5:708 O2:232 O3:187|Lα:13274 Lβ:16703 Mα:3071 Mβ:3240
 U|N4:778.3 N5:736.2 O2:257 O3:192|Lα:13596.3 Lβ:17220 Mα:3163.8 Mβ:3339.8
 `;
 
-/** Symbol -> {edges, lines}: name -> eV. */
-const ELEMENTS = new Map(
-  TABLE.trim()
-    .split("\n")
-    .map((row) => {
-      const [symbol, edges, lines] = row.split("|");
-      return [symbol, { edges: read(edges), lines: read(lines) }];
-    }),
-);
+let known = null; // see `elements`
+
+/** @returns {Map<string, Object>} symbol -> {edges, lines}: name -> eV. */
+function elements() {
+  const rows = () => TABLE.trim().split("\n").map((row) => row.split("|"));
+  known ??= new Map(rows().map(([symbol, edges, lines]) => [symbol, { edges: read(edges), lines: read(lines) }]));
+  return known;
+}
 
 function read(text) {
   return text
@@ -131,7 +130,7 @@ export function symbols(text) {
   const given = text.split(/[\s,;]+/).filter(Boolean);
   return given.map((word) => {
     const symbol = word[0].toUpperCase() + word.slice(1).toLowerCase();
-    if (!ELEMENTS.has(symbol)) throw new Error(`“${word}”: expected symbols of elements up to U, such as Ti O`);
+    if (!elements().has(symbol)) throw new Error(`“${word}”: expected symbols of elements up to U, such as Ti O`);
     return symbol;
   });
 }
@@ -144,6 +143,6 @@ export function symbols(text) {
  */
 export function marks(wanted, kind) {
   return wanted.flatMap((symbol) =>
-    ELEMENTS.get(symbol)[kind].map(([name, energy]) => ({ text: `${symbol} ${name}`, energy })),
+    elements().get(symbol)[kind].map(([name, energy]) => ({ text: `${symbol} ${name}`, energy })),
   );
 }

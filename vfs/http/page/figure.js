@@ -71,7 +71,7 @@ export function png({ width, height, draw }) {
 
 function plotCell(view) {
   const seen = Object.create(view);
-  return { seen: Object.assign(seen, { box: PLOT, colours: () => LIGHT }), view };
+  return { seen: Object.assign(seen, { fitted: { box: PLOT, ratio: view.ratio }, colours: () => LIGHT }), view };
 }
 
 /** @returns {Object[]} the panel's picture, or its tiles in their order, as far as they are seen. */
@@ -96,7 +96,7 @@ function seenOf(view, long) {
   return Object.assign(Object.create(view), {
     from,
     to,
-    box: shown.map((n) => n * larger),
+    fitted: { box: shown.map((n) => n * larger), ratio: view.ratio },
     scale: () => scale.map((s) => s * larger),
     centre: () => from.map((start, axis) => (start + to[axis]) / 2),
   });
@@ -136,7 +136,7 @@ function drawTiles(context, seen, view) {
   const sharp = Math.max(1, Math.ceil((view.box[1] * view.ratio) / seen.box[1]));
   const [height, width] = seen.box.map((n) => Math.ceil(n * sharp));
   const crop = el("canvas", { width, height });
-  const fine = Object.assign(Object.create(seen), { ratio: sharp });
+  const fine = Object.assign(Object.create(seen), { fitted: { box: seen.box, ratio: sharp } });
   const pen = crop.getContext("2d");
   pen.scale(1, view.down);
   view.drawWhole(pen, fine);

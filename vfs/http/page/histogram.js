@@ -21,7 +21,11 @@ export class Histogram {
     this.box = el("div.histogram-box", {}, this.canvas, this.low, this.high);
     this.element = el("div.histogram", {}, this.texts[0], this.box, this.texts[1]);
     this.box.addEventListener("pointerdown", (event) => this._press(event));
-    new ResizeObserver(() => this._draw()).observe(this.box);
+    this.size = [0, 0]; // of the box
+    new ResizeObserver(([{ contentRect }]) => {
+      this.size = [contentRect.width, contentRect.height];
+      this._draw();
+    }).observe(this.box);
   }
 
   /**
@@ -36,8 +40,7 @@ export class Histogram {
     const least = sorted.length ? Math.min(sorted[0], lo) : lo;
     const most = sorted.length ? Math.max(sorted[sorted.length - 1], hi) : hi;
     Object.assign(this, { contrast, table, from: least, to: most > least ? most : least + 1 });
-    const bent = Float64Array.from(sorted, (value) => this._place(value));
-    this.counts = histogram(bent, 0, 1, BINS);
+    this.counts = histogram(sorted, (value) => this._place(value), BINS);
     this.texts[0].textContent = short(lo, 3);
     this.texts[1].textContent = short(hi, 3);
     for (const [handle, value] of [
@@ -108,11 +111,18 @@ export class Histogram {
     event.preventDefault();
   }
 
+  /** Draw, once, before the next frame of the screen. */
   _draw() {
+    this._drawn ??= requestAnimationFrame(() => {
+      this._drawn = null;
+      this._paint(...this.size);
+    });
+  }
+
+  _paint(width, height) {
     const ratio = window.devicePixelRatio || 1;
-    const [width, height] = [this.box.clientWidth, this.box.clientHeight];
     Object.assign(this.canvas, { width: Math.max(1, width * ratio), height: Math.max(1, height * ratio) });
-    if (!this.counts) return;
+    if (!this.counts || !width) return;
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     const [bar, body] = [5, height - 7];

@@ -30,6 +30,7 @@ const page = {
   count: 0, // of sets that are served, as far as known
   order: 0,
   again: 0, // timer
+  known: null, // of what is looked at: its set and array, see metadata.js
 };
 
 const viewer = new Viewer(written, failed, (text) => banner(text, "notice"));
@@ -119,9 +120,16 @@ const PANELS = { list: side, info: facts, data: data.element };
 function toggle(which) {
   const panel = PANELS[which];
   panel.hidden = !panel.hidden;
+  if (which === "info") showFacts();
   toggles[which].setAttribute("aria-expanded", String(!panel.hidden));
   if (which === "list") arrays.cells.draw();
   if (which === "data" && !panel.hidden) showData(viewer.array);
+}
+
+/** Show the metadata of what is looked at, where somebody can see it. */
+function showFacts(known = page.known) {
+  page.known = known;
+  if (!facts.hidden && known) metadata.show(facts, ...known);
 }
 
 /** Show what can be changed of the set that is looked at. */
@@ -156,8 +164,8 @@ async function correct(options) {
 function use(set) {
   page.set = set;
   page.opened = JSON.stringify([page.view.set, page.view.open]);
-  arrays.open(set);
   side.hidden = set.count <= MANY;
+  arrays.open(set);
   toggles.list.setAttribute("aria-expanded", String(!side.hidden));
 }
 
@@ -298,9 +306,8 @@ async function showArray(order) {
   const wanted = view.array || (set.arrays.find((one) => one.main) || set.arrays[0])?.path;
   if (wanted === undefined) throw new Error(`${set.name} has no arrays.`);
   const known = set.arrays.find((one) => one.path === wanted);
-  const more = api.array(set.key, wanted);
-  more.catch(() => {}); // awaited below
-  const array = known && !isLarge(known) && !known.dims.some((name) => /^c$/i.test(name)) ? known : await more; // with levels and channels
+  const plain = known && !isLarge(known) && !known.dims.some((name) => /^c$/i.test(name)); // without levels and channels
+  const array = plain ? known : await api.array(set.key, wanted);
   if (order !== page.order) return;
   view.array = wanted;
   folders.element.hidden = true;
@@ -313,10 +320,12 @@ async function showArray(order) {
   arrays.mark(wanted);
   if (!api.alone) showData(array);
   for (const text of ownWarnings(set)) banner(text, "notice");
-  metadata.show(facts, { ...set, warnings: ownWarnings(set) }, { attrs: {}, ...array });
+  const about = { ...set, warnings: ownWarnings(set) };
+  showFacts([about, { attrs: {}, ...array }]);
   written();
-  const full = await more;
-  if (order === page.order) metadata.show(facts, { ...set, warnings: ownWarnings(set) }, full);
+  if (!plain) return;
+  const full = await api.array(set.key, wanted); // after what the pictures need
+  if (order === page.order) showFacts([about, full]);
 }
 
 /** @returns {string[]} the warnings of a set; where many are served, those that name its folder. */

@@ -1,5 +1,6 @@
 /**
  * What is measured in the picture of a panel, with a row of words and a plot below it: it is begun, changed and left.
+ * Row and plot (`row`, `strip`) are made by `make` when it is first begun.
  */
 
 const SETTLED = 120; // ms without a change before numbers are fetched
@@ -11,7 +12,7 @@ export class Measured {
    *   shows means (see frame.js); null: it does not.
    */
   constructor(panel, pressed, how) {
-    Object.assign(this, { panel, how, on: false, _exact: null });
+    Object.assign(this, { panel, how, on: false, row: null, _exact: null });
     this._pressed = pressed;
   }
 
@@ -42,12 +43,17 @@ export class Measured {
     if (this.on) return this.leave();
     const { view, kind, shown } = this.panel;
     if (kind !== "picture" || shown.shape.length !== 2) return undefined;
+    if (!this.row) {
+      this.make();
+      this.panel.below.append(this.row, this.strip.element);
+    }
     this.on = true;
     this.start(view.size);
     return this._mark();
   }
 
   leave() {
+    if (!this.on) return;
     this.on = false;
     this.clear();
     this._mark();

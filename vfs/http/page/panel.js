@@ -40,7 +40,8 @@ export class Panel {
       this.strip.element,
       this.tools,
     );
-    this.sheet = this._sheet();
+    this.controls = null; // of the contrast; null: nobody has looked at them yet
+    this.sheet = sheet(`${title}: contrast`, "contrast", () => this._rows());
   }
 
   /**
@@ -170,7 +171,8 @@ export class Panel {
     this.change({ mode: this.contrast.mode === "never" ? "always" : this.contrast.mode });
   }
 
-  _sheet() {
+  /** Make the controls of the contrast. */
+  _rows() {
     const number = (label, name) =>
       el("input", {
         type: "number",
@@ -208,16 +210,15 @@ export class Panel {
     const c = this.controls;
     const row = (word, ...inputs) =>
       el(`div.row.for-${word.toLowerCase()}`, {}, el("span", {}, word), el("span.inputs", {}, ...inputs));
-    return sheet(
-      `${this.title}: contrast`,
-      "contrast",
+    this._fill();
+    return [
       row("Colours", c.map, el("label.check", {}, c.invert, "inverted")),
       row("Scale", c.curve),
       row("Gamma", c.gamma),
       row("Limits", c.lo, c.hi),
       row("Fitted", c.mode),
       row("Percentiles", c.low, c.high),
-    );
+    ];
   }
 
   _typed(name, input) {
@@ -232,6 +233,7 @@ export class Panel {
   /** Put the contrast into the controls. */
   _fill() {
     const { controls: c, contrast } = this;
+    if (!c) return;
     c.invert.checked = contrast.invert;
     for (const name of ["map", "curve", "mode", "low", "high"]) c[name].value = contrast[name];
     c.gamma.value = contrast.gamma;

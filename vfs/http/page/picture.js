@@ -39,12 +39,23 @@ export class Picture {
     this._image = document.createElement("canvas");
     this._levels = new Uint8Array(0);
     stage.append(this.canvas, this.over);
-    new ResizeObserver(() => this.fit()).observe(stage);
-    this.fit();
+    this.fitted = null; // {box, ratio} of the stage; null: they are not known
+    new ResizeObserver(() => this._resized()).observe(stage);
   }
 
-  /** Take the size of the stage again. */
-  fit() {
+  /** Height and width of the stage, screen pixels. */
+  get box() {
+    return this._fit().box;
+  }
+
+  /** Pixels of the canvas in a screen pixel. */
+  get ratio() {
+    return this._fit().ratio;
+  }
+
+  /** Take the size of the stage, when it is wanted: to ask for it has the browser lay out the page. */
+  _fit() {
+    if (this.fitted) return this.fitted;
     const ratio = window.devicePixelRatio || 1;
     const { clientWidth: width, clientHeight: height } = this.stage;
     for (const canvas of [this.canvas, this.over]) {
@@ -52,8 +63,12 @@ export class Picture {
       canvas.height = Math.max(1, Math.round(height * ratio));
     }
     const size = this.stage.closest("dialog") ? 1 : textSize(); // dialogs are as large as their text already
-    this.box = [height / size, width / size]; // "screen pixels" here are so much larger, with lines and texts in them
-    this.ratio = ratio * size;
+    this.fitted = { box: [height / size, width / size], ratio: ratio * size }; // screen pixels here are so much larger, with lines and texts in them
+    return this.fitted;
+  }
+
+  _resized() {
+    this.fitted = null;
     this.draw();
     this.moved();
   }
@@ -258,6 +273,7 @@ export class Picture {
   }
 
   _draw() {
+    this._fit();
     const context = this.canvas.getContext("2d");
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     if (this.numbers && this._image.width) {

@@ -81,6 +81,7 @@ export class Plot extends Picture {
   }
 
   _draw() {
+    this._fit();
     const context = this.canvas.getContext("2d");
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);

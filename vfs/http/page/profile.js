@@ -16,8 +16,11 @@ export class Profile extends Measured {
     super(panel, "profileButton", how);
     this.line = null;
     this.values = null;
-    this.strip = strip(`${panel.title} profile`);
-    const { title } = panel;
+  }
+
+  make() {
+    const { title } = this.panel;
+    this.strip = strip(`${title} profile`);
     this.said = el("output.said", { "aria-label": `${title} profile: length and angle` });
     this.width = el("input", {
       type: "number",
@@ -46,7 +49,6 @@ export class Profile extends Measured {
       el("label.check", {}, "width", this.width),
       button(`${title} profile: numbers as CSV`, "CSV", () => this.take(), { class: "word" }),
     );
-    panel.below.append(this.row, this.strip.element);
   }
 
   start([height, width]) {

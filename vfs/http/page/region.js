@@ -31,7 +31,10 @@ export class Region extends Measured {
   constructor(panel, how) {
     super(panel, "regionButton", how);
     Object.assign(this, { shape: null, shown: "histogram" });
-    const { title } = panel;
+  }
+
+  make() {
+    const { title } = this.panel;
     this.strip = strip(`${title} region`);
     this.said = el("output.said", { "aria-label": `${title} region: statistics` });
     this.field = el("input.shape", { type: "text", spellcheck: "false", autocomplete: "off", "aria-label": `${title} region`, onchange: () => this._typed() });
@@ -51,7 +54,6 @@ export class Region extends Measured {
       button(`${title} region: picture with all pixels of the rectangle around it (PNG)`, "PNG", () => this._export("png"), { class: "word" }),
       this.said,
     );
-    panel.below.append(this.row, this.strip.element);
   }
 
   start([height, width]) {

@@ -170,14 +170,11 @@ export function scanTools(viewer) {
     viewer.selecting.set(shape);
   });
   const arranged = select("Several detectors", Object.entries(ARRANGED), "tiles", (value) => viewer.arrange(value));
-  const more = common(viewer, panel);
-  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side, turn, arranged), more);
-  const served = alone ? [] : [...more.querySelectorAll(".item")].slice(-2); // of sums
+  panel.tools.replaceChildren(el("div.own", {}, tools.element, field, how, side, turn, arranged), common(viewer, panel));
   return {
     update() {
       const { selection } = viewer.view;
       tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
-      for (const item of served) item.hidden = viewer.complex;
       tools.element.children[2].hidden = viewer.images?.axes === 1;
       tools.mark(viewer.selecting.whole ? "whole" : viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;
@@ -214,18 +211,17 @@ function common(viewer, panel) {
     what();
   };
   const item = (word, what) => el("button.item", { type: "button", onclick: chosen(what) }, word);
-  const menu = sheet(
-    `${title}: take away`,
-    "take",
+  const sums = () => panel.id === "scan" && !alone && !viewer.complex;
+  const menu = sheet(`${title}: take away`, "take", () => [
     item("Figure with bars and caption (PNG)", () => takeFigure(viewer, panel, "png")),
     item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
-    panel.id === "scan" && !alone ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
-    panel.id === "scan" && !alone ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
-  );
+    sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
+    sums() ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
+  ]);
   const across = button("Orthogonal views of the stack", "planes", () => viewer.orthogonal.toggle(), { "aria-pressed": "false" });
   if (panel.id === "frame" && !alone) panel.planesButton = across;
   return el("div.common", {}, panel.planesButton ? across : null, profile, region, panel.sheet, menu);

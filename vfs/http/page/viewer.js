@@ -33,6 +33,7 @@ import { frameTools, scanTools } from "./tools.js";
 
 const OBLONG = 16; // times: pixels that are longer are drawn as squares
 const LONGEST = 8192; // numbers of a line that are fetched
+const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at least
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
 const ENERGY = /^(energy|e|ev|kev|eloss|energy.?loss|wavelength)$/i; // axes of spectra
@@ -475,12 +476,13 @@ export class Viewer {
   _most() {
     const { view, kind } = this.frame;
     if (kind === "plot") return LONGEST;
+    if (Math.max(...this.frames.size) <= FEWEST) return FEWEST; // all of it, before there is a layout
     const seen = view ? Math.max(...view.box) * view.ratio * Math.min(view.zoom, 64) : 512;
-    return Math.min(8192, Math.max(256, 2 ** Math.ceil(Math.log2(Math.max(1, seen * 0.75)))));
+    return Math.min(8192, Math.max(FEWEST, 2 ** Math.ceil(Math.log2(Math.max(1, seen * 0.75)))));
   }
 
   _zoomed() {
-    if (this.pyramid) return;
+    if (this.pyramid || !this.frames) return;
     const most = this._most();
     if (this.frame.shown.bin > 1 && most > (this._lastMost || 0) && !this.view.selection) this.wantFrame();
     this._lastMost = most;
