@@ -85,7 +85,7 @@ def test_batches_of_units_hold_every_chunk_once_and_little_memory(cut: Any, most
 
 def test_plans_take_whole_frames() -> None:
     frames = plan((1000, 256, 256), (1, 256, 256), None, 2, 1)
-    assert (frames.batch, frames.unit) == ((64, 256, 256), (512, 256, 256))
+    assert (frames.batch, frames.unit) == ((32, 256, 256), (512, 256, 256))
     parts = plan((1000, 250, 256), (64, 64, 64), (256, 64, 64), 2, 1)
     assert parts.unit == (256, 256, 256), "all shards of the same frames are written together"
     assert parts.batch == (64, 256, 256)

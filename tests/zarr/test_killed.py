@@ -126,10 +126,10 @@ def test_a_disk_that_is_full_before_the_first_mark(
 ) -> None:
     """An empty journal stayed behind."""
 
-    def full(lines: MarksFile, more: object) -> None:
+    def full(lines: MarksFile, line: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(MarksFile, "add", full)
+    monkeypatch.setattr(MarksFile, "begin", full)
     with pytest.raises(vfs.OptionError, match=rf"{name}: cannot be written: No space left on device"):
         vfs.export(scan, tmp_path / name)
     assert os.listdir(tmp_path) == ["in"]

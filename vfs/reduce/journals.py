@@ -35,6 +35,10 @@ class MarkLines(ABC):
         """Forget all but these first lines."""
 
     @abstractmethod
+    def begin(self, line: bytes) -> None:
+        """Write the first line. The disk need not hold it before it holds another one."""
+
+    @abstractmethod
     def add(self, lines: Sequence[bytes]) -> None:
         """Write lines, and have the disk hold them.
 
@@ -79,6 +83,10 @@ class MarksFile(MarkLines):
 
     def cut(self, lines: Sequence[bytes]) -> None:
         self._file.truncate(sum(map(len, lines)))
+
+    def begin(self, line: bytes) -> None:
+        self._file.write(line)
+        self._file.flush()
 
     def add(self, lines: Sequence[bytes]) -> None:
         self._file.writelines(lines)

@@ -165,7 +165,7 @@ class KeptState:
         if not there:
             self._lines.cut([])
             try:
-                self._lines.add([json.dumps({"vfs_reduce": subject}).encode() + b"\n"])
+                self._lines.begin(json.dumps({"vfs_reduce": subject}).encode() + b"\n")
             except OSError:
                 self._lines.remove()
                 raise

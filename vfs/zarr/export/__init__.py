@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vfs.hierarchy.opening import Opening
 
 AHEAD = 128 << 20
-"""Bytes of batches that are under way at once, if one is not larger."""
+"""Bytes of batches that are under way at once, if one is not larger: threads go on while a disk flushes a unit."""
 
 
 def export(
@@ -150,9 +150,7 @@ def _made(
         else:
             stored = written_by(*by, exports, place, journal, tell)
         check_sources(face.arrays.values())  # before the documents: what has these looks complete, and so it is
-        stored += place.complete(documents)
-        place.finish(journal.sums())
-    return stored
+        return stored + place.finish(documents, journal.sums())
 
 
 def face_of(target: str | os.PathLike[str]) -> str:
@@ -291,7 +289,7 @@ def _write(
     ):
         try:
             for work in works(exports, place.folder, face.zarr_format, journal, files):
-                ahead = max(1, min(2 * threads, AHEAD // work.nbytes))
+                ahead = max(1, AHEAD // work.nbytes)
                 before = [] if work.after is None else writing.running(work.after)
                 writing.add(work, pool.submit(work.encoded, before), ahead)
             writing.finish()

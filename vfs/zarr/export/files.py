@@ -13,6 +13,7 @@ import os
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import google_crc32c
@@ -22,7 +23,32 @@ from vfs.reduce.outputs import flush_together
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"
+WRITTEN = 8 << 20
+"""Bytes after which a disk is to begin with them, so that little is left to wait for when a file is flushed."""
 _ABSENT = np.iinfo(np.uint64).max
+
+
+@dataclass
+class _Shard:
+    """A shard while it is written.
+
+    Attributes:
+        index: uint64[chunks along each axis, 2], places and bytes.
+        begun: bytes that the disk was told to begin with.
+    """
+
+    file: BinaryIO
+    index: np.ndarray
+    begun: int = 0
+
+    def add(self, position: tuple[int, ...], data: bytes) -> None:
+        """Write the bytes of a chunk."""
+        at = self.file.tell()
+        self.index[position] = at, len(data)
+        self.file.write(data)
+        if at - self.begun >= WRITTEN:
+            os.posix_fadvise(self.file.fileno(), self.begun, at - self.begun, os.POSIX_FADV_DONTNEED)
+            self.begun = at
 
 
 class UnitFiles:
@@ -44,7 +70,7 @@ class UnitFiles:
         self._plan = plan
         self._per = tuple(s // c for s, c in zip(plan.shards, plan.chunks, strict=True))
         self._sharded = sharded
-        self._shards: dict[tuple[int, ...], tuple[BinaryIO, np.ndarray]] = {}
+        self._shards: dict[tuple[int, ...], _Shard] = {}
         self.written: list[str] = []
 
     def add(self, position: Sequence[int], data: bytes) -> None:
@@ -55,23 +81,22 @@ class UnitFiles:
             return
         shard = tuple(p // n for p, n in zip(position, self._per, strict=True))
         if shard not in self._shards:
-            self._shards[shard] = self._open(shard), np.full((*self._per, 2), _ABSENT, "<u8")
-        file, index = self._shards[shard]
-        index[tuple(p % n for p, n in zip(position, self._per, strict=True))] = file.tell(), len(data)
-        file.write(data)
+            self._shards[shard] = _Shard(self._open(shard), np.full((*self._per, 2), _ABSENT, "<u8"))
+        self._shards[shard].add(tuple(p % n for p, n in zip(position, self._per, strict=True)), data)
 
     def close(self) -> None:
         """Write the indexes of shards, and close the files."""
-        for file, index in self._shards.values():
-            with file:
-                file.write(index.tobytes() + struct.pack("<I", google_crc32c.value(index.tobytes())))
+        for shard in self._shards.values():
+            with shard.file as file:
+                index = shard.index.tobytes()
+                file.write(index + struct.pack("<I", google_crc32c.value(index)))
         self._shards.clear()
 
     def abandon(self) -> None:
         """Close the files as they are."""
-        for file, _ in self._shards.values():
+        for shard in self._shards.values():
             with suppress(OSError):
-                file.close()
+                shard.file.close()
 
     def _open(self, position: Sequence[int]) -> BinaryIO:
         path = chunk_name(self._folder, position, self._zarr_format)

@@ -101,7 +101,7 @@ class Journal:
         if told is None or anew:
             self._marks.cut([])
             try:
-                self._marks.add([self._first])
+                self._marks.begin(self._first)
             except OSError:  # of it nothing is there to go on from
                 self._marks.remove()
                 raise

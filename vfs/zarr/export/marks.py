@@ -29,6 +29,9 @@ class MarksObjects(MarkLines):
         self._bucket.delete(names[len(lines) :])
         self._next = len(lines)
 
+    def begin(self, line: bytes) -> None:
+        self.add([line])
+
     def add(self, lines: Sequence[bytes]) -> None:
         for line in lines:
             if not self._bucket.create(f"{self.name}/{self._next:08d}", line):

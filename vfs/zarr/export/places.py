@@ -149,12 +149,8 @@ class StorePlace(ABC):
         """
 
     @abstractmethod
-    def complete(self, documents: Mapping[str, bytes]) -> int:
-        """Write the documents, or what may be there of them before the end. Return the bytes of all."""
-
-    @abstractmethod
-    def finish(self, sums: Iterable[bytes]) -> None:
-        """Write the sums, and make it a store.
+    def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
+        """Write documents and sums, and make it a store. Return the bytes of the documents.
 
         Args:
             sums: lines.
@@ -232,31 +228,45 @@ class FolderPlace(StorePlace):
                 found += os.stat(path).st_size
         return found == size
 
-    def complete(self, documents: Mapping[str, bytes]) -> int:
-        """Write the documents, the root's last, and flush them and all folders. Return their bytes."""
-        for key in reversed(list(documents)):
-            path = f"{self.folder}/{key}"
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(documents[key])
-            flush(path)
-        flush_together([below for below, _, _ in os.walk(self.folder)])
+    def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
+        *others, root = reversed(list(documents.items()))  # the root's comes last, with what is above all chunks
+        written = [self._write_document(*one) for one in others]
+        with self._appearing(sums) as name:
+            flush_together([*written, name])
+            written = [self._write_document(*root), *(below for below, _, _ in os.walk(self.folder))]
+            flush_together(written)
+        appear(self.folder, self.target)
         return sum(map(len, documents.values()))
 
-    def finish(self, sums: Iterable[bytes]) -> None:
-        self._check_folder()
-        self._write_sums(sums)
-        appear(self.folder, self.target)
+    def _write_document(self, key: str, text: bytes) -> str:
+        """Write a document, and return its name."""
+        path = f"{self.folder}/{key}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(text)
+        return path
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _write_sums(self, lines: Iterable[bytes]) -> None:
+    @contextmanager
+    def _appearing(self, sums: Iterable[bytes]) -> Iterator[str]:
+        """Write the sums under a name, which is yielded to be flushed, and then give them their own.
+
+        Raises:
+            OptionError: the folder is not the one that files were written to.
+        """
         name = sums_name(self.target)
-        with open(f"{name}.part", "wb") as file:
-            file.writelines(lines)
-        flush(f"{name}.part")
-        os.replace(f"{name}.part", name)
+        try:
+            with open(f"{name}.part", "wb") as file:
+                file.writelines(sums)
+            yield f"{name}.part"
+            self._check_folder()
+            os.replace(f"{name}.part", name)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{name}.part")
+            raise
 
     def _check_folder(self) -> None:
         """Check that the folder is the one that files were written to.
@@ -305,14 +315,13 @@ class ZipPlace(FolderPlace):
     def has(self, paths: Sequence[str], size: int) -> bool:
         return self._archive.has(paths, size)
 
-    def complete(self, documents: Mapping[str, bytes]) -> int:
-        return self._archive.close()
-
-    def finish(self, sums: Iterable[bytes]) -> None:
-        self._check_folder()
-        self._write_sums(sums)
+    def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
+        with self._appearing(sums) as name:
+            self._archive.close()
+            flush(name)
         appear(self._path, self.target)
         self.clear()
+        return sum(map(len, documents.values()))
 
 
 ROOTS = ("zarr.json", ".zgroup")
@@ -330,7 +339,6 @@ class BucketPlace(StorePlace):
     def __init__(self, target: str) -> None:
         self.target = self.holds = target
         self._bucket = Bucket(target)
-        self._root: dict[str, bytes] = {}
         self._there: dict[str, int] | None = None
 
     def exists(self) -> bool:
@@ -375,18 +383,14 @@ class BucketPlace(StorePlace):
         assert self._there is not None
         return sum(self._there.get(self._url(path), 0) for path in paths) == size
 
-    def complete(self, documents: Mapping[str, bytes]) -> int:
-        for key, text in documents.items():
-            if "/" in key:
-                self._bucket.write(f"{self.target}/{key}", text)
-            else:
-                self._root[key] = text
-        return sum(map(len, documents.values()))
-
-    def finish(self, sums: Iterable[bytes]) -> None:
+    def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
+        below = [key for key in documents if "/" in key]
+        for key in below:
+            self._bucket.write(f"{self.target}/{key}", documents[key])
         self._bucket.write(sums_name(self.target), b"".join(sums))
-        for key in sorted(self._root, key=lambda key: key in ROOTS):
-            self._bucket.write(f"{self.target}/{key}", self._root[key])
+        for key in sorted(documents.keys() - below, key=lambda key: (key in ROOTS, key)):
+            self._bucket.write(f"{self.target}/{key}", documents[key])
+        return sum(map(len, documents.values()))
 
     def clear(self) -> None:
         self._bucket.delete([*self._bucket.sizes(self.target)])

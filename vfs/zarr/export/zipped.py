@@ -78,12 +78,11 @@ class Archive:
         self._flush()
         return size
 
-    def close(self) -> int:
-        """Write the list of files, and flush all to the disk. Return the bytes of the documents."""
+    def close(self) -> None:
+        """Write the list of files, and flush all to the disk."""
         self._begun().close()
         self._flush()
         self._file.close()
-        return sum(map(len, self._documents.values()))
 
     def abandon(self) -> None:
         """Close the file as it is."""
