@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import socket
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -105,6 +106,37 @@ def executor(request: pytest.FixtureRequest) -> Any:
 
 
 # results
+
+
+class _EnoughError(Exception):
+    """Two partitions were made."""
+
+
+class _Here:
+    """Makes two partitions in the caller's thread."""
+
+    made = 0
+
+    def submit(self, work: Callable[..., Any], *task: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(work(*task))
+        self.made += 1
+        if self.made == 2:
+            raise _EnoughError
+        return future
+
+
+def test_a_huge_scan_takes_no_memory_for_each_frame(tmp_path: Path) -> None:
+    with open(tmp_path / "a.raw", "wb") as file:
+        file.truncate(1 << 38)  # sparse: 2 ** 31 frames
+    array = vfs.open(tmp_path / "a.raw", format="raw", dtype="u2", sig_shape=(8, 8), backend="buffered")
+    tracemalloc.start()
+    try:
+        with pytest.raises(_EnoughError):
+            array.reduce(most=vfs.Max(), executor=_Here(), workers=1)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("roi", [None, np.random.default_rng(1).permutation(300)[:170]], ids=["all", "roi"])

@@ -77,6 +77,9 @@ class FrameSupply(Protocol):
 
     units: int
 
+    def places(self, first: int, last: int) -> tuple[int, int]:
+        """Return between which places of the selection (half-open) the frames of the units `first` to `last` are."""
+
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
         """Go through the frames of the units `first` to `last` (half-open) that are stored. Each block
         lives until the next one.
@@ -201,6 +204,9 @@ class _Frames:
     def _region(self, first: int, last: int) -> Region:
         """Return the wanted rows of some frames."""
         return Region.box((first, *self.low), (last, *self.high))
+
+    def places(self, first: int, last: int) -> tuple[int, int]:
+        return first, last
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
         if self.patches:
@@ -346,6 +352,9 @@ class _Boxes:
         kept = self.stored[at]
         return which[kept], at[kept]
 
+    def places(self, first: int, last: int) -> tuple[int, int]:
+        return 0, len(self.stored)
+
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
         for start, stop in self._stretches(first, last):
             for at in range(start, stop, self.together):
@@ -413,8 +422,10 @@ class _Boxes:
 
 
 def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarray:
-    """Return bool[m], which of the selected positions hold a stored frame."""
+    """Return bool[m], which of the selected positions hold a stored frame. It may not be written to."""
     dataset = array.dataset
+    if chosen is None and dataset.nav_ndim and dataset.layout.frames is not None and not dataset.blanks:
+        return np.broadcast_to(np.True_, math.prod(dataset.shape[: dataset.nav_ndim]))  # no byte for each frame
     if chosen is not None and (frames := dataset.layout.frames) is not None:
         return np.asarray(frames.locate(chosen)[:, 0] >= 0)  # not for each position of a scan that may be huge
     valid = dataset.valid.reshape(-1) if dataset.nav_ndim else np.ones(1, bool)

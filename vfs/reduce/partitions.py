@@ -100,11 +100,12 @@ class Part:
     """Holds what a worker made.
 
     Attributes:
-        at: int64[n], which of the selected frames it took.
+        at: which of the selected frames it took, a slice or int64[count]; count: how many.
         nav: their entries of the "nav" buffers, by the names of reduction and buffer; own: the other buffers.
     """
 
-    at: np.ndarray
+    at: slice | np.ndarray
+    count: int
     nav: Mapping[str, Buffers]
     own: Mapping[str, Buffers]
 
@@ -135,7 +136,7 @@ def _reduced(task: Partition, work: PartitionWork) -> Part:
     with Stopped(task.stop) as stopped:
         for _ in TRIES:  # until all was read in one state of the files
             before = files.moves.item(0)
-            made = Pass(array, work.reductions, roi, 0)
+            made = PartOfPass(array, work.reductions, roi, task.first, task.last)
             made.stopped = stopped
             made.take(task.first, task.last)
             if files.moves.item(0) == before:
@@ -144,10 +145,28 @@ def _reduced(task: Partition, work: PartitionWork) -> Part:
 
 
 def _part(made: Pass) -> Part:
-    at = np.flatnonzero(made.done)
-    where = slice(int(at[0]), int(at[-1]) + 1) if len(at) and int(at[-1]) - int(at[0]) < len(at) else at
+    at = np.flatnonzero(made.done) + made.origin
+    where: slice | np.ndarray = at
+    count = len(at)
+    if count and int(at[-1]) - int(at[0]) < count:
+        where = slice(int(at[0]), int(at[-1]) + 1)
     nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
-    return Part(at, nav, made.own[0])
+    return Part(where, count, nav, made.own[0])
+
+
+class PartOfPass(Pass):
+    """Makes what a worker does of a pass, in one thread.
+
+    Args:
+        array, reductions, roi: see `Pass`; first, last: see `Partition`.
+    """
+
+    def __init__(self, array: ArrayReader, reductions: Mapping[str, Any], roi: Any, first: int, last: int) -> None:
+        self.first, self.last = first, last
+        super().__init__(array, reductions, roi, 0)
+
+    def _places(self) -> tuple[int, int]:
+        return self.supply.places(self.first, self.last)
 
 
 class SharedPass(Pass):
@@ -204,6 +223,9 @@ class SharedPass(Pass):
         n = max(1, min(units, nbytes // max(PARTITION, nbytes // MOST, RETURNED * returned)))
         return [units * k // n for k in range(n + 1)]
 
+    def _places(self) -> tuple[int, int]:
+        return (0, len(self.stored)) if self.each else (0, 1)  # else only whether there is something is asked for
+
     def _merge(self, part: Part, first: bool) -> None:
         """Take what a worker made."""
         for name, reduction in self.bound.items():
@@ -213,8 +235,8 @@ class SharedPass(Pass):
                 self.own[0][name] = {key: buffer.copy() for key, buffer in part.own[name].items()}
             elif part.own[name]:
                 reduction.merge(self.own[0][name], part.own[name])
-        self.done[part.at] = True
-        self.counted[0] += len(part.at)
+        self.done[part.at if self.each else slice(min(1, part.count))] = True
+        self.counted[0] += part.count
 
 
 def _packed(chosen: np.ndarray) -> bytes:

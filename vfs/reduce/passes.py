@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from functools import cached_property
 from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
@@ -167,7 +168,7 @@ class Pass:
         bound: the reductions, prepared for these frames.
         shared: buffers that have an entry for each frame, by the names of reduction and buffer.
         own: the other buffers, of each thread.
-        done: bool[m], which frames were taken; counted: how many, by each thread.
+        done: bool[m], which frames were taken, from frame `origin` on; counted: how many, by each thread.
 
     Raises:
         OptionError: an argument does not fit.
@@ -205,7 +206,8 @@ class Pass:
         self.chosen = chosen
         self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
         self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
-        self.done = np.zeros(len(self.stored), bool)
+        self.origin, last = self._places()
+        self.done = np.zeros(last - self.origin, bool)
         self.counted = [0]
         self.stopped = threading.Event()
 
@@ -236,6 +238,21 @@ class Pass:
                     raise OptionError(f"{name}: no memory for {key}, {dtype}{list(shape)}: {error}") from None
         return made
 
+    def _places(self) -> tuple[int, int]:
+        """Return between which places of the selection (half-open) the frames are that are taken here."""
+        return 0, len(self.stored)
+
+    @cached_property
+    def to_take(self) -> int:
+        """How many of the selected frames are stored."""
+        same = self.stored.strides == (0,) and bool(self.stored[:1].all())  # all are: not looked at one by one
+        return len(self.stored) if same else int(np.count_nonzero(self.stored))
+
+    @cached_property
+    def each(self) -> bool:
+        """Whether any result has an entry for each frame."""
+        return any(one.kind == "nav" for one in self.bound.values())
+
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete."""
         units = self.supply.units
@@ -247,7 +264,7 @@ class Pass:
 
     def _tell(self) -> None:
         if self.progress is not None:
-            self.progress(sum(self.counted), int(np.count_nonzero(self.stored)))
+            self.progress(sum(self.counted), self.to_take)
 
     def take(self, first: int, last: int) -> None:
         """Take the units `first` to `last`, shared out among the threads."""
@@ -313,7 +330,7 @@ class Pass:
                 for name, reduction in self.bound.items():
                     reduction.take(block, own[name], shared[name])
                 if block.last:
-                    done[block.at] = True
+                    done[block.at - self.origin] = True
                     self.counted[worker] += len(block)
                 if tell is not None:
                     tell()
@@ -327,7 +344,7 @@ class Pass:
             last: nothing more will be taken, and no results made: these may lie in the buffers, and those of
                 all threads are merged in the first one's.
         """
-        complete = self.done if last else self.done.copy()
+        complete = self.done if last or not self.each else self.done.copy()
         return Results((name, self._result(name, reduction, complete, last)) for name, reduction in self.bound.items())
 
     def _result(self, name: str, reduction: Reduction, done: np.ndarray, last: bool) -> Result:
