@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -520,6 +521,18 @@ def test_a_bug_is_one_line_too_unless_asked(
     monkeypatch.setenv("VFS_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run("info", scan)
+
+
+def test_too_little_memory_is_no_bug(
+    scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("VFS_DEBUG", raising=False)
+    with pytest.raises(
+        MemoryError, match=r"scan.*: data\[0:\d+, .*\] takes [\d.]+ [TP]iB, more than memory holds"
+    ) as had:
+        vfs.open(scan, nav_shape=10**12, allow_incomplete=True)[...]
+    monkeypatch.setattr("vfs.hierarchy.opening.open_set", Mock(side_effect=had.value))
+    assert refused(capsys, "info", scan).strip() == f"vfs: {had.value}"
 
 
 @pytest.mark.parametrize("command", ["info", "look"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 import tracemalloc
 from collections import Counter
@@ -15,6 +16,8 @@ from tests.formats.frame_checks import BACKENDS, one_line, unwarned
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.inside import reader_of
 
+_HUGE = (1 << 20, 1 << 28, (1 << 31) - 1, (1 << 32) - 1, 1 << 33, 1 << 40, (1 << 63) - 1)
+"""Numbers of things of which there cannot be so many."""
 _INTEGERS = (0, 1, 2, 3, 7, 255, 256, 257, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 
 
@@ -24,7 +27,7 @@ def mutate(data: bytes, rng: random.Random, head: int) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         limit = max(1, len(made) if rng.random() < 0.2 else min(len(made), head))
         at = rng.randrange(limit)
-        kind = rng.randrange(7)
+        kind = rng.randrange(8)
         if kind == 0 and made:
             made[at] ^= 1 << rng.randrange(8)
         elif kind == 1 and made:
@@ -40,11 +43,29 @@ def mutate(data: bytes, rng: random.Random, head: int) -> bytes:
             del made[at : at + rng.randrange(1, 64)]
         elif kind == 5:
             made[at:at] = rng.randbytes(rng.randrange(1, 64))
+        elif kind == 6:
+            _claim(made, rng, limit)
         else:
             made[at : at + 8] = rng.choice(
                 (b"-1", b"99999999999", b"\xff" * 8, bytes(8), b"nan", b"<", b">", b'"', b"x", b"=")
             )
     return bytes(made)
+
+
+def _claim(made: bytearray, rng: random.Random, limit: int) -> None:
+    """Put a huge number where one stands: in the text of a header, or in 4 or 8 bytes of either order."""
+    huge, found = rng.choice(_HUGE), list(re.finditer(rb"(?<![\w.])\d{1,9}(?![\w.])", made[:limit]))
+    if found and rng.random() < 0.5:
+        first, last = rng.choice(found).span()
+        said = str(huge).encode()
+        made[first : max(last, first + len(said)) if rng.random() < 0.5 else last] = said
+        return
+    width = rng.choice((4, 4, 8))
+    for _ in range(20):  # rather where there is a number than where there is none
+        at = rng.randrange(limit) // 4 * 4
+        if any(made[at : at + width]):
+            break
+    made[at : at + width] = (huge & ((1 << 8 * width) - 1)).to_bytes(width, rng.choice(("little", "big")))
 
 
 MEMORY = 10  # times the files or the chunk, whichever is more: what opening and reading may allocate

@@ -119,6 +119,7 @@ def test_cut(tmp_path: Path) -> None:
         (b"NAXIS   =                    3", b"NAXIS   =                   -3", "NAXIS = -3"),
         (b"NAXIS1  =                    6", b"NAXIS1  =  4611686018427387904", "NAXIS1 = 4611686018427387904"),
         (b"NAXIS1  =                    6", b"NAXIS1  =                    0", "expected a whole header at byte 2,880"),
+        (b"NAXIS3  =                    3", b"NAXIS3  =           4294967296", "its header says 4,294,967,296 planes"),
         (b"END     ", b"ENDE    ", "END"),
     ],
 )

@@ -166,6 +166,7 @@ def test_edf_that_was_cut(tmp_path: Path) -> None:
         ({"ByteOrder": "Middle"}, "ByteOrder = Middle"),
         ({"COMPRESSION": "GZIP"}, "not compressed"),
         ({"Size": 12}, "its header says 12 bytes"),
+        ({"Dim_3": 1 << 27, "Size": 1 << 33}, "its header says 134,217,728 planes"),
     ],
 )
 def test_edf_garbled(tmp_path: Path, keys: dict[str, object], word: str) -> None:

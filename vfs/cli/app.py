@@ -358,6 +358,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _failed(str(error), 2)
+    except MemoryError as error:
+        if debug:
+            raise
+        return _failed(str(error) or "there is not enough memory", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # an error of click, which newer typers include under another name
             return _failed(_usage(error), 2)

@@ -20,7 +20,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections, corrected_box
 from vfs.engine.frame_run import FrameRun
 from vfs.engine.stored_reader import ROWS, StoredReader, scratch_none, within
-from vfs.errors import OptionError, SourceError
+from vfs.errors import OptionError, SourceError, size
 from vfs.formats.headers import dtype_option
 from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
@@ -106,6 +106,7 @@ class RegionReader(StoredReader):
             RegionError: the region does not fit the array.
             OptionError: `out` does not fit the region, or cannot be written to.
             SourceError: bytes are missing, truncated or unreadable; the message names file, bytes and region.
+            MemoryError: the answer has more bytes than there is memory.
         """
         box = Region.whole(self.shape) if region is None else Region.of(region, self.shape)
         if out is not None:
@@ -116,7 +117,7 @@ class RegionReader(StoredReader):
             except SourceError as error:
                 raise self.unread(error, box) from None
         else:
-            out = np.empty(box.shape, self.dtype)
+            out = self._room(box)
         if not out.size:
             return out
         try:
@@ -128,6 +129,20 @@ class RegionReader(StoredReader):
             raise self.dataset.files.restless()
         except SourceError as error:
             raise self.unread(error, box) from None
+
+    def _room(self, box: Region) -> np.ndarray:
+        """Make memory for the elements of a box.
+
+        Raises:
+            MemoryError: there is not so much. The message names file, bytes and region.
+        """
+        try:
+            return np.empty(box.shape, self.dtype)
+        except MemoryError:
+            nbytes = size(box.size * self.dtype.itemsize)
+            raise MemoryError(
+                f"{self.files[0]}: {self.dataset.path}{box} takes {nbytes}, more than memory holds; read it in parts"
+            ) from None
 
     def read_once(self, box: Region, out: np.ndarray) -> None:
         """Read a non-empty box into memory of its shape and this array's dtype, of any strides.

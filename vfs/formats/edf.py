@@ -22,7 +22,7 @@ import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, plausible
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -204,9 +204,10 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                 f" {files.paths[0]}, found {list(frame.shape)} {frame.stored.str} at byte {frame.offset:,}"
             )
     sig = shape[-2:]
-    depth = math.prod(shape[:-2])
+    nbytes = math.prod(sig) * stored.itemsize
+    depth = plausible(files.paths[frames[0].file], math.prod(shape[:-2]), nbytes, int(files.sizes[frames[0].file]))
     offsets = np.array([frame.offset for frame in frames], np.int64)[:, None]
-    offsets = offsets + np.arange(depth) * math.prod(sig) * stored.itemsize
+    offsets = offsets + np.arange(depth) * nbytes
     which = np.repeat(np.array([frame.file for frame in frames], np.int64), depth)
     nav = (len(frames),) * (len(frames) > 1 or len(shape) < 3) + shape[:-2]
     dims = ("frame",) * (len(nav) - len(shape[:-2])) + ("z",) * len(shape[:-2]) + ("y", "x")[-len(sig) :]

@@ -24,7 +24,7 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, plausible
 from vfs.model.decode import Encoding, IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -271,10 +271,11 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
             )
     sig, before = one.shape[-2:], one.shape[:-2]
     nav = (frames,) * (frames > 1) + before
-    planes = math.prod(before)
+    nbytes = math.prod(sig) * one.stored.itemsize
+    planes = plausible(files.paths[one.file], math.prod(before), nbytes, int(files.sizes[one.file]))
     dims = nav_dims(len(nav)) + ("y", "x")[-len(sig) :]
     offsets = np.array([image.offset for image in images], np.int64)[:, None]
-    offsets = offsets + np.arange(planes) * math.prod(sig) * one.stored.itemsize
+    offsets = offsets + np.arange(planes) * nbytes
     which = np.repeat(np.array([image.file for image in images], np.int64), planes)
     position = (which if frames > 1 else np.zeros_like(which)) * planes + np.tile(np.arange(planes), len(images))
     table = PlaneTable(which, offsets.reshape(-1), position, files.paths[one.file])
