@@ -167,6 +167,19 @@ def test_what_one_step_decodes_needs_no_interpreter(
         direct.read("scan.npy", info, 8192, 4096)
 
 
+def test_channels_side_by_side_need_no_interpreter(tmp_path: Path, opened: Any) -> None:
+    channels = FRAMES[:3].astype("u2")
+    np.save(tmp_path / "scan.npy", np.asfortranarray(channels))
+    direct = opened(tmp_path / "scan.npy")
+    info = direct.open("scan.npy")
+    direct.read("scan.npy", info, 1024, 0)
+    direct.slow = 0
+    got = b"".join(direct.read("scan.npy", info, 1024, at) for at in range(0, 128 + channels.nbytes, 1024))
+    assert got[128:] == channels.tobytes()
+    assert direct.slow == 0
+    same_as_the_tree(direct)
+
+
 def test_decoded_pieces_are_made_once_and_the_next_one_ahead(
     tmp_path: Path, opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

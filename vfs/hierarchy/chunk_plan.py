@@ -176,16 +176,17 @@ class FrameStep(NamedTuple):
     def in_parts(cls, array: ArrayReader) -> FrameStep | None:
         """Say how a frame is decoded of which any part may be decoded by itself; None if it is not so.
 
-        It is so where the ranges have all elements, no two lines of one overlap in the output, and the file has not
-        much else between them.
+        It is so where the ranges have all elements, no two lines of one overlap in the output, or each of them has one
+        element of every channel, and the file has not much else between them.
         """
         run = array.frame_run
         if run is None or not (array.direct and run.layout.periodic and run.rows.size) or array.accumulates:
             return None
         rows = run.rows
-        lines, count = np.maximum(1, rows[:, LINES]), rows[:, COUNT]
-        overlap = (lines > 1) & (abs(rows[:, NEXT]) <= (count - 1) * abs(rows[:, STEP]))
-        if overlap.any() or (count * lines)[rows[:, PLANE] == 0].sum() != run.size:
+        lines, count, by, after = np.maximum(1, rows[:, LINES]), rows[:, COUNT], abs(rows[:, STEP]), abs(rows[:, NEXT])
+        channels = (by > (lines - 1) * after) & (count <= MOST_BETWEEN)
+        apart = (lines == 1) | (after > (count - 1) * by) | channels
+        if not apart.all() or (count * lines)[rows[:, PLANE] == 0].sum() != run.size:
             return None
         made = cls.of(array, rows)
         wanted = lines * (rows[:, STOP] - rows[:, START] - (lines - 1) * rows[:, PITCH])

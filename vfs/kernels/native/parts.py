@@ -1,7 +1,8 @@
 """Cuts the read ranges of a frame to a part of it, on tables at addresses.
 
 A reader of a mount asks for some bytes of a frame, from any element on. If no two lines of a range overlap in the
-output, at most its first and its last line are cut by that: a range becomes three at most.
+output, at most its first and its last line are cut by that: a range becomes three at most. So it does if they overlap
+because each has one element of every channel: then the first and the last channel are cut.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def cut(ranges, rows, first, last, word_bytes, word_pixels, parts):
     """Write the ranges of the elements `first` to `last` of a frame, in the order of the file.
 
     Args:
-        ranges: address of int64[rows, 11], the ranges of the frame; lines of none overlap in the output.
+        ranges: address of int64[rows, 11], the ranges of the frame. In the output, the lines of a range lie one behind
+            the other, forwards or backwards; or else so do the first elements of all lines, the second ones, and so on.
         word_bytes, word_pixels: see `vfs.kernels.columns`.
         parts: address of int64[MOST_PARTS * rows, 11], receives them. Places (DEST) count from element `first`.
 
@@ -70,21 +72,26 @@ def cut(ranges, rows, first, last, word_bytes, word_pixels, parts):
     n = 0
     for row in range(rows):
         whole = address(ranges, row * COLUMNS)
-        lines, count, by, at = max(1, get(whole, LINES)), get(whole, COUNT), get(whole, STEP), get(whole, DEST)
+        lines, many, by, at = max(1, get(whole, LINES)), get(whole, COUNT), get(whole, STEP), get(whole, DEST)
         after = get(whole, NEXT) if lines > 1 else 1
-        span = (count - 1) * abs(by)
-        low = at + min(0, (count - 1) * by)
-        line, end = _within(first - span, last, low, after, lines)
+        channels = lines > 1 and (many - 1) * abs(by) >= abs(after)
+        if channels:
+            lines, many, by, after = many, lines, after, by
+        span = (many - 1) * abs(by)
+        low = at + min(0, (many - 1) * by)
+        k, end = _within(first - span, last, low, after, lines)
         uncut, behind = _within(first, last - span, low, after, lines)
-        while line < end:
-            if uncut <= line < behind:
-                _append(parts, n, whole, line, behind - line, 0, count, first, word_bytes, word_pixels)
-                n += 1
-                line = behind
-                continue
-            a, b = _within(first, last, at + line * after, by, count)
+        while k < end:
+            beyond, a, b = k + 1, 0, many
+            if uncut <= k < behind:
+                beyond = behind
+            else:
+                a, b = _within(first, last, at + k * after, by, many)
             if a < b:
-                _append(parts, n, whole, line, 1, a, b, first, word_bytes, word_pixels)
+                if channels:
+                    _append(parts, n, whole, a, b - a, k, beyond, first, word_bytes, word_pixels)
+                else:
+                    _append(parts, n, whole, k, beyond - k, a, b, first, word_bytes, word_pixels)
                 n += 1
-            line += 1
+            k = beyond
     return n
