@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import textwrap
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -431,3 +432,28 @@ def test_options_name_the_format_of_a_file_that_none_recognises(
     monkeypatch.setattr("vfs.formats.formats", lambda: {"raw": raw, "other": replace(raw, name="other")})
     with pytest.raises(vfs.UnknownFormatError, match="sig_shape may be of raw or other; choose one with format="):
         vfs.open(tmp_path / "x.raw", sig_shape=(8, 8))
+
+
+@pytest.mark.parametrize("what", ["info scan.npy", "formats", "--version", "doctor"])
+def test_on_the_path_only_it_says_that_it_is_not_installed(path: Path, what: str) -> None:
+    """Nobody knows its formats then: they are entry points."""
+    code = """
+        import importlib.metadata as metadata, sys
+        found, known = metadata.Distribution.from_name, metadata.entry_points
+        def from_name(name):
+            if name == "vfs":
+                raise metadata.PackageNotFoundError(name)
+            return found(name)
+        metadata.Distribution.from_name = from_name
+        metadata.entry_points = lambda **how: () if how["group"] == "vfs.formats" else known(**how)
+        from vfs.cli.app import main
+        sys.exit(main(sys.argv[1:]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), *what.split()]
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100)
+    if what == "doctor":
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "its formats, and what it needs: pip install -e the checkout of it" in done.stdout
+    else:
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "vfs is on Python's path, but not installed: pip install" in done.stderr

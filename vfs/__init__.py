@@ -120,7 +120,7 @@ _MODULES = {name: f"vfs.integrations.{name}" for name in ("rsciio", "virtualizar
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value: Any = import_module("importlib.metadata").version("vfs")
+        value: Any = _version()
     elif name in _MODULES:
         value = import_module(_MODULES[name])
     elif name in _HOMES:
@@ -129,6 +129,17 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'vfs' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("vfs")
+    except PackageNotFoundError:
+        from vfs.errors import NOT_INSTALLED, DependencyError
+
+        raise DependencyError(NOT_INSTALLED) from None
 
 
 def __dir__() -> list[str]:

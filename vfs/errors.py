@@ -78,6 +78,9 @@ class UnknownArrayError(VfsError, KeyError):
     """A container has no array of that name."""
 
 
+NOT_INSTALLED = "vfs is on Python's path, but not installed: pip install vfs, or pip install -e FOLDER of a checkout"
+
+
 class DependencyError(VfsError, ImportError):
     """An optional package is needed."""
 

@@ -62,7 +62,7 @@ class Missing:
 def findings() -> list[Finding]:
     """Look at this machine."""
     return [
-        Finding("vfs", f"{vfs.__version__}, in {os.path.dirname(vfs.__file__)}"),
+        _itself(),
         Finding("python", f"{platform.python_version()}, {sys.executable}; {platform.system()} {platform.release()}"),
         *_libraries(),
         _mount(),
@@ -94,10 +94,17 @@ def as_text(found: Sequence[Finding], columns: int) -> list[str]:
     return [*lines, "missing:", *(f"  {what}: {typed}" for what, typed in missing)]
 
 
+def _itself() -> Finding:
+    """Look at vfs, which may be on Python's path only: then nobody knows its formats."""
+    version, where = _version("vfs"), os.path.dirname(vfs.__file__)
+    missing = () if version else (Missing("its formats, and what it needs", "pip install -e the checkout of it"),)
+    return Finding("vfs", f"{version or 'not installed'}, in {where}", missing)
+
+
 def _libraries() -> Iterator[Finding]:
     """Look at the libraries that the metadata of vfs names: those it always needs, then those of the extras."""
     extras: dict[str, dict[str, str | None]] = {}
-    for requirement in metadata.requires("vfs") or ():
+    for requirement in (metadata.requires("vfs") if _version("vfs") else None) or ():
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
         if name != "vfs":

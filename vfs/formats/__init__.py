@@ -18,7 +18,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from vfs.errors import FormatError, OptionError, UnknownFormatError
+from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
 from vfs.formats.headers import exists
 from vfs.model.options import fitting, kinds
 from vfs.model.signatures import Path
@@ -119,7 +119,15 @@ def _options(open: Callable[..., object]) -> dict[str, inspect.Parameter]:
 
 @cache
 def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name)}
+    """Return the entry points of formats, by name.
+
+    Raises:
+        DependencyError: there are none, not even those of vfs.
+    """
+    found = {entry.name: entry for entry in sorted(entry_points(group="vfs.formats"), key=lambda e: e.name)}
+    if not found:
+        raise DependencyError(f"no format is known: {NOT_INSTALLED}")
+    return found
 
 
 @cache
@@ -137,6 +145,9 @@ def _loaded(name: str) -> Format | None:
 @cache
 def formats() -> dict[str, Format]:
     """Return every known format by name, from the entry points `vfs.formats`.
+
+    Raises:
+        DependencyError: there is none.
 
     Warns:
         RuntimeWarning: a package's format does not load; the others work.
