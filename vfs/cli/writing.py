@@ -36,6 +36,7 @@ from vfs.serving.signals import signals
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
     from vfs.hierarchy.opening import OpenedSet
+    from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
 
 
@@ -277,10 +278,8 @@ def reduce(
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete. A long pass
     that is interrupted leaves OUT.part, which --resume goes on from.
     """
-    from vfs.cli.reduce import check_readable, cluster, lines, reduced, reduced_growing, reduced_kept, was_interrupted
+    from vfs.cli.reduce import check_readable, lines, was_interrupted
     from vfs.errors import size
-    from vfs.hierarchy.following import for_workers
-    from vfs.reduce.partitions import pass_by
     from vfs.reduce.saving import saver
     from vfs.reduce.spelling import read_all
     from vfs.reduce.usual import UsualDetector
@@ -297,24 +296,34 @@ def reduce(
     array = found.main
     if not array.dataset.nav_ndim:
         _refuse_recorded(found, [name for name, one in wanted.items() if isinstance(one, UsualDetector)])
-    with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
-        tell = _in_bytes(bar, array.nbytes)
-        if found.progress is not None:
-            refuse({"--scheduler": scheduler}, "with --follow")
-            made = reduced_growing(found, wanted, target, tell)
-        elif client is None:
-            done = reduced_kept(found, wanted, target, tell, options.resume)
-            if done is None:
-                put(f"{target}: was complete")
-                return
-            made = done
-        else:
-            made = reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
+    made = _reduced(found, wanted, target, scheduler, options.resume)
+    if made is None:
+        put(f"{target}: was complete")
+        return
     rows = [line for row in table(lines(made), width()) for line in row]
     places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
     if options.verify:
         _compared(made, target)
+
+
+def _reduced(
+    found: OpenedSet, wanted: Mapping[str, Reduction], target: str, scheduler: str | None, resume: bool
+) -> Mapping[str, Result] | None:
+    """Make results in a pass, by whoever is to make it, and write them; None: they were complete."""
+    from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_kept
+    from vfs.hierarchy.following import for_workers
+    from vfs.reduce.partitions import pass_by
+
+    array = found.main
+    with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:
+        tell = _in_bytes(bar, array.nbytes)
+        if found.progress is not None:
+            refuse({"--scheduler": scheduler}, "with --follow")
+            return reduced_growing(found, wanted, target, tell)
+        if client is None:
+            return reduced_kept(found, wanted, target, tell, resume)
+        return reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
 
 
 def _compared(made: Mapping[str, Result], target: str) -> None:

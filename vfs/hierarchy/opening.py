@@ -28,7 +28,6 @@ from uuid import uuid4
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
-from vfs.engine.chunking import as_bytes
 from vfs.errors import (
     FormatError,
     IncompleteWarning,
@@ -60,7 +59,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray, main_of
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
-from vfs.sources.names import absolute, is_url
+from vfs.sources.names import absolute
 
 if TYPE_CHECKING:
     from vfs.reduce.kept_levels import LevelStore
@@ -321,9 +320,7 @@ def _open_named(
         found = [grown(one, options, watch) for one in found]
     stored = _stored(found, options.array, names[0])
     if watch is not None and not stored.main.nav_ndim:
-        to_come = any(absence.main and absence.files for one in found for absence in one.absent)
-        rest = replace(options, settle=options.give_up) if to_come else options
-        check_rested(Files.stat(sources, names[:1]), rest, watch)
+        _check_whole(Files.stat(sources, names[:1]), found, options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
     images = read_images(options, stored.datasets, stored.main, other)
     mask_files = (
@@ -341,8 +338,7 @@ def _open_named(
     absent = all_absent(stored.datasets, stored.main, main.dataset)
     begun: tuple[str, ...] = ()
     if progress is not None:
-        begun = tuple([path for absence in absent if absence.to_come for path in absence.files])
-        absent = tuple([absence for absence in absent if not absence.to_come])
+        begun, absent = _begun(absent)
     if absent:
         refuse([absence for absence in absent if not absence.main], options)
     stands_in = options.array is None and not options.allow_incomplete and any(absence.main for absence in absent)
@@ -352,15 +348,24 @@ def _open_named(
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
     store = None if options.pyramid_cache is None else _level_store(opening, stored.datasets)
     tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
-    return OpenedSet(
-        tree,
-        opening,
-        absent,
-        (*images.warnings, *(absence.said for absence in absent)),
-        progress,
-        watch,
-        begun,
-    )
+    warnings = (*images.warnings, *(absence.said for absence in absent))
+    return OpenedSet(tree, opening, absent, warnings, progress, watch, begun)
+
+
+def _check_whole(named: Files, found: Sequence[StoredArray], options: OpenOptions, watch: FileWatch) -> None:
+    """Check that nobody writes a file that has no frames any more: it may be the beginning of one that will have some.
+
+    Raises:
+        NotYetError: it was written just now, or files that it names have yet to come.
+    """
+    to_come = any(absence.main and absence.files for one in found for absence in one.absent)
+    check_rested(named, replace(options, settle=options.give_up) if to_come else options, watch)
+
+
+def _begun(absent: Sequence[Absence]) -> tuple[tuple[str, ...], tuple[Absence, ...]]:
+    """Part what is absent from a set that grows. Returns (files that have only begun, what else is absent)."""
+    begun = [path for absence in absent if absence.to_come for path in absence.files]
+    return tuple(begun), tuple([absence for absence in absent if not absence.to_come])
 
 
 def _reductions(given: Any) -> dict[str, Any]:
@@ -493,22 +498,13 @@ def _attributes(
 
 
 def _level_store(opening: Opening, datasets: Sequence[StoredArray]) -> LevelStore:
-    """Return what keeps the computed levels of a set for the next run.
-
-    Raises:
-        OptionError: the folder cannot be used.
-    """
-    from vfs.reduce.kept_levels import LevelStore, check_apart  # which few openings need
-    from vfs.sources.disk_cache import DiskCache
+    """Return what keeps the computed levels of a set for the next run: see `vfs.reduce.kept_levels.level_store`."""
+    from vfs.reduce.kept_levels import level_store  # which few openings need
 
     options = opening.options
     assert options.pyramid_cache is not None
-    size = as_bytes(options.pyramid_cache_size, "pyramid_cache_size")
-    cache = DiskCache(absolute(options.pyramid_cache), size)
-    cache.check("pyramid_cache")
     files = {id(one.files): one.files for one in datasets}.values()
-    check_apart(cache.folder, {os.path.dirname(path) for one in files for path in one.paths if not is_url(path)})
-    return LevelStore(cache, opening.numbers)
+    return level_store(options.pyramid_cache, options.pyramid_cache_size, files, opening.numbers)
 
 
 def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OtherSet:

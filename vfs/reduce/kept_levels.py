@@ -22,33 +22,19 @@ from importlib.metadata import version
 import numpy as np
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.chunking import as_bytes
 from vfs.errors import OptionError
 from vfs.model.files import Files
 from vfs.model.pickles import packed
 from vfs.model.region import Region
 from vfs.model.wording import option
 from vfs.sources.disk_cache import DiskCache
+from vfs.sources.names import absolute, is_url
 
 RULE = 1
 """Version of the rule by which pixels of a level are made. Whoever changes these numbers counts it up."""
 
 log = logging.getLogger("vfs.reduce")
-
-
-def check_apart(folder: str, places: Iterable[str]) -> None:
-    """Check that a folder for levels is none that data lies in.
-
-    Args:
-        folder: absolute path.
-        places: folders of data.
-
-    Raises:
-        OptionError: it is one of them.
-    """
-    if os.path.realpath(folder) in {os.path.realpath(place) for place in places}:
-        raise OptionError(
-            f"{option(pyramid_cache=folder)}: data lies there, and nothing is written beside it; name another folder"
-        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +62,28 @@ class LevelStore:
             return None
         said = (RULE, version("vfs"), image.dataset.path, image.shape, image.dims, image.dtype.str, nearest)
         return KeptLevels(self.cache, self.opened + packed(said), image, files)
+
+
+def level_store(folder: str | os.PathLike[str], most: int | str, every: Iterable[Files], opened: bytes) -> LevelStore:
+    """Return what keeps the levels of a set in a folder of this machine.
+
+    Args:
+        most: bytes in it, as a number or a text such as "1GiB".
+        every: the files of the set.
+        opened: see `LevelStore`.
+
+    Raises:
+        OptionError: the folder cannot be used, or data of the set lies in it.
+    """
+    cache = DiskCache(absolute(folder), as_bytes(most, "pyramid_cache_size"))
+    cache.check("pyramid_cache")
+    places = {os.path.dirname(path) for files in every for path in files.paths if not is_url(path)}
+    if os.path.realpath(cache.folder) in {os.path.realpath(place) for place in places}:
+        raise OptionError(
+            f"{option(pyramid_cache=cache.folder)}: data lies there, and nothing is written beside it; name another"
+            " folder"
+        )
+    return LevelStore(cache, opened)
 
 
 @dataclass
