@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.waiting import PATIENCE
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=30)
@@ -136,11 +139,13 @@ def _reaches_zarr(function: FunctionType, above: frozenset[FunctionType]) -> boo
 
 @pytest.fixture(scope="session", autouse=True)
 def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Mounts of tests are written down in a folder of theirs."""
+    """Servers of tests are written down in a folder of theirs. When they end they are waited for, however long."""
     path = tmp_path_factory.mktemp("runtime")
     path.chmod(0o700)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(path))
+        for module in ("serving.process", "fuse.mounts", "http.servers"):
+            patch.setattr(import_module(f"vfs.{module}"), "PATIENCE", PATIENCE)
         yield
 
 
