@@ -12,8 +12,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 from vfs.errors import MissingSourceError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.sources.library import obstore
+from vfs.sources.stores import state_of
 from vfs.sources.threads import in_parallel
-from vfs.sources.transfers import UNLISTED, Transfers, state_of
+from vfs.sources.transfers import UNLISTED, Transfers
 from vfs.sources.urls import WEB, place
 
 MOST_PAGE = 16 << 20

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -26,14 +24,15 @@ from vfs.errors import (
     SourceChangedError,
     SourceError,
     TruncatedSourceError,
-    printable,
 )
 from vfs.model.file_state import FileState
 from vfs.sources.counts import Counts, in_all
 from vfs.sources.disk_cache import DiskCache, Put, into
 from vfs.sources.library import leave, obstore
+from vfs.sources.reasons import reason
+from vfs.sources.stores import endpoints, state_of, store_of
 from vfs.sources.threads import in_parallel
-from vfs.sources.urls import SCHEMES, WEB, InStore, place
+from vfs.sources.urls import WEB, InStore, place
 from vfs.sources.web import Web
 from vfs.sources.web_connection import AskError
 
@@ -42,9 +41,6 @@ PROGRESS = 1 << 18
 UNLISTED = "the server does not list what is in it, or there is nothing; name every file of the set"
 PART = 1 << 17
 """Bytes of a reply that are handed on at once."""
-_STATUS = re.compile(r"status code: (\d{3})")
-_KIND = re.compile(r"kind: (\w+)")
-_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,7 @@ class Transfers:
         self.cache = cache
         self.config = dict(config or {})
         self.counts = Counts(of_all=in_all)
-        self._place = repr(sorted(_endpoints(self.config))) if cache else ""
+        self._place = repr(sorted(endpoints(self.config))) if cache else ""
         self._stores: dict[str, Any] = {}
         self._web = self._new_web()
         _living.add(self)
@@ -170,7 +166,7 @@ class Transfers:
         """
         made = self._stores.get(where.root)
         if made is None:
-            made = self._stores[where.root] = _store(where, self.limits, self.config)
+            made = self._stores[where.root] = store_of(where, self.limits.wait, self.limits.connect, self.config)
         return made
 
     def state(self, name: str) -> FileState:
@@ -468,87 +464,3 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def state_of(meta: Mapping[str, Any]) -> FileState:
-    """Return the state of a file, of what a store says of it."""
-    written = int(meta["last_modified"].timestamp()) * 1_000_000_000
-    return FileState(int(meta["size"]), max(written, 0), 0, meta["e_tag"] or "")
-
-
-def _store(where: InStore, limits: Limits, config: Mapping[str, Any]) -> Any:
-    try:
-        from_url = obstore().store.from_url
-    except ImportError:
-        raise DependencyError(f"{where.root}: reading it needs obstore: pip install 'vfs[remote]'") from None
-    if where.scheme not in SCHEMES:
-        raise OptionError(f"{where.root}: expected a URL that begins with one of {', '.join(SCHEMES)}")
-    more = dict(config)
-    client: dict[str, Any] = {
-        "timeout": f"{int(limits.wait * 1000)}ms",
-        "connect_timeout": f"{int(limits.connect * 1000)}ms",
-    }
-    client["allow_http"] = any(os.environ.get(name, "").lower() in _YES for name in _PLAIN)
-    client |= more.pop("client_options", {})
-    once = {"max_retries": 0, "retry_timeout": timedelta(seconds=limits.wait)}
-    try:
-        return from_url(where.root, client_options=client, **{"retry_config": once} | more)
-    except Exception as error:
-        raise SourceError(f"{where.root}: {reason(error)[0]}") from None
-
-
-def _endpoints(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what says which server has the buckets that URLs name."""
-    said = {**{name: value for name, value in os.environ.items() if name.startswith(_CLOUDS)}, **config}
-    return [(name.lower(), str(value)) for name, value in said.items() if "endpoint" in name.lower()]
-
-
-_CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
-_PLAIN = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP")
-"""Variables of the environment by which obstore talks to stores without TLS."""
-_YES = ("1", "true", "yes", "on")
-
-
-def reason(error: Exception) -> tuple[str, bool]:
-    """Say in words what went wrong. Returns (words, whether it may go better the next time).
-
-    obstore's texts have the status of the reply, or the kind of what broke, and then a page of details.
-    """
-    text = str(error)
-    kind = type(error).__name__
-    status = _STATUS.search(text)
-    if isinstance(error, AskError):
-        return (_said(error.status), error.status in _AGAIN) if error.status else (text, error.again)
-    if status is not None:
-        code = int(status[1])
-        return _said(code), code in _AGAIN
-    if kind == "NotSupportedError":
-        return "the server does not serve ranges of bytes; copy the file, or serve it otherwise", False
-    if "UnexpectedRange" in text or "NoContentRange" in text:
-        return "the server answers with other bytes than it was asked for", False
-    if "MissingContentLength" in text:
-        return "the server does not say how long its answer is", False
-    broken = _KIND.findall(text)
-    if "error following redirect" in text:
-        return "the server leads round in a circle", False
-    if "Parse" in text:
-        return "the server answers with what is no HTTP", False
-    if "Timeout" in broken or "TimedOut" in text:
-        return "no answer in time", True
-    if "dns error" in text:
-        return "there is no such server", False
-    if "Connect" in broken:
-        return "cannot connect to the server", True
-    if "Interrupted" in broken or "Body" in text:
-        return "the connection broke", True
-    if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        return _said(403), False
-    return printable(" ".join(text.split("Debug source")[0].split()))[:200], False
-
-
-def _said(code: int) -> str:
-    if code in (401, 403):
-        return f"the server does not allow it (status {code}); are credentials missing?"
-    if code == 416:
-        return "the server has no such bytes (status 416); it looks truncated"
-    return f"the server answers with status {code}"

@@ -14,8 +14,9 @@ from typing import Any
 
 from vfs.errors import OptionError
 from vfs.sources.names import is_url
+from vfs.sources.reasons import reason
 from vfs.sources.threads import in_parallel
-from vfs.sources.transfers import Limits, Transfers, reason
+from vfs.sources.transfers import Limits, Transfers
 from vfs.sources.urls import SCHEMES, WEB, given, place
 
 LIMITS = Limits(parallel=8)

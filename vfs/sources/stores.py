@@ -1,0 +1,63 @@
+"""Makes obstore's clients of stores of objects, and takes what they say of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from vfs.errors import DependencyError, OptionError, SourceError
+from vfs.model.file_state import FileState
+from vfs.sources.library import obstore
+from vfs.sources.reasons import reason
+from vfs.sources.urls import SCHEMES, InStore
+
+_CLOUDS = ("AWS_", "GOOGLE_", "AZURE_")
+_PLAIN = ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "AZURE_ALLOW_HTTP")
+"""Variables of the environment by which obstore talks to stores without TLS."""
+_YES = ("1", "true", "yes", "on")
+
+
+def state_of(meta: Mapping[str, Any]) -> FileState:
+    """Return the state of a file, of what a store says of it."""
+    written = int(meta["last_modified"].timestamp()) * 1_000_000_000
+    return FileState(int(meta["size"]), max(written, 0), 0, meta["e_tag"] or "")
+
+
+def store_of(where: InStore, wait: float, connect: float, config: Mapping[str, Any]) -> Any:
+    """Return obstore's client for a server or bucket.
+
+    Args:
+        wait: seconds for one request at most; connect: seconds until a connection stands.
+        config: more settings for obstore.
+
+    Raises:
+        DependencyError: obstore is not installed.
+        OptionError: it has no stores with such URLs.
+        SourceError: there is no such store, as far as obstore can tell.
+    """
+    try:
+        from_url = obstore().store.from_url
+    except ImportError:
+        raise DependencyError(f"{where.root}: reading it needs obstore: pip install 'vfs[remote]'") from None
+    if where.scheme not in SCHEMES:
+        raise OptionError(f"{where.root}: expected a URL that begins with one of {', '.join(SCHEMES)}")
+    more = dict(config)
+    client: dict[str, Any] = {
+        "timeout": f"{int(wait * 1000)}ms",
+        "connect_timeout": f"{int(connect * 1000)}ms",
+    }
+    client["allow_http"] = any(os.environ.get(name, "").lower() in _YES for name in _PLAIN)
+    client |= more.pop("client_options", {})
+    once = {"max_retries": 0, "retry_timeout": timedelta(seconds=wait)}
+    try:
+        return from_url(where.root, client_options=client, **{"retry_config": once} | more)
+    except Exception as error:
+        raise SourceError(f"{where.root}: {reason(error)[0]}") from None
+
+
+def endpoints(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what says which server has the buckets that URLs name."""
+    said = {**{name: value for name, value in os.environ.items() if name.startswith(_CLOUDS)}, **config}
+    return [(name.lower(), str(value)) for name, value in said.items() if "endpoint" in name.lower()]
