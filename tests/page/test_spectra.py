@@ -160,7 +160,8 @@ def test_elements_and_spectra_that_are_kept(browse: Browse, url: str) -> None:
 def test_the_ticks_of_a_logarithm_and_of_a_constant(browse: Browse, tmp_path: Path) -> None:
     np.save(tmp_path / "constant.npy", np.full(300, 1e6))
     np.save(tmp_path / "decades.npy", 10.0 ** np.linspace(0, 3.2, 300))
-    np.save(tmp_path / "blank.npy", np.full((20, 30), np.nan))
+    for name, shape in (("blank", (20, 30)), ("large", (4, 2100)), ("scan", (3, 4, 12, 12))):
+        np.save(tmp_path / f"{name}.npy", np.full(shape, np.nan))
     with vfs.serve(tmp_path, tree=True, port=0) as server:
         page = browse(server.url)
         page.page.add_init_script(WRITTEN)
@@ -172,4 +173,11 @@ def test_the_ticks_of_a_logarithm_and_of_a_constant(browse: Browse, tmp_path: Pa
         page.open("set=blank.zarr")
         page.wait("document.querySelector('.frame-panel.blank')")
         page.screenshot("blank")
+        page.open("set=large.zarr")
+        page.wait("document.querySelector('.frame-panel.blank') && vfs.frame.status === 'exact'")
+        page.open("set=scan.zarr").settled()
+        for keys, what in (("6", "centre of mass"), ("nt", "ring")):  # a wheel, and two images in colours
+            page.press(*keys)
+            page.wait(f"vfs.scan.status === 'exact' && vfs.scan.caption.startsWith('{what}')")
+            assert page.page.locator(".scan-panel.blank").count() == 1
         page.close()

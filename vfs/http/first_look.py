@@ -27,7 +27,7 @@ LARGE = 2048
 """Rows or columns above which the page looks at levels of a picture (`LARGE` in pyramid.js)."""
 
 IMAGE = "r0"
-"""How the page (scan.js) calls its first image. What was made ahead under another name is made again."""
+"""How the page calls the first image that it asks for (scan.js): under another name it would be made again."""
 
 
 class FirstLook:

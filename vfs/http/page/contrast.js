@@ -48,6 +48,11 @@ export function sample(data) {
   return some.subarray(0, count).sort();
 }
 
+/** @returns {boolean} true for numbers that are all NaN. */
+export function isEmpty(data) {
+  return data.length > 0 && data.every(Number.isNaN);
+}
+
 /**
  * Find limits.
  *

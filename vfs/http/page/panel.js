@@ -3,7 +3,7 @@
  */
 
 import { MAPS, table } from "./colours.js";
-import { CURVES, MODES, limits, sample, usual } from "./contrast.js";
+import { CURVES, MODES, isEmpty, limits, sample, usual } from "./contrast.js";
 import { el, select, sheet, short } from "./dom.js";
 import { NOT_STORED } from "./frame.js";
 import { Histogram } from "./histogram.js";
@@ -77,8 +77,8 @@ export class Panel {
    * Show numbers.
    *
    * @param {Object} shown {data, shape, size, bin, status, caption, paint, mixed, part}; `paint`: uint32 colours that were
-   *   made of them, or a function that makes them with a contrast; `mixed`: how they are mixed with others (see mixing.js);
-   *   `part`: how much of it is done, 0 to 1.
+   *   made of them, or a function that makes them with a contrast, also of the numbers of other pictures, `also`; `mixed`:
+   *   how they are mixed with others (see mixing.js); `part`: how much of it is done, 0 to 1.
    */
   show(shown) {
     this.shown = { bin: 1, paint: null, part: 1, ...shown };
@@ -90,10 +90,7 @@ export class Panel {
       return;
     }
     Object.assign(this.view, { axis: this.axis, titles: this.titles });
-    const missing = shown.status === NOT_STORED;
-    const blank = missing || (shown.status === "exact" && !shown.paint && shown.data.length > 0 && shown.data.every(Number.isNaN));
-    this.element.classList.toggle("blank", blank);
-    this.stage.dataset.blank = !blank ? "" : missing ? "Nothing was recorded here." : "No numbers here: all are NaN.";
+    this.hatch(nothing(shown.status, () => [shown.data, ...(shown.also ?? [])].every(isEmpty)));
     this.view.show(shown.data, shown.shape, shown.size, this.shown.bin);
     const coloured = this.kind === "picture" && (shown.shape.length === 3 || this.shown.paint);
     this.element.classList.toggle("coloured", Boolean(coloured));
@@ -102,6 +99,12 @@ export class Panel {
     if (this.contrast.mode === "always" || (this.contrast.mode === "once" && !(this.contrast.hi > this.contrast.lo)))
       this._limit();
     this.colour();
+  }
+
+  /** Say why there is nothing to be seen; "": there is something. */
+  hatch(why) {
+    this.element.classList.toggle("blank", why !== "");
+    this.stage.dataset.blank = why;
   }
 
   /** Say how far it is: status "exact" and "" are quiet. */
@@ -242,4 +245,17 @@ export class Panel {
         c[name].value = Number.isFinite(contrast[name]) ? Number(contrast[name].toPrecision(7)) : "";
     }
   }
+}
+
+/**
+ * Say why a picture shows nothing, once all of it is there.
+ *
+ * @param {string} status of it. @param {function(): boolean} empty asked for numbers that are all NaN.
+ * @returns {string} "" where it shows something.
+ */
+export function nothing(status, empty) {
+  if (status === NOT_STORED) return "Nothing was recorded here.";
+  const binned = status.startsWith("binned");
+  if ((status !== "exact" && !binned) || !empty()) return "";
+  return binned ? "No means here: NaN is in every square." : "No numbers here: all are NaN.";
 }

@@ -7,6 +7,7 @@
  */
 
 import * as api from "./api.js";
+import { isEmpty } from "./contrast.js";
 import { Kept } from "./latest.js";
 
 export const LARGE = 2048; // pixels along y or x: larger pictures are shown from levels and tiles
@@ -114,6 +115,7 @@ export class Pyramid {
     this._ats = [];
     this.level = -1; // that is looked at; -1: the whole picture is as fine as the screen
     this.part = 1; // share of its tiles that are there
+    this.empty = false; // true: all numbers of these are NaN
   }
 
   /**
@@ -174,10 +176,12 @@ export class Pyramid {
     const tiles = level < 0 ? [] : this._tiles(picture, level);
     const wanted = [];
     let missing = 0;
+    let empty = tiles.length > 0;
     for (const [row, column] of tiles) {
       const keys = this._ats.map((at) => ({ key: this._key(at, level, row, column), at, level, row, column }));
       const open = keys.filter(({ key }) => !this._numbers.get(key) && !this._lost.has(key));
       missing += open.length > 0;
+      empty &&= keys.every(({ key }) => this._numbers.get(key)?.empty);
       wanted.push(...open);
     }
     const keys = new Set(wanted.map(({ key }) => key));
@@ -188,9 +192,9 @@ export class Pyramid {
     }
     this._wanted = wanted.filter(({ key }) => !this._under.has(key));
     const part = tiles.length ? 1 - missing / tiles.length : 1;
-    const was = `${this.level} ${this.part}`;
-    Object.assign(this, { level: tiles.length ? level : -1, part });
-    if (was !== `${this.level} ${this.part}`) queueMicrotask(this.changed);
+    const was = `${this.level} ${this.part} ${this.empty}`;
+    Object.assign(this, { level: tiles.length ? level : -1, part, empty });
+    if (was !== `${this.level} ${this.part} ${this.empty}`) queueMicrotask(this.changed);
     this._next();
   }
 
@@ -205,7 +209,8 @@ export class Pyramid {
     const [y, x] = [row * SIDE, column * SIDE];
     const box = [y, x, Math.min(shape[0], y + SIDE), Math.min(shape[1], x + SIDE)];
     try {
-      this._numbers.set(key, await api.tile(this.array.set, this.array.path, at, level, box, 1, this._part, abort.signal));
+      const got = await api.tile(this.array.set, this.array.path, at, level, box, 1, this._part, abort.signal);
+      this._numbers.set(key, { ...got, empty: isEmpty(got.data) });
     } catch (error) {
       if (api.aborted(error) || abort.signal.aborted) return;
       this._lost.add(key);

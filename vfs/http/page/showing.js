@@ -74,6 +74,7 @@ export class Showing {
       shape: images.shape,
       size,
       caption: `${caption}${made ? " (from the mean)" : ""}`,
+      also: colours ? this._maps.map((map) => map.data) : [],
       paint: made ? made.colours : colours ? (contrast) => mixed(maps, contrast) : null,
       pairs,
     });

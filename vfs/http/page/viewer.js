@@ -3,7 +3,7 @@
  */
 
 import { Axes } from "./axes.js";
-import { mapOf, usual } from "./contrast.js";
+import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
 import { el } from "./dom.js";
@@ -22,7 +22,7 @@ import { ARRANGED, colourOf } from "./maps.js";
 import { Measuring } from "./measuring.js";
 import { Mixing } from "./mixing.js";
 import { Orthogonal } from "./orthogonal.js";
-import { Panel } from "./panel.js";
+import { Panel, nothing } from "./panel.js";
 import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
@@ -494,6 +494,7 @@ export class Viewer {
     if (!pyramid || frame.view?.tiles !== pyramid || !whole) return;
     const said = whole.status === NOT_STORED ? "" : pyramid.status();
     frame.say(said || whole.status, said ? pyramid.part : whole.part);
+    frame.hatch(said ? nothing(said, () => pyramid.empty) : nothing(whole.status, () => isEmpty(whole.data)));
   }
 
   _showFrame(frame) {
