@@ -83,6 +83,18 @@ def test_a_guessed_scan_shape_is_said_with_its_options(tmp_path: Path, capsys: p
     assert "number of frames" in " ".join(shown(capsys, plain, "-v"))
 
 
+def test_what_comes_beside_images_is_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Metadata and tables of frames of Velox, which are arrays of numbers too."""
+    path = tmp_path / "velox.emd"
+    with h5py.File(path, "w") as file:
+        for name in ("a", "b"):
+            file[f"Data/Image/{name}/Data"] = np.zeros((9, 8, 1), "u2")
+            file[f"Data/Image/{name}/Metadata"] = np.frombuffer(b"{}".ljust(9000, b"\0"), np.uint8)[:, None]
+            file[f"Data/Image/{name}/FrameLookupTable"] = np.array([0])
+    names = [line.split("/")[-1].split()[0] for line in shown(capsys, path) if line.startswith("  Data")]
+    assert names == ["Data", "Data", "Metadata", "Metadata", "FrameLookupTable", "FrameLookupTable"]
+
+
 def test_attributes_that_are_arrays_of_one_number_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The library of netCDF writes each number so; a scale of packed values was a ValueError."""
     path = tmp_path / "packed.nc"

@@ -424,7 +424,9 @@ def test_scans_of_one_and_of_three_axes(tmp_path: Path) -> None:
 
 def test_positions_without_a_frame_are_nan(scan: Path) -> None:
     application = application_of(contents_of(scan, nav_shape=(7, 9)))
+    before = computing.passed.nbytes
     made = exact(compute(application, "scan.zarr/data", results={"s": "frame_sum()"}), "s").reshape(7, 9)
+    assert computing.passed.nbytes - before >= VALUES.nbytes
     np.testing.assert_array_equal(made[:6], VALUES.sum((-1, -2)))
     assert np.isnan(made[6]).all()
     assert application.tally.reads == 1  # `vfs mounts` says what pages are sent, too

@@ -271,6 +271,7 @@ def test_ports(scan: Path) -> None:
         (["--tls-cert", "x"], "go together"),
         (["--cors", "example.org"], "--cors example.org: expected an origin, such as https://example.org"),
         (["--allow-host", "https://a.org"], "--allow-host https://a.org: expected a name, such as example.org"),
+        (["--allow-host", "*", "--token", "none"], "goes only with a token"),
         (["--show-files"], "--show-files goes with --tree"),
         (["--cache-size", "x"], "--cache-size"),
     ],

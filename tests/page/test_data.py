@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns
@@ -144,6 +145,28 @@ def test_the_address_of_what_does_not_open_says_why(browse: Browse, flat: Path) 
         page.page.locator(".field-said.wrong").wait_for()
         assert "cut.npy: expected a .npy header, the file ends after 8 bytes" in page.page.inner_text(".field-said")
         page.close()
+
+
+def test_numbered_files_are_one_stack(browse: Browse, tmp_path: Path) -> None:
+    for k in range(12):
+        tifffile.imwrite(tmp_path / f"img_{k}.tif", np.full((20, 30), k, "u2"))
+    tifffile.imwrite(tmp_path / "other.tif", np.zeros((20, 30), "u2"))
+    with vfs.serve(tmp_path, tree=True, port=0, allow_describe=True) as server:
+        page = browse(server.url).open("set=img_3.zarr")
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        page.press("d")
+        page.named("checkbox", "open these files as one stack").check()
+        page.wait("document.querySelector('.top .about').textContent.includes('12 × 20 × 30')")
+        page.wait("vfs.frame.status === 'exact' && vfs.frame.data[0] === vfs.state.at[0]")
+        page.named("button", "Save as NAME.vfs.json beside the data").click()
+        page.wait("document.querySelector('.field-said').textContent.startsWith('saved ')")
+        page.open("set=other.zarr").wait("window.vfs && vfs.frame.status === 'exact'")
+        page.press("d")
+        page.named("checkbox", "concatenate").wait_for()
+        assert not page.named("checkbox", "open these files as one stack").count()
+        page.close()
+    (saved,) = tmp_path.glob("*.vfs.json")
+    assert vfs.open(saved)[:, 0, 0].tolist() == list(range(12))
 
 
 def test_a_folder_says_what_is_in_it(browse: Browse, flat: Path) -> None:

@@ -11,6 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -159,5 +160,8 @@ def test_without_anywidget_a_cell_still_shows_the_page(scan: Path, monkeypatch: 
         link = view._server._repr_html_()
         assert f'href="/user/ada/proxy/{place.partition("#")[0]}"' in link
         assert view._server.token not in link.partition(">")[2]
+        asked = Request(view.url.partition("#")[0], headers={"Host": "hub.example.org"})  # as a proxy passes it on
+        with urlopen(asked) as answer:
+            assert answer.status == 200
     finally:
         view.close()

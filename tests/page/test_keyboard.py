@@ -33,7 +33,8 @@ USABLE = """() => {
 }"""
 OVER = """() => {
     const seen = (one) => one.checkVisibility() && !one.closest(".sheet-body");
-    const all = [...document.querySelectorAll(".tools :is(button, input, select, summary)")].filter(seen);
+    const tools = ":is(.tools, .side, .axes) :is(button, input, select, summary)";
+    const all = [...document.querySelectorAll(tools)].filter(seen);
     const boxes = all.map((one) => [one.getAttribute("aria-label") ?? one.textContent, one.getBoundingClientRect()]);
     const beside = (p, q) => p.right < q.left + 1 || p.bottom < q.top + 1;
     const across = (p, q) => !beside(p, q) && !beside(q, p);
@@ -136,11 +137,14 @@ def test_all_of_a_page_is_used_by_keys(browse: Browse, url: str, kind: str) -> N
         assert walk(page) > before
         sheet.press("Escape")
         assert not page.page.locator("details.sheet[open]").count()
-    if kind == "scan":  # the largest text, beside the panel of data: no tool lies over another one
-        page.open(place).settled().press("d")
-        for size in ("1.25", "1.5", "2"):
+    if (
+        kind == "scan"
+    ):  # text of each size, beside panels: no tool lies over another one, and of panels the last ones stay
+        page.open(place).settled().press("s", "m", "d")
+        for size, panels in (("1.25", 2), ("1.5", 1), ("2", 1)):
             page.press("z")
             page.wait(f"getComputedStyle(document.documentElement).getPropertyValue('--zoom') === '{size}'")
-        assert page.page.locator(".side.data").is_visible()
-        assert not page.page.evaluate(OVER)
+            assert page.page.locator(".side:visible").count() == panels
+            assert page.page.locator(".side.data").is_visible()
+            assert not page.page.evaluate(OVER)
     page.close()

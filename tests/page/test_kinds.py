@@ -146,10 +146,14 @@ def test_more_arrays_than_are_asked_for_at_once(browse: Browse, tmp_path: Path) 
     with h5py.File(tmp_path / "many.h5", "w") as file:
         for k in range(300):
             file[f"array{k:04}"] = np.full((2, 2), k, np.int16)
+        file["detectorSpecific/table"] = np.arange(100)
     with vfs.serve(tmp_path / "many.h5", port=0) as server:
         page = looked_at(browse, server.url, "many.zarr", "array0007")
         page.wait("vfs.frame.status === 'exact' && document.querySelectorAll('.side .cells .entry').length > 5")
         assert page.page.evaluate("() => document.querySelectorAll('.side .cells .entry').length") < 60
+        page.page.get_by_label("Find an array").fill("table")
+        page.wait("document.querySelectorAll('.side .cells .entry').length === 1")
+        assert page.page.locator(".side .cells .thumb svg").count() == 1, "no picture of what is none"
         page.page.get_by_label("Find an array").fill("0299")
         page.wait("document.querySelectorAll('.side .cells .entry').length === 1")
         page.wait("document.querySelectorAll('.side .cells .thumb canvas').length === 1")

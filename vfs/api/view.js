@@ -21,7 +21,7 @@ function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.src = `${address}#${model.get("view")}`;
   frame.title = "vfs";
-  frame.style.cssText = `width: 100%; height: ${model.get("height")}px; border: 1px solid #8888; border-radius: 4px`;
+  frame.style.cssText = `width: 100%; height: ${model.get("height")}px; box-sizing: border-box; border: 1px solid #8888; border-radius: 4px`;
   let open = false; // the page has said what it shows, so it listens
   const early = [];
   const ask = (want) =>

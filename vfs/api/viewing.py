@@ -161,7 +161,7 @@ class View:
         from vfs.http.process import reached
 
         address = escape(reached(self.url), quote=True)
-        style = f"width:100%;height:{self._height}px;border:1px solid #8888"
+        style = f"width:100%;height:{self._height}px;box-sizing:border-box;border:1px solid #8888"
         return (
             f'<iframe src="{address}" title="vfs" style="{style}"></iframe>'
             f'<a href="{address}" target="_blank" rel="noreferrer"><small>open in a tab</small></a>'
@@ -197,7 +197,9 @@ def _served(opening: Opening) -> Server:
         backend, _ = choice(opening.options.backend, serves=True)
         own = replace(opening, options=replace(opening.options, backend=backend))
         make = partial(open_folder, [own], for_urls=True)
-        _servers[known] = server = Server.start(make, ServeHow(sources=opening.paths[:1], port=0, embed=NOTEBOOKS))
+        # jupyter-server-proxy passes on the name under which a browser reaches the notebook, which no kernel knows
+        how = ServeHow(sources=opening.paths[:1], port=0, embed=NOTEBOOKS, allow_host=("*",))
+        _servers[known] = server = Server.start(make, how)
     return server
 
 

@@ -21,7 +21,7 @@ from vfs.errors import printable, size
 from vfs.fuse.mounts import Found
 from vfs.http import FoundServer
 from vfs.serving.logs import Line
-from vfs.serving.status import Status
+from vfs.serving.status import ServerStatus, Status
 
 
 class Terminal(logging.Handler):
@@ -138,11 +138,13 @@ def mounts_text(found: Sequence[Found], servers: Sequence[FoundServer] = (), col
 
 
 def _more(status: Status) -> list[str]:
-    """Return lines about a server: sets that are still being written, and what its data sets lack."""
+    """Return lines about a server: sets that are still being written, what it computed, and what its data sets lack."""
     live = [
         f"  live: {printable(name)}: {one['frames']:,} of {one['of'] or '?'} frames"
         for name, one in status.live.items()
     ]
+    if isinstance(status, ServerStatus) and status.computed:
+        live.append(f"  computed for its page: {size(status.computed)} of frames")
     return [*live, *(f"  warning: {printable(text)}" for text in status.warnings)]
 
 

@@ -1,6 +1,6 @@
 """Installs vfs among the programs of the desktop, so that a file manager opens data in the page.
 
-The desktop entry follows the Desktop Entry Specification 1.5 of freedesktop.org, and lies where the XDG Base Directory
+The desktop entry follows the Desktop Entry Specification 1.4 of freedesktop.org, and lies where the XDG Base Directory
 Specification says: in the user's own folder, for which nobody needs to be root.
 """
 
@@ -19,7 +19,7 @@ KINDS = ("inode/directory", "application/octet-stream", "application/x-hdf", "ap
 """MIME types of what is offered to vfs. Of most detector files the desktop only knows that they are bytes."""
 _ENTRY = """{mark}[Desktop Entry]
 Type=Application
-Version=1.5
+Version=1.4
 Name=vfs
 GenericName=Viewer of detector data
 Comment=Look at scans, stacks and movies of microscopes in the browser

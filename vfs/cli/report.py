@@ -191,8 +191,17 @@ def set_cells(group: OpenedSet) -> tuple[str, str, str, str]:
 
 
 def _ordered(group: OpenedSet) -> list[str]:
-    """Sort the paths of arrays for people: the main array, then arrays, then arrays of one element."""
-    return sorted(group.arrays, key=lambda path: (path != group.tree.main, group.arrays[path].size == 1))
+    """Sort the paths of arrays for people: the main array, then arrays, then those of one element, then what only
+    comes beside others, as metadata and tables of frames do.
+    """
+    return sorted(
+        group.arrays,
+        key=lambda path: (path != group.tree.main, _is_beside(group.arrays[path]), group.arrays[path].size == 1),
+    )
+
+
+def _is_beside(array: ArrayReader) -> bool:
+    return array.dataset.main is False
 
 
 def _left_out(group: OpenedSet, verbose: bool, columns: int) -> list[str]:
@@ -222,8 +231,9 @@ def _bounded(group: OpenedSet, paths: Sequence[str], room: int, columns: int) ->
     """
     main = _blocks(group, paths[:1], False, columns)
     room -= 2 + len(main[0])  # two lines are for the set and for the number of arrays left out
-    numbers = [path for path in paths[1:] if group.arrays[path].size == 1]
-    others = paths[1 : len(paths) - len(numbers)][:room]
+    arrays = [path for path in paths[1:] if not _is_beside(group.arrays[path])]
+    numbers = [path for path in arrays if group.arrays[path].size == 1]
+    others = [path for path in paths[1:] if path not in {*numbers}][:room]
     rows = _rows(group, [*others, *numbers[:room]], columns)
     kept = sum(map(len, rows[len(others) :][:NUMBERS]))
     shown = [*fitting(rows[: len(others)], room - kept)]

@@ -7,6 +7,7 @@ description are.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -16,15 +17,18 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, VfsError
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.options import fitting, from_text, kinds, named
 from vfs.model.wording import option, shown
+from vfs.sources.names import split
 
 SETTABLE = {name: option.about.group for name, option in known(OpenOptions).items() if option.about.asked}
 """Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""
 LONGEST = 4000  # most characters of a text
 MOST = 32  # most numbers of a list, and most options
+_NUMBER = re.compile(r"[0-9]+")
 
 
 def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
@@ -33,7 +37,7 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
     Args:
         opening: how it is opened.
         changes: option -> value; None: as if it was not given. `format` says another format, and then the options of
-            the other one do not count.
+            the other one do not count. `stack`: true, with the files of `alike` as one set.
         cache: keeps decoded chunks.
 
     Raises:
@@ -43,12 +47,16 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
     if not isinstance(changes, Mapping) or len(changes) > MOST:
         raise OptionError(f"options={shown(changes)}: expected at most {MOST} names and values")
     opening = _resolved(opening, cache)
+    if (stack := changes.get("stack")) is not None:
+        if stack is not True:
+            raise OptionError(f"stack={shown(stack)}: expected true")
+        opening = stacked(opening)
     kind = _format(opening, changes)
     same = kind is None or opening.options.format in (None, kind.name)
     own = dict(opening.format_options) if same else {}
     common: dict[str, Any] = {} if kind is None else {"format": kind.name}
     for name, value in changes.items():
-        if name == "format":
+        if name in ("format", "stack"):
             continue
         if name in SETTABLE and not (name == "dtype" and kind is not None and "stored_dtype" in kind.options):
             common[name] = _common(name, value)
@@ -57,6 +65,28 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
         else:
             own[name] = _own(kind, name, value)
     return opening.changed(replace(opening.options, **common), own, cache)
+
+
+def stacked(opening: Opening) -> Opening:
+    """Return how the file of a set and those in its folder whose names differ from it only in numbers are one set.
+
+    Raises:
+        OptionError: the set was opened by several files, or there is no other file like it.
+    """
+    found = alike(opening)
+    if len(found) < 2:
+        raise OptionError(f"{opening.paths[0]}: no other file in its folder has a name that differs only in numbers")
+    return replace(opening, paths=found)
+
+
+def alike(opening: Opening) -> tuple[str, ...]:
+    """Return the file of a set, and those in its folder whose names differ from it only in numbers, in their order."""
+    folder, name = split(opening.paths[0])
+    if len(opening.paths) > 1 or not _NUMBER.search(name):
+        return opening.paths
+    pattern = re.compile(_NUMBER.sub("[0-9]+", re.escape(name)))
+    with opening.sources.opening() as sources:
+        return tuple(in_order([f"{folder}/{one}" for one in sources.names(folder) if pattern.fullmatch(one)]))
 
 
 def _resolved(opening: Opening, cache: ChunkCache) -> Opening:

@@ -13,6 +13,7 @@ from typing import Any
 from vfs.hierarchy.contents import Contents
 from vfs.http.answers import STEP, Answer, Reply, Work
 from vfs.http.api import Api
+from vfs.http.computing import passed
 from vfs.http.deciding import Decisions, ForApi, ForNative, OwnPages
 from vfs.http.guard import Guard
 from vfs.http.leaving import Receive, Watch, left
@@ -176,6 +177,7 @@ class Application:
             ("native_requests_total", "counter", "Requests of these that needed no interpreter", native),
             ("reads_total", "counter", "Requests for bytes", tally.reads),
             ("sent_bytes_total", "counter", "Bytes of bodies", tally.bytes),
+            ("computed_bytes_total", "counter", "Bytes of frames that computations went over", passed.nbytes),
             ("errors_total", "counter", "Requests whose source could not be read", tally.errors),
             ("cache_hits_total", "counter", "Decoded pieces that were in the cache", cache.hits),
             ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -93,6 +94,23 @@ def following(steps: Steps, made: np.ndarray | None) -> Step | None:
         return steps.send(made)
     except StopIteration:
         return None
+
+
+class Passed:
+    """Counts the bytes of frames that the computations of this process went over, in all threads."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._lock = Lock()
+
+    def add(self, nbytes: int) -> None:
+        """Count some more."""
+        with self._lock:
+            self.nbytes += nbytes
+
+
+passed = Passed()
+"""What `vfs mounts` says of a server."""
 
 
 @dataclass(frozen=True)
@@ -307,7 +325,9 @@ class Computation:
 
     def _reduced(self, chosen: np.ndarray, workers: int) -> Mapping[str, Result]:
         self._same()
-        return reduce(self.array, self.reductions, roi=chosen + self.first, workers=workers, progress=check)
+        made = reduce(self.array, self.reductions, roi=chosen + self.first, workers=workers, progress=check)
+        passed.add(len(chosen) * self.frame)
+        return made
 
     def _same(self) -> None:
         """Raise SourceChangedError if the files were touched since the computation began."""
@@ -368,6 +388,7 @@ class Computation:
         """Go on with all frames, and make the record of those so far: k of `parts`."""
         self._same()
         results = next(whole)
+        passed.add(total * k // parts * self.frame - total * (k - 1) // parts * self.frame)
         share, last = k / parts, k == parts
         head = {"done": round(total * share), "of": total, "exact": last}
         if last:  # with equal numbers of both, sums of floats have equal bits

@@ -18,9 +18,9 @@ from vfs.formats import by_name, formats
 from vfs.hierarchy.describing import describe
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.guessing import MANY, guesses
-from vfs.hierarchy.opening import Opening
+from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.hierarchy.recipe import SERVING
-from vfs.hierarchy.reopening import SETTABLE, options_of, reopened, said_options
+from vfs.hierarchy.reopening import SETTABLE, alike, options_of, reopened, said_options
 from vfs.http.guard import RefusedError
 from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
@@ -63,6 +63,7 @@ class Describing:
         return {
             "name": printable(os.path.basename(opening.paths[0])),
             "files": len(opening.paths),
+            "stack": 0 if found is None else self._stack(found),
             "format": kind.name if kind else None,
             "formats": [one.name for one in formats().values() if one.name != "description"],
             "given": plain_json(said_options(opening)),
@@ -71,6 +72,16 @@ class Describing:
             "arrays": [printable(path) for path in arrays[:ARRAYS]],
             "allowed": self._allowed,
         }
+
+    def _stack(self, found: OpenedSet) -> int:
+        """Return how many files would be one stack with that of a set; 0 if there are no others, or they cannot be."""
+        opening = found.opening
+        with suppress(VfsError):
+            paths = alike(opening) if len(found.main.files) == 1 else ()
+            if len(paths) > 1:
+                replace(opening, paths=paths[:2]).changed(opening.options, opening.format_options, self._contents.cache)
+                return len(paths)
+        return 0
 
     def guesses(self, key: str) -> list[dict[str, Any]]:
         """Guess which scan the frames of a set are: see `vfs.guess_nav_shape`. Best first; none where nobody can.

@@ -73,7 +73,8 @@ class Guard:
     Args:
         token: the token that paths begin with, as `/t/TOKEN/`; "" for none.
         host: the host that the server listens on.
-        names: more names that clients may use for the server, such as that of a proxy.
+        names: more names that clients may use for the server, such as that of a proxy; "*" for any, where the token is
+            the secret.
         origins: the origins whose pages may read. Empty: with a token all, since the token is the secret; without one
             only the server's own.
         embed: the origins whose pages may show the server's page in a frame.
@@ -162,7 +163,7 @@ class Guard:
         """
         said = (host or b"").decode("latin-1")
         name = _without_port(said.lower())
-        if name in self._names or (self._addresses and _is_address(name)):
+        if name in self._names or (name and "*" in self._names) or (self._addresses and _is_address(name)):
             if len(self._known) < KNOWN:
                 self._known.add(host)
             return
@@ -265,13 +266,13 @@ def framer_of(text: str) -> str:
 
 
 def name_of(text: str) -> str:
-    """Return a name as `Host` headers have it, without a port.
+    """Return a name as `Host` headers have it, without a port; "*" stands for any.
 
     Raises:
         OptionError: it is none, so that it would let in no request.
     """
     made = _without_port(text.lower())
-    if not made or not _ORIGIN.fullmatch(f"http://{text.lower()}"):
+    if not made or not _ORIGIN.fullmatch(f"http://{text.lower()}") or ("*" in made and made != "*"):
         raise OptionError(f"{option(allow_host=text)}: expected a name, such as example.org")
     return made
 

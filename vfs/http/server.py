@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vfs.errors import DependencyError, OptionError, ServeError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.http.accepting import Acceptor, more_descriptors
+from vfs.http.computing import passed
 from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
 from vfs.http.how import ServeHow
 from vfs.model.wording import option, option_names
@@ -83,6 +84,8 @@ def serve(
     more_descriptors()
     secret = choose_token(how.token, how.host)
     origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
+    if "*" in names and not secret:
+        raise OptionError(f"{option(allow_host='*')} goes only with a token, which is the secret then")
     web = _web_server()
     encryption = _encryption(how.tls_cert, how.tls_key)
     with _listening(how.host, how.port) as listener:
@@ -277,6 +280,7 @@ class _Run:
         cache, tally = self.contents.cache, application.done
         return ServerStatus(
             address=self.address,
+            computed=passed.nbytes,
             sources=self.sources,
             pid=os.getpid(),
             since=self.since,

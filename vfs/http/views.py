@@ -39,6 +39,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "nbytes": array.nbytes,
         "units": str(array.dataset.conventions.get("units", "")),
         "main": main,
+        "beside": array.dataset.main is False,
         "calibration": plain_json(known),
     }
 

@@ -393,7 +393,8 @@ class ServeOptions(ShowOptions):
     )
     allow_host: Sequence[str] | None = option(
         None,
-        "Also answer requests under this name of the server, such as that of a proxy. May be repeated.",
+        "Also answer requests under this name of the server, such as that of a proxy; with a token * for any. May be"
+        " repeated.",
         "NAME",
         several=True,
     )

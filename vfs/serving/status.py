@@ -114,6 +114,11 @@ class ServerStatus(Status):
     """Holds the status of an HTTP server."""
 
     address: str  # "http://127.0.0.1:8765/", without the token
+    computed: int = 0  # bytes of frames that computations of the page went over, of which it is sent little
+
+    def counts(self) -> str:
+        """Return a line for people about the work done."""
+        return f"{super().counts()}{f', {size(self.computed)} of frames computed' if self.computed else ''}"
 
 
 def stamp(seconds: float) -> str:

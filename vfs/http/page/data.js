@@ -272,6 +272,13 @@ export class DataPanel {
     const arrays = known.arrays.length > 1 ? [["", "all"], ...known.arrays.map((path) => [path, path])] : [];
     return [
       el("h3", {}, "File"),
+      known.stack
+        ? row(
+            `stack of ${known.stack}`,
+            "this file and those in its folder whose names differ only in numbers, as one set",
+            field("open these files as one stack", "checkbox", this.options.stack, (on) => this.set({ stack: on || undefined }, 0)),
+          )
+        : "",
       row(
         "format",
         "raw: pixels without a header that vfs knows",

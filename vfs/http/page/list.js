@@ -87,7 +87,7 @@ class Thumbnails {
   }
 }
 
-/** Colour a small picture, or draw a line of numbers. */
+/** Colour a small picture, or draw numbers along a line, with what lies below it filled. */
 function coloured({ data, shape }) {
   const line = shape.length < 2 || (shape.length === 2 && Math.min(...shape) === 1);
   const [height, width] = line ? [data.length || 1, data.length || 1] : shape;
@@ -97,9 +97,10 @@ function coloured({ data, shape }) {
   const sorted = sample(data);
   const [lo, hi] = limits(sorted, 0.2, 99.8);
   if (line) {
-    for (let x = 0; x < width; x++)
-      out[Math.round((1 - Math.max(0, Math.min(1, (data[x] - lo) / (hi - lo)))) * (height - 1)) * width + x] =
-        0xff999999;
+    for (let x = 0; x < width; x++) {
+      const high = Math.sqrt(Math.max(0, Math.min(1, (data[x] - lo) / (hi - lo))));
+      for (let y = Math.round((1 - high) * (height - 1)); y < height; y++) out[y * width + x] = 0xff999999;
+    }
   } else if (shape.length === 3) {
     for (let i = 0; i < out.length; i++)
       for (let k = 0; k < 4; k++) image.data[4 * i + k] = k < shape[2] ? data[i * shape[2] + k] : 255;
@@ -196,7 +197,9 @@ export class ArrayList {
   _cell(at) {
     const array = this.arrays[at];
     const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
-    return cell(titled(array), about, this.thumbnails.get(at), "", array.path === this.current, () => this.chosen(array));
+    const table = array.beside && !isPicture(array);
+    const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
+    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array));
   }
 
   _again(at) {
@@ -209,6 +212,11 @@ export class ArrayList {
     const groups = new Set(this.shown.slice(from, to).map((at) => Math.floor(at / TOGETHER) * TOGETHER));
     for (const first of groups) this.thumbnails.want(this.key, first, TOGETHER, (place) => first + place);
   }
+}
+
+/** @returns {boolean} true for an array of frames with rows and columns, false for lines, tables and texts of bytes. */
+function isPicture({ picture, shape }) {
+  return picture.length === 2 && picture.every((axis) => shape[axis] > 3);
 }
 
 /** @returns {string} the name that the writing program gave an array, if any, and its path. */

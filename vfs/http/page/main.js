@@ -14,7 +14,7 @@ import * as metadata from "./metadata.js";
 import { isLarge } from "./pyramid.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
-import { nextSize, remember } from "./textsize.js";
+import { nextSize, remember, textSize } from "./textsize.js";
 import { Viewer } from "./viewer.js";
 
 const MANY = 4; // arrays: with more, their list is open at first
@@ -22,6 +22,7 @@ const FIRST = 200; // arrays asked for with a set
 const AGAIN = 4000; // ms until a folder is looked at again
 const SET = ".zarr"; // how keys of sets end; others are files that cannot be opened as they are
 const QUIET = 250; // ms without a change before the address is written
+const ROOM = 280; // CSS pixels that panels leave for pictures, times the size of text
 
 const page = {
   view: state.empty(),
@@ -31,6 +32,7 @@ const page = {
   order: 0,
   again: 0, // timer
   known: null, // of what is looked at: its set and array, see metadata.js
+  panels: [], // that are open, in the order in which they were opened
 };
 
 const viewer = new Viewer(written, failed, (text) => banner(text, "notice"));
@@ -63,7 +65,7 @@ const toggles = {
     class: "plain",
   }),
   info: button("Metadata", "info", () => toggle("info"), { "aria-expanded": "false", class: "plain" }),
-  size: button("Larger text and lines", "size", nextSize, { class: "plain" }),
+  size: button("Larger text and lines", "size", enlarge, { class: "plain" }),
   help: button("Keys", "help", () => keys.help(), { class: "plain" }),
 };
 
@@ -119,9 +121,9 @@ const PANELS = { list: side, info: facts, data: data.element };
 
 function toggle(which) {
   const panel = PANELS[which];
-  panel.hidden = !panel.hidden;
+  open(which, panel.hidden);
   if (which === "info") showFacts();
-  toggles[which].setAttribute("aria-expanded", String(!panel.hidden));
+  fit();
   if (which === "list") arrays.cells.draw();
   if (which === "data" && !panel.hidden) showData(viewer.array);
 }
@@ -130,6 +132,26 @@ function toggle(which) {
 function showFacts(known = page.known) {
   page.known = known;
   if (!facts.hidden && known) metadata.show(facts, ...known);
+}
+
+/** Open or close a panel. @param {boolean} [asked] false: it opens by itself, and is the first that makes room. */
+function open(which, wanted, asked = true) {
+  PANELS[which].hidden = !wanted;
+  toggles[which].setAttribute("aria-expanded", String(wanted));
+  const others = page.panels.filter((one) => one !== which);
+  page.panels = !wanted ? others : asked ? [...others, which] : [which, ...others];
+}
+
+/** Close panels, those that were opened first, until pictures have room beside them, or one panel is left. */
+function fit() {
+  const wide = (which) => PANELS[which].getBoundingClientRect().width;
+  const left = () => innerWidth - page.panels.reduce((sum, which) => sum + wide(which), 0);
+  while (page.panels.length > 1 && left() < ROOM * textSize()) open(page.panels[0], false);
+}
+
+function enlarge() {
+  nextSize();
+  fit();
 }
 
 /** Show what can be changed of the set that is looked at. */
@@ -164,9 +186,9 @@ async function correct(options) {
 function use(set) {
   page.set = set;
   page.opened = JSON.stringify([page.view.set, page.view.open]);
-  side.hidden = set.count <= MANY;
   arrays.open(set);
-  toggles.list.setAttribute("aria-expanded", String(!side.hidden));
+  open("list", set.count > MANY, false);
+  fit();
 }
 
 /** Show an error above the page; the rest goes on. A set that the server no longer has open is opened again. */
@@ -256,9 +278,8 @@ async function showFile(order, error) {
   folders.element.hidden = true;
   head("", view.set.split("/").pop());
   toggles.up.hidden = toggles.data.hidden = false;
-  side.hidden = facts.hidden = true;
-  data.element.hidden = false;
-  toggles.data.setAttribute("aria-expanded", "true");
+  for (const which of ["list", "info"]) open(which, false);
+  open("data", true);
   banners.replaceChildren();
   await data.show(view.set, null, null, view.open);
   const why = error || (await api.reopened(view.set, {}).then(() => null, (reason) => reason));
@@ -280,7 +301,7 @@ async function showFolder(order) {
   viewer.array = null;
   head("", page.view.folder.split("/").pop() || "Data sets");
   folders.element.hidden = false;
-  side.hidden = facts.hidden = data.element.hidden = true;
+  for (const which of Object.keys(PANELS)) open(which, false);
   folders.cells.draw();
   return undefined;
 }
@@ -350,7 +371,7 @@ function arrived() {
 }
 
 function actions() {
-  if (!viewer.array || viewer.element.hidden) return { "?": keys.help, z: nextSize };
+  if (!viewer.array || viewer.element.hidden) return { "?": keys.help, z: enlarge };
   const framed = viewer.frame.stage.contains(document.activeElement);
   const panel =
     framed || viewer.scan.element.hidden || viewer.frame.element.contains(document.activeElement)
@@ -396,7 +417,7 @@ function actions() {
     ",": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active - 1),
     ".": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active + 1),
     t: () => viewer.arrangeNext(),
-    z: nextSize,
+    z: enlarge,
     o: () => viewer.orthogonal.toggle(),
     c: () => viewer.mixing.toggle(),
     b: () => viewer.detects && viewer.detecting.nextModel(),
@@ -455,6 +476,7 @@ api.answering(answered);
 embedded.listen(wanted);
 keys.listen(actions);
 addEventListener("popstate", arrived);
+addEventListener("resize", fit);
 addEventListener("pagehide", write);
 addEventListener("focus", lookAgain);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.update());
