@@ -159,7 +159,7 @@ def check_region(page: Browsed) -> None:
     assert not field.is_visible()
 
 
-def test_pixels_that_are_not_square(browse: Browse, url: str) -> None:
+def test_pixels_that_are_not_square(browse: Browse, url: str, tmp_path: Path) -> None:
     oblong = quote(json.dumps({"calibration": {"ky": {"scale": 3 * STEP / 2, "unit": "1/nm"}}}))
     page = browse(url, dark=False).open(f"set=field.zarr&open={oblong}").settled()
     for which, expected in (("frame", 1.5), ("scan", 1)):
@@ -173,6 +173,14 @@ def test_pixels_that_are_not_square(browse: Browse, url: str) -> None:
     page.page.mouse.move(*page.at("frame", 4, 4))
     assert "0.3, 0.2 1/nm" in page.page.get_by_label("Frame: value under the pointer").inner_text()
     page.screenshot("oblong")
+    page.page.locator("summary[aria-label='Frame: take away']").click()
+    with page.page.expect_download() as waiting:
+        page.page.get_by_role("button", name="Image with its scale (TIFF)").locator("visible=true").click()
+    waiting.value.save_as(tmp_path / "frame.tif")
+    image = vfs.open(tmp_path / "frame.tif")
+    np.testing.assert_array_equal(image[...], frames()[HEIGHT // 2, WIDTH // 2])
+    steps = {dim: (axis["scale"], axis["unit"]) for dim, axis in image.calibration.items()}
+    assert steps == {"y": (pytest.approx(3 * STEP / 2), "1/nm"), "x": (pytest.approx(STEP), "1/nm")}
     page.close()
 
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image
 
 import vfs
@@ -424,6 +425,8 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     assert frame.dtype == np.uint16
     assert np.array_equal(frame, FRAMES[6, 8])
     assert np.array_equal(np.load(io.BytesIO(download(page, "Scan", "Numbers (.npy)"))), page.numbers("scan"))
+    with tifffile.TiffFile(io.BytesIO(download(page, "Frame", "Image with its scale (TIFF)"))) as image:
+        assert np.array_equal(image.asarray(), FRAMES[6, 8][::-1]), "the top row first"
     picture = np.asarray(Image.open(io.BytesIO(download(page, "Frame", "Picture (PNG)"))))
     assert picture.shape == (32, 32, 4)
     scan = np.asarray(Image.open(io.BytesIO(download(page, "Scan", "Picture (PNG)"))))

@@ -8,6 +8,7 @@ import { bytes } from "./dom.js";
 import * as figures from "./figure.js";
 import { serving, snippet } from "./python.js";
 import * as take from "./take.js";
+import { tiff } from "./tiff.js";
 
 const MOST = 1 << 30; // numbers of a frame that are saved as a file
 
@@ -46,6 +47,22 @@ export async function takeNumbers(viewer, panel) {
   } catch (error) {
     viewer.failed(error);
   }
+}
+
+/** Save the numbers of a picture as a TIFF with its calibration, the top row first; of a large frame, the means that are shown. */
+export function takeTiff(viewer, panel) {
+  const { data, shape, bin } = panel.shown;
+  if (!data || shape.length !== 2) return viewer.failed(new Error("A TIFF holds one number for each pixel: of colours, take the picture as PNG."));
+  const [height, width] = shape;
+  const axes = viewer.axesOf(panel).map((axis) => ({ ...axis, scale: axis.scale * bin }));
+  let rows = data;
+  if (panel.view.down < 0) {
+    rows = data.slice();
+    for (let y = 0; y < height; y++) rows.set(data.subarray((height - 1 - y) * width, (height - y) * width), y * width);
+    axes[0].offset = -(axes[0].offset + axes[0].scale * (height - 1));
+  }
+  const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
+  return take.save(tiff(rows, shape, axes), `${take.nameOf(viewer, panel)}${means}.tif`);
 }
 
 /** @returns {Promise<Blob>} all numbers of a frame, of which the browser keeps in memory only those on their way. */

@@ -244,6 +244,16 @@ export class Viewer {
     panel.view.moved = () => (panel.id === "frame" ? (this._zoomed(), this.orthogonal.follow()) : this.showing.tiles.follow());
   }
 
+  /** @returns {Array<{scale: number, offset: number, unit: string}>} the axes of rows and columns of a panel; a unit of "" is none. */
+  axesOf(panel) {
+    const { array } = this;
+    const along = panel === this.scan ? [array.nav - 2, array.nav - 1] : array.picture;
+    return along.map((axis) => {
+      const { scale, offset, unit } = array.calibration?.[array.dims[axis]] || {};
+      return scale && unit ? { scale, offset: offset || 0, unit } : { scale: 1, offset: 0, unit: "" };
+    });
+  }
+
   /** @returns {number} height of a pixel over its width, where both are known in one unit and differ by less than OBLONG. */
   _aspect(panel) {
     const { array } = this;
