@@ -86,6 +86,17 @@ def test_values_that_are_none(browse: Browse, url: str) -> None:
 PARTS = {"abs": np.abs, "phase": np.angle, "real": np.real, "imag": np.imag}
 
 
+OVER_AT = """async ([down, right]) => {
+    await new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)));
+    const over = document.querySelector(".frame-panel canvas.over");
+    const box = over.getBoundingClientRect();
+    const [top, left] = vfs.frame.onPage(-0.5, -0.5);
+    const scale = over.width / box.width;
+    const at = [(Math.max(0, left - box.left) + right) * scale, (Math.max(0, top - box.top) + down) * scale];
+    return over.getContext("2d").getImageData(at[0], at[1], 1, 1).data[3];
+}"""
+
+
 def test_complex_numbers(browse: Browse, url: str) -> None:
     page = looked_at(browse, url, "container.zarr", "complex")
     for part, made in PARTS.items():
@@ -94,6 +105,8 @@ def test_complex_numbers(browse: Browse, url: str) -> None:
         page.wait(f"vfs.frame.data && (vfs.frame.data[0] !== {before or 0} || {part!r} === 'abs')")
         assert np.allclose(page.numbers("frame"), made(COMPLEX), rtol=1e-6)
         assert page.page.evaluate("() => vfs.frame.contrast.map") == ("cyclic" if part == "phase" else "grey")
+        drawn = page.page.evaluate(OVER_AT, [14 + 20, 20])  # in the corner of the picture, where a wheel is
+        assert (drawn > 0) == (part == "phase"), part
 
 
 def test_an_empty_array_says_so(browse: Browse, url: str) -> None:

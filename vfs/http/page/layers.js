@@ -4,7 +4,7 @@
  * Each function makes a layer for `Picture.layers`. Lines are light with a dark rim, to be seen on any colour.
  */
 
-import { legend } from "./wheel.js";
+import { legend, phases } from "./wheel.js";
 import { short } from "./dom.js";
 import { Path } from "./svg.js";
 import { fitting } from "./units.js";
@@ -232,17 +232,37 @@ export function wheelLayer(get) {
     const most = get();
     if (most === null || most === undefined) return;
     wheel ??= legend(96);
-    const size = Math.max(36, Math.min(64, picture.box[0] / 7));
-    const [top, left] = [edges(picture)[0], picture.toStage(0, -0.5)[1]].map((n) => Math.max(0, n) + 10);
-    context.drawImage(wheel, left, top, size, size);
-    context.font = "600 11px system-ui, sans-serif";
-    context.textAlign = "left";
-    context.strokeStyle = RIM;
-    context.lineWidth = 3;
-    context.fillStyle = "#fff";
-    context.strokeText(`${short(most, 2)} px`, left + size + 6, top + size / 2 + 4);
-    context.fillText(`${short(most, 2)} px`, left + size + 6, top + size / 2 + 4);
+    drawWheel(context, picture, wheel, `${short(most, 2)} px`);
   };
+}
+
+/**
+ * Draw the wheel that tells which colour is which phase.
+ *
+ * @param {function(): ?Object} get the contrast of phases; null for none.
+ */
+export function phaseLayer(get) {
+  let [wheel, made] = [null, ""];
+  return (context, picture) => {
+    const contrast = get();
+    if (!contrast) return;
+    const now = JSON.stringify(contrast);
+    if (now !== made) [wheel, made] = [phases(96, contrast), now];
+    drawWheel(context, picture, wheel, "0 rad");
+  };
+}
+
+function drawWheel(context, picture, wheel, text) {
+  const size = Math.max(36, Math.min(64, picture.box[0] / 7));
+  const [top, left] = [edges(picture)[0], picture.toStage(0, -0.5)[1]].map((n) => Math.max(0, n) + 10);
+  context.drawImage(wheel, left, top, size, size);
+  context.font = "600 11px system-ui, sans-serif";
+  context.textAlign = "left";
+  context.strokeStyle = RIM;
+  context.lineWidth = 3;
+  context.fillStyle = "#fff";
+  context.strokeText(text, left + size + 6, top + size / 2 + 4);
+  context.fillText(text, left + size + 6, top + size / 2 + 4);
 }
 
 /**

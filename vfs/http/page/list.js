@@ -95,7 +95,7 @@ function coloured({ data, shape }) {
   const image = new ImageData(width, height);
   const out = new Uint32Array(image.data.buffer);
   const sorted = sample(data);
-  const [lo, hi] = limits(sorted, 0.2, 99.8);
+  const [lo, hi] = limits(sorted, 0.2, line ? 97 : 99.8); // of a spectrum, a peak of noise may be far above all else
   if (line) {
     for (let x = 0; x < width; x++) {
       const high = Math.sqrt(Math.max(0, Math.min(1, (data[x] - lo) / (hi - lo))));

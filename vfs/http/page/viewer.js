@@ -14,6 +14,7 @@ import {
   cursorLayer,
   labelLayer,
   marksLayer,
+  phaseLayer,
   scaleBarLayer,
   shapeLayer,
   wheelLayer,
@@ -95,6 +96,7 @@ export class Viewer {
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
       ...this.measuring.layers(this.frame),
       scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
+      phaseLayer(() => this._phases()),
     );
     this.scan.layers.push(
       shapeLayer(() => this.view.selection),
@@ -242,6 +244,12 @@ export class Viewer {
         : [(place) => this.orthogonal.press(place), (place) => this.detecting.press(place)];
     listen(panel.view, [...this.measuring.tools(panel), ...tools], (place) => readOut(panel, place));
     panel.view.moved = () => (panel.id === "frame" ? (this._zoomed(), this.orthogonal.follow()) : this.showing.tiles.follow());
+  }
+
+  /** @returns {?Object} the contrast of a picture of phases; null where there is none, or its colours do not go around. */
+  _phases() {
+    const { kind, contrast } = this.frame;
+    return this.complex && this.view.part === "phase" && kind === "picture" && contrast.map === "cyclic" ? contrast : null;
   }
 
   /** @returns {Array<{scale: number, offset: number, unit: string}>} the axes of rows and columns of a panel; a unit of "" is none. */

@@ -2,8 +2,8 @@
  * Centres of mass as pictures: along x or y, how far, or as colours of a wheel: the direction as hue, how far as light.
  */
 
-import { around, packed } from "./colours.js";
-import { limits, sample } from "./contrast.js";
+import { around, packed, table as colourTable } from "./colours.js";
+import { limits, sample, toLevels } from "./contrast.js";
 
 const CHROMA = 0.13;
 
@@ -77,17 +77,37 @@ function tinted(table, turn, strength) {
  * @returns {HTMLCanvasElement}
  */
 export function legend(size) {
+  const table = hues();
+  return round(size, (angle, far) => tinted(table, angle / (2 * Math.PI), far));
+}
+
+/**
+ * Make a small wheel that tells which colour is which phase: 0 at the right, growing counterclockwise.
+ *
+ * @param {number} size pixels.
+ * @param {Object} contrast with which phases are coloured.
+ * @returns {HTMLCanvasElement}
+ */
+export function phases(size, contrast) {
+  const angles = Float64Array.from({ length: 256 }, (_, i) => ((i - 127.5) * Math.PI) / 128);
+  const levels = new Uint8Array(256);
+  toLevels(angles, levels, contrast);
+  const table = colourTable(contrast.map, contrast.invert);
+  return round(size, (angle) => table[levels[Math.floor((-angle / Math.PI + 1) * 128) & 255]]);
+}
+
+/** @returns {HTMLCanvasElement} a disk of colours: `coloured` takes the angle, clockwise from the right, and the distance, 0 to 1. */
+function round(size, coloured) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = size;
   const context = canvas.getContext("2d");
   const image = new ImageData(size, size);
   const out = new Uint32Array(image.data.buffer);
-  const table = hues();
   const half = (size - 1) / 2;
   for (let i = 0; i < out.length; i++) {
     const [y, x] = [Math.floor(i / size) - half, (i % size) - half];
     const far = Math.hypot(y, x) / half;
-    if (far <= 1) out[i] = tinted(table, Math.atan2(y, x) / (2 * Math.PI), far);
+    if (far <= 1) out[i] = coloured(Math.atan2(y, x), far);
   }
   context.putImageData(image, 0, 0);
   return canvas;
