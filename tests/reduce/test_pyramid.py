@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as some
 
 import vfs
 from tests.engine.support import failing, halved, in_memory
+from vfs.backends.mapped import MmapBackend
 from vfs.engine.abandon import AbandonedError, asked
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
@@ -39,6 +40,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of small images: blocks of 8 × 8 pixels make 4 × 4 of the next level."""
     monkeypatch.setattr(pyramid, "LEAST", 4)
     monkeypatch.setattr(pyramid, "UNIT", 8)
+    monkeypatch.setattr(pyramid, "LINE", 8)
     monkeypatch.setattr(pyramid, "BAND", 1024)
 
 
@@ -135,6 +137,23 @@ def test_a_pass_keeps_no_tiles(tmp_path: Path) -> None:
     levels = pyramid.levels(array)
     assert not levels[-1][...].any()
     assert array.cache.held <= sum(level.nbytes for level in levels)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_block_of_a_plain_image_maps_the_lines_under_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took a view of the whole image, so that all of one above 768 MiB was mapped anew for each block."""
+    image = np.random.default_rng(5).integers(0, 99, (41, 60)).astype("u2")
+    np.save(tmp_path / "a.npy", image)
+    seen, span = [], MmapBackend.span
+
+    def counted(self: MmapBackend, file: int, start: int, stop: int, *how: Any) -> np.ndarray:
+        seen.append(stop - start)
+        return span(self, file, start, stop, *how)
+
+    monkeypatch.setattr(MmapBackend, "span", counted)
+    (level, *_) = pyramid.levels(reader_of(vfs.open(tmp_path / "a.npy")))
+    np.testing.assert_array_equal(level[...], halved(image))
+    assert max(seen) <= 8 * 60 * 2
 
 
 @pytest.mark.usefixtures("small")

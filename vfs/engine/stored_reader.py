@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
+from mmap import mmap
 from typing import Any, cast
 
 import numpy as np
@@ -436,8 +437,8 @@ class StoredReader:
                 made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
             except DecodeError as error:
                 raise self._undecoded(where, error) from None
-            # It may be a view of the scratch memory, which is ours only here
-            return made if made.base is None else made.copy()
+            # It may be a view of the scratch memory, which is ours only here, unless it has memory as `fresh` makes it
+            return made if made.base is None or isinstance(cast(object, made.base), mmap) else made.copy()
 
 
 def _overlap(

@@ -12,18 +12,18 @@ from vfs.kernels.compiled import kernel
 
 
 @kernel
-def narrow(images, top, left, out):
-    """Halve a box of images of integers of at most 16 bits.
+def narrow(images, left, out):
+    """Halve columns of images of integers of at most 16 bits.
 
     Args:
         images: [n, y, x], C-contiguous.
-        top, left: where the box begins. It ends where `images` do, or after an even number of pixels.
-        out: [n, …, …], half of the box along y and x, of the same dtype, written to.
+        left: the first column. The last one is that of `images`, or after an even number.
+        out: [n, …, …], half of what is halved along y and x, of the same dtype, written to.
     """
     two = np.int32(2)
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            y = top + 2 * j
+            y = 2 * j
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
@@ -34,12 +34,12 @@ def narrow(images, top, left, out):
 
 
 @kernel
-def middle(images, top, left, out):
+def middle(images, left, out):
     """Do what `narrow` does, for integers of 32 bits."""
     two = np.int64(2)
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            y = top + 2 * j
+            y = 2 * j
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
@@ -50,7 +50,7 @@ def middle(images, top, left, out):
 
 
 @kernel
-def wide(images, top, left, out, one):
+def wide(images, left, out, one):
     """Do what `narrow` does, for integers of 64 bits: quarters are added up, then what is left of them.
 
     Args:
@@ -59,7 +59,7 @@ def wide(images, top, left, out, one):
     two, rest = one + one, one + one + one
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            y = top + 2 * j
+            y = 2 * j
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             for i in range(out.shape[2]):
                 k = min(2 * i + 1, len(a) - 1)
@@ -69,12 +69,12 @@ def wide(images, top, left, out, one):
 
 
 @kernel
-def real(images, top, left, out):
+def real(images, left, out):
     """Do what `narrow` does, for floats. What has NaN among its pixels is NaN."""
     q = 0.25
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
-            y = top + 2 * j
+            y = 2 * j
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):

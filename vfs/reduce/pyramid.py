@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vfs import kernels
-from vfs.buffers import scratch
+from vfs.buffers import fresh, scratch
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, ahead, threads_asked
 from vfs.engine.computed import ComputedBlocks
@@ -36,8 +36,10 @@ from vfs.reduce.kept_levels import KeptLevels, LevelStore
 LEAST = 512
 """Pixels along y and x of the coarsest level, at most."""
 UNIT = 1024
-"""Pixels along y and x that a block of the first level is made of, about. Of plain images with at most two bytes a
-pixel it is twice as many: of 16,384 x 16,384 uint16 a level is made at 0.55 of memcpy then, otherwise at 0.34.
+"""Pixels along y and x that a block of the first level is made of, about."""
+LINE = 8 << 10
+"""Bytes along x that such a block of a plain image is made of: short lines lie on pages far apart, which are slow to go
+through, and where files are read with pread each line is a call. So a block of a level has 2 MiB, as a huge page has.
 """
 BAND = 4 << 20
 """Bytes of lines that a block of the first level is made of, where these are decoded as wholes."""
@@ -54,23 +56,23 @@ def halved(images: np.ndarray, nearest: bool = False) -> np.ndarray:
 
     Returns: a new array of the same dtype, […, (y + 1) // 2, (x + 1) // 2].
     """
-    return _halved(images, (slice(0, images.shape[-2]), slice(0, images.shape[-1])), nearest)
+    return _halved(images, slice(0, images.shape[-1]), nearest)
 
 
-def _halved(images: np.ndarray, box: tuple[slice, slice], nearest: bool) -> np.ndarray:
-    """Halve a box of images: see `halved`.
+def _halved(images: np.ndarray, columns: slice, nearest: bool) -> np.ndarray:
+    """Halve columns of images: see `halved`.
 
     Args:
-        box: lines and columns, which end where those of the images do, or after an even number.
+        columns: they end where those of the images do, or after an even number.
     """
-    dtype, (high, wide) = images.dtype, images.shape[-2:]
+    dtype, (*lead, high, wide) = images.dtype, images.shape
+    out = fresh((*lead, -(-high // 2), -(-(columns.stop - columns.start) // 2)), dtype)
     if nearest or dtype.kind == "b":
-        return np.ascontiguousarray(images[..., *box][..., ::2, ::2])
+        out[...] = images[..., ::2, columns][..., ::2]
+        return out
     if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # of 16 bits, which kernels do not know
-        return halved(images[..., *box].astype(np.float32)).astype(dtype)
-    half = [-(-(cut.stop - cut.start) // 2) for cut in box]
-    out = np.empty((*images.shape[:-2], *half), dtype)  # its own: no view, which a cache copies
-    how = images.reshape(-1, high, wide), box[0].start, box[1].start, out.reshape(-1, *half)
+        return halved(images[..., columns].astype(np.float32)).astype(dtype)
+    how = images.reshape(-1, high, wide), columns.start, out.reshape(-1, *out.shape[-2:])
     if dtype.kind == "f":
         kernels.halve.real(*how)
     elif dtype.itemsize == 8:
@@ -216,11 +218,9 @@ class _Pyramid:
         under = self.levels[number - 1] if number else self.image
         box = _under(region, under.shape, 1)
         if not number and under.views:  # where lines follow one another in a file that is mapped, nothing is copied
-            ends = [*box.stop[:-2], *under.shape[-2:]]
-            images = Region.box([*box.start[:-2], 0, 0], ends)
-            if under.straight(images):
-                *_, lines, columns = box.slices
-                return _halved(under.read(images), (lines, columns), self.nearest)
+            lines = Region.box([*box.start[:-1], 0], [*box.stop[:-1], under.shape[-1]])
+            if under.straight(lines):
+                return _halved(under.read(lines), box.slices[-1], self.nearest)
         with scratch.borrow(box.size * under.dtype.itemsize) as memory:
             part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
             block = halved(under.read(box, part), self.nearest)
@@ -285,8 +285,7 @@ def _unit(image: ArrayReader) -> tuple[int, ...]:
     """
     block = image.dataset.block
     if not image.decodes_whole or len(block) != image.ndim:
-        side = UNIT * 2 if image.dtype.itemsize <= 2 else UNIT
-        return (*(1 for _ in image.shape[:-2]), side, side)
+        return (*(1 for _ in image.shape[:-2]), UNIT, max(UNIT, LINE // image.dtype.itemsize))
     *lead, high, wide = block
     wide *= max(1, round(UNIT / wide))
     line = math.prod(lead) * wide * image.dtype.itemsize
