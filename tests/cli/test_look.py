@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import termios
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,16 @@ def test_of_a_frame_that_is_too_large_a_share_is_read(tmp_path: Path, monkeypatc
     seen = look(opened(tmp_path, values), (), 100, 100)
     assert seen.share == 0.1
     assert seen.count == 40 * 50
-    np.testing.assert_array_equal(seen.picture[:, 0], np.arange(0, 400, 10))
+    np.testing.assert_array_equal(seen.picture[:, 0], np.arange(5, 400, 10))
+    numbers = np.arange(25 * 13).reshape(25, 13)
+    tiled = np.kron(numbers, np.ones((16, 16), int)).astype("u2")[:395, :200]  # each tile has a number
+    monkeypatch.setattr(frames, "MOST", 25 * 512)  # of 25 tiles of 16 x 16 pixels
+    for how in ({}, {"compression": 8, "encode": zlib.compress}):
+        path = write_tiff(tmp_path / "tiled.tif", [tiled], tile=(16, 16), **how)
+        seen = look(FrameView.of(reader_of(vfs.open(path))), (), 100, 100)
+        assert (seen.picture.shape, seen.count) == ((6, 4), 6 * 4 * 256)
+        assert np.isfinite(seen.picture).all()
+        np.testing.assert_array_equal(seen.picture, numbers[2::4][:, [1, 4, 8, 11]])
     monkeypatch.setattr(frames, "MOST", 40)
     with pytest.raises(OptionError, match="a row of a frame has 100 B: too long to be looked at"):
         look(opened(tmp_path, values), (), 100, 100)

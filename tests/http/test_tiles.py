@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,3 +130,31 @@ def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypa
     application = application_of(contents_of(tmp_path / "mask.npy", pyramid_cache=tmp_path / "levels"))
     assert ready("mask") == [True, True, False], "what an earlier run kept"
     assert thumbnail("mask") == {1}
+
+
+def test_a_small_picture_of_a_large_image_is_made_of_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First of some of its tiles, from all over (`sampled`); then, where that is asked for (`whole`), of a level."""
+    monkeypatch.setattr(pyramid, "LEAST", 16)
+    for module in ("vfs.engine.small_frames", "vfs.engine.frames"):
+        monkeypatch.setattr(f"{module}.MOST", 6 * 16 * 16)
+    image = np.kron(RNG.integers(0, 9, (6, 8)) * 20, np.ones((16, 16), int)).astype("u1")
+    image[::2] += 10
+    write_tiff(tmp_path / "large.tif", [image], tile=(16, 16), compression=8, encode=zlib.compress)
+    application = application_of(contents_of(tmp_path / "large.tif"))
+
+    def asked(more: str = "") -> tuple[dict[str, Any], np.ndarray]:
+        (head, numbers), _ = records(ask(application, f"/api/thumbnails/large.zarr?size=16&main=1{more}").body)
+        return head, numbers[""]
+
+    head, numbers = asked()
+    assert (head["sampled"], numbers.shape) == (True, (2, 3))
+    np.testing.assert_array_equal(numbers, image[::16, ::16][[1, 4]][:, [1, 4, 6]] - 5.0)
+    with monkeypatch.context() as few:
+        few.setattr(tiles, "PASS", 6 * 8 * 16 * 16 - 1)
+        assert "sampled" not in asked()[0]
+    head, numbers = asked("&whole=1")
+    assert "sampled" not in head
+    np.testing.assert_array_equal(numbers, halved(halved(halved(image))))
+    np.testing.assert_array_equal(asked()[1], numbers)  # it is kept
+    application.contents.cache.clear()
+    np.testing.assert_array_equal(asked()[1], numbers)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import tifffile
 import vfs
 from tests.engine.support import halved
 from tests.page.support import Browsed
+from vfs.testing.tiff_writers import write_tiff
+from vfs.testing.writers import write_npy
 
 Browse = Callable[..., Browsed]
 
@@ -20,6 +24,20 @@ def far(page: Browsed) -> float:
     """Screen pixels of 100 pixels of the frame."""
     a, b = (page.page.evaluate(f"() => vfs.frame.onPage(0, {x})") for x in (0, 100))
     return float(b[1] - a[1])
+
+
+def test_a_small_picture_of_a_large_image_is_replaced(browse: Browse, tmp_path: Path) -> None:
+    """In a folder: that of tiles from all over by that of all pixels."""
+    write_npy(tmp_path, np.eye(20), name="small.npy")
+    packed = cache(lambda tile: zlib.compress(tile, 1))
+    image = np.zeros((8300, 8300), "u2")
+    image[:4096] = 500
+    write_tiff(tmp_path / "large.tif", [image], tile=(512, 512), compression=8, encode=packed)
+    with vfs.serve([tmp_path / "large.tif", tmp_path / "small.npy"], port=0) as server:
+        page = browse(server.url).open()
+        heights = "[...document.querySelectorAll('.folder-list .thumb canvas')].map((one) => one.height).sort().join()"
+        page.wait(f"{heights} === '130,20'")
+        page.close()
 
 
 def two_fingers(page: Browsed, apart: tuple[int, int]) -> None:

@@ -2,7 +2,8 @@
 
 Frames may be larger than memory. A frame is read in bands (groups of rows) of about `BAND` bytes.
 Each band is added to the picture and the statistics, and then forgotten. Of a frame larger than
-`MOST` bytes only bands at even distances are read; `Look.share` says how much that is.
+`MOST` bytes only bands at even distances are read, or single tiles where it is stored in such; `Look.share` says how
+much that is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -166,13 +168,15 @@ class FrameView:
         flat = f", or one number from 0 to {math.prod(counts) - 1}" if len(counts) > 1 else ""
         return f"expected {each}{flat}"
 
-    def region(self, position: Sequence[int], rows: range) -> Region:
-        """Return the region of some rows of the frame at a position."""
+    def region(self, position: Sequence[int], rows: range, columns: range | None = None) -> Region:
+        """Return the region of some rows of the frame at a position; of some columns of a picture that has such."""
         cuts = [slice(0, n) for n in self.array.shape]
         for axis, at in zip(self.where, position, strict=True):
             cuts[axis] = slice(at, at + 1)
         if self.shown:
             cuts[self.shown[0]] = slice(rows.start, rows.stop)
+        if columns is not None and len(self.shown) == 2:
+            cuts[self.shown[1]] = slice(columns.start, columns.stop)
         return Region.of(cuts, self.array.shape)
 
 
@@ -297,9 +301,8 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     line = len(view.sizes) < 2
     rows, columns = (math.prod(view.sizes), 1) if line else (view.sizes[0], view.sizes[1])
     height, width = (width, 1) if line else (height, width)
-    bands, share = _bands(view)
-    if share < 1:
-        height = min(height, len(bands))
+    pieces, finest, share = _pieces(view)
+    height, width = min(height, finest[0]), min(width, finest[1])
     scale = max(rows / height, columns / width, 1.0)
     target = (_scaled(rows, height, scale), _scaled(columns, width, scale))
     found = Look(_full(view.array), share, stored=False)
@@ -307,8 +310,8 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     canvas = _Canvas((rows, columns), target, 3 if coloured else 1, peaks=line)
     every = max(1, math.ceil(rows * columns * share / _SAMPLE))
     few = max(1, BAND // max(1, columns))  # rows that are worked on at once
-    for band in bands:
-        region = view.region(position, band)
+    for lines, across in pieces:
+        region = view.region(position, lines, across)
         found.stored = found.stored or view.array.dataset.holds(region)
         read = _plain(view, view.array.read(region))
         with np.errstate(all="ignore"):
@@ -317,7 +320,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
                 found.add(values, every)
                 if view.palette is not None:
                     values = view.coloured(values[..., 0])
-                canvas.add(values, np.arange(band.start + at, band.start + at + len(values)), np.arange(columns))
+                canvas.add(values, np.arange(lines.start + at, lines.start + at + len(values)), np.asarray(across))
     picture = canvas.picture()
     found.picture = picture if coloured else picture[:, 0, 0] if line else picture[:, :, 0]
     return found
@@ -331,30 +334,50 @@ def _scaled(n: int, most: int, scale: float) -> int:
     return max(round(n / scale), min(n, most, 8), 1 if n else 0)
 
 
-def _bands(view: FrameView) -> tuple[list[range], float]:
-    """Cut a frame into bands: rows that are read together.
+def _pieces(view: FrameView) -> tuple[list[tuple[range, range]], tuple[int, int], float]:
+    """Cut a frame into pieces that are read one after the other: bands of rows. Of one that is too large to be read
+    bands at even distances, or tiles where it is stored in such.
 
-    Returns: (the rows of each band, the share of the frame that all bands are).
+    Returns: (the rows and columns of each piece; rows and columns of the finest picture that all pieces make; the share
+        of the frame that they are).
 
     Raises:
-        OptionError: a single row is larger than `MOST`.
+        OptionError: a single row is larger than `MOST`, and is not stored in tiles.
     """
-    array, rows = view.array, view.sizes[0] if view.shown else 1
+    array = view.array
+    rows, columns = (*view.sizes, 1, 1)[:2]
+    every, finest = range(columns), (max(1, rows), max(1, columns))
     frame = math.prod(n for k, n in enumerate(array.shape) if k not in view.where) * array.dtype.itemsize
     if not frame:
-        return [], 1.0
-    # Number of rows that are decoded together
-    unit = array.dataset.block[view.shown[0]] if array.dataset.block and view.shown else 1
-    units, nbytes = -(-rows // unit), frame // rows * unit
+        return [], finest, 1.0
+    # Rows and columns that are decoded together
+    unit, wide = (
+        (*(array.dataset.block[k] for k in view.shown), 1, columns)[:2] if array.dataset.block else (1, columns)
+    )
+    units, line = -(-rows // unit), frame // rows
     if frame <= MOST:
-        take = max(1, BAND // nbytes) * unit
-        return [range(at, min(at + take, rows)) for at in range(0, rows, take)], 1.0
-    if frame // rows > MOST:
-        raise OptionError(f"{array.dataset.path}: a row of a frame has {size(frame // rows)}: too long to be looked at")
-    parts = max(1, min(_BANDS, units, MOST // nbytes))
-    take = max(1, MOST // parts // nbytes)
-    bands = [range(k * units // parts * unit, min((k * units // parts + take) * unit, rows)) for k in range(parts)]
-    return bands, sum(map(len, bands)) / rows
+        take = max(1, BAND // (line * unit)) * unit
+        return [(range(at, min(at + take, rows)), every) for at in range(0, rows, take)], finest, 1.0
+    if wide < columns:
+        most = max(1, MOST // (line // columns * unit * wide))
+        side = math.sqrt(rows * columns / most)  # of squares in each of which a tile is read
+        across = max(1, min(-(-columns // wide), most, round(columns / side)))
+        down = min(units, most // across)
+        lines = [range(at * unit, min((at + 1) * unit, rows)) for at in _spread(units, down)]
+        along = [range(at * wide, min((at + 1) * wide, columns)) for at in _spread(-(-columns // wide), across)]
+        share = sum(map(len, lines)) * sum(map(len, along)) / (rows * columns)
+        return list(product(lines, along)), (down, across), share
+    if line > MOST:
+        raise OptionError(f"{array.dataset.path}: a row of a frame has {size(line)}: too long to be looked at")
+    parts = max(1, min(_BANDS, units, MOST // (line * unit)))
+    take = max(1, MOST // parts // (line * unit))
+    bands = [range(at * unit, min((at + take) * unit, rows)) for at in _spread(units, parts)]
+    return [(band, every) for band in bands], (parts, max(1, columns)), sum(map(len, bands)) / rows
+
+
+def _spread(count: int, few: int) -> list[int]:
+    """Return the places in the middle of so many equal parts of a line of `count` places."""
+    return [(2 * k + 1) * count // (2 * few) for k in range(few)]
 
 
 def _plain(view: FrameView, values: np.ndarray) -> np.ndarray:

@@ -46,8 +46,8 @@ def small_frame(
     """
     view = checked_view(array, at, plane)
     factor = _factor(view, most)
-    frame = _frame_bytes(view)
-    if frame > MOST:
+    frame = frame_bytes(view)
+    if is_sampled(view):
         return _sampled(view, at, most)
     lines = view.sizes[0] if view.sizes else 1
     if not frame:
@@ -74,7 +74,7 @@ def size_of(
     """
     view = checked_view(array, at, plane)
     factor = _factor(view, most)
-    if _frame_bytes(view) > MOST:
+    if is_sampled(view):
         return math.prod(min(n, most) for n in view.sizes), np.dtype(np.float64)
     read = part_of(np.zeros(1, array.dtype), part)
     return math.prod(_shape(view, factor)), read.dtype if factor == 1 else np.dtype(np.float32)
@@ -122,8 +122,14 @@ def _shape(view: FrameView, factor: int) -> list[int]:
     return [*sizes, *([] if view.colour is None and view.palette is None else [view.samples])]
 
 
-def _frame_bytes(view: FrameView) -> int:
+def frame_bytes(view: FrameView) -> int:
+    """Return the bytes of a picture, as they are read."""
     return math.prod(view.sizes) * view.samples * view.array.dtype.itemsize
+
+
+def is_sampled(view: FrameView) -> bool:
+    """Return True if a picture is too large to be read: a smaller one of it is made of rows or tiles from all over."""
+    return frame_bytes(view) > MOST
 
 
 def part_of(values: np.ndarray, part: str) -> np.ndarray:
@@ -179,7 +185,7 @@ def binned(values: np.ndarray, sides: Sequence[int]) -> np.ndarray:
 
 
 def _sampled(view: FrameView, at: Sequence[int], most: int) -> tuple[np.ndarray, int]:
-    """Look at a frame that is too large to be read: at rows of it at even distances."""
+    """Look at a frame that is too large to be read: at rows of it at even distances, or at tiles."""
     if len(view.shown) != 2:
         raise OptionError(f"{view.array.dataset.path}: a line of {view.sizes[0]:,} numbers is too long to be shown")
     drawn = look(view, at, most, most).picture

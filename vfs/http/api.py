@@ -105,7 +105,7 @@ class Api:
             "frame": RequestKind(
                 self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin", "plane"), reads=True
             ),
-            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "id"), True),
+            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "whole", "id"), True),
             "centre": RequestKind(self._centre, fields=("within",)),
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",), True),
             "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
@@ -215,6 +215,12 @@ class Api:
         """Begin with what the page will ask for first, or go on with it."""
         self.ahead.begin(self._look.image)
 
+    def end_early(self) -> None:
+        """End what computes for long."""
+        for pool in (self.computing, self.pictures.pool):
+            pool.end_early()
+
     def close(self) -> None:
         """End the threads."""
         self.streams.close()
+        self.pictures.close()

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from vfs.engine.cache import ChunkCache
 from vfs.engine.frames import FrameView
 from vfs.engine.small_frames import PARTS, checked_view
 from vfs.errors import SourceChangedError, VfsError, printable
@@ -20,6 +21,7 @@ from vfs.http.answers import Answer
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
 from vfs.http.listing import SetListing
+from vfs.http.reads import Reads
 from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
@@ -32,14 +34,17 @@ HELD = 256 << 20
 many: 128 MiB of float16, which become float32."""
 ALL = 1 << 30
 """Most of them for all clients together."""
+KEPT = 16 << 20
+"""Bytes of small pictures of large ones that are kept: each took a pass over a picture."""
 
+Found = TypeVar("Found")
 _NUMBERS = b"application/octet-stream"
 
 
 class Working(Protocol):
     """Runs work in a thread, for as long as a client waits for it. Equal keys at the same time share a run."""
 
-    async def __call__(self, key: Any, work: Any, receive: Any) -> Any: ...
+    async def __call__(self, key: Any, work: Any, receive: Any, pool: Reads | None = None) -> Any: ...
 
 
 class Wanted(NamedTuple):
@@ -102,12 +107,16 @@ class Pictures:
 
     Args:
         contents, listing: what is served.
-        work: runs what looks at files.
+        work: runs what looks at files, also in threads of a pool that is named.
+
+    Attributes:
+        pool: the thread that computes smaller versions for small pictures, one after the other.
     """
 
     def __init__(self, contents: Contents, listing: SetListing, work: Working) -> None:
         self._contents, self._listing, self._work = contents, listing, work
         self._held = Held(HELD, ALL)
+        self.pool, self._kept = Reads(1), ChunkCache(KEPT)
 
     async def frame(self, key: str, request: Request, answer: Answer) -> None:
         """Answer with a picture as numbers."""
@@ -160,7 +169,7 @@ class Pictures:
         (numbers, factor), version = self._unchanged(wanted.key, read)
         return wanted.etag(version), numbers, factor, checked_view(array, wanted.at, wanted.plane).stored(wanted.at)
 
-    def _unchanged(self, key: str, read: Callable[[], tuple[np.ndarray, int]]) -> tuple[tuple[np.ndarray, int], bytes]:
+    def _unchanged(self, key: str, read: Callable[[], Found]) -> tuple[Found, bytes]:
         """Read a picture from one state of the sources. Returns: what `read` does, and that state."""
         version = self._contents.version(key)
         found = read()
@@ -171,26 +180,42 @@ class Pictures:
     async def thumbnails(self, key: str, request: Request, answer: Answer) -> None:
         """Answer with small pictures of arrays, a record each as soon as it is read."""
         first, count = page_of(request)
-        size = number(request, "size", 64, 1, SIDE)
+        size, whole = number(request, "size", 64, 1, SIDE), number(request, "whole", 0, 0, 1) == 1
         face = await self._work(("face", key), partial(self._listing.face, key), request.receive)
         await answer.begin(200, [(b"content-type", _NUMBERS)])
         wanted = [face.main] if request.query.get("main") == "1" else list(face.arrays)
         for path in islice(wanted, first, first + count):
-            make = partial(self._thumbnail, key, face, path, size)
-            made = await self._work(("thumbnail", key, path, size), make, request.receive)
+            make = partial(self._thumbnail, key, face, path, size, whole)
+            pool = self.pool if whole else None
+            made = await self._work(("thumbnail", key, path, size, whole), make, request.receive, pool)
             await answer.send(made.data, last=False)
         await answer.send(record({"end": True}).data, last=True)
 
-    def _thumbnail(self, key: str, face: Face, path: str, size: int) -> np.ndarray:
-        """Make the record of an array's thumbnail: its picture in the middle."""
-        array = face.arrays[path]
+    def _thumbnail(self, key: str, face: Face, path: str, size: int, whole: bool) -> np.ndarray:
+        """Make the record of an array's thumbnail: its picture in the middle.
+
+        One that took a pass over the picture is kept, for as long as its sources stay the same.
+        """
+        array, name = face.arrays[path], f"{key}/{path}"
         try:
-            view = FrameView.of(array)
-            (numbers, _), _ = self._unchanged(f"{key}/{path}", partial(thumbnail, face, path, view.middle, size))
+            view, better = FrameView.of(array), False
+            found = self._kept.peek((name, size, self._contents.version(name)))
+            if found is None:
+                read = partial(thumbnail, face, path, view.middle, size, whole)
+                (numbers, _, better), version = self._unchanged(name, read)
+                if whole and version:
+                    self._kept.get((name, size, version), lambda: numbers)
+            else:
+                numbers = found
             if view.upward:
                 numbers = np.ascontiguousarray(numbers[::-1])
         except VfsError as error:
             return record({"path": path, "error": printable(str(error))})
         head = numbers_described(path, numbers)
         of = {"shape": list(array.shape), "dtype": array.dtype.name}
-        return record({"path": path, "dtype": head["dtype"], "shape": head["shape"], "of": of}, [numbers])
+        said = {"path": path, "dtype": head["dtype"], "shape": head["shape"], "of": of}
+        return record({**said, "sampled": True} if better else said, [numbers])
+
+    def close(self) -> None:
+        """End the thread."""
+        self.pool.close()

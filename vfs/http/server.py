@@ -228,7 +228,7 @@ class _Run:
                     connection.transport.abort()
             server.should_exit = True
             reads.end_early()
-            application.api.computing.end_early()
+            application.api.end_early()
 
         for number in ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vfs.engine.frames import FrameView
-from vfs.engine.small_frames import binned, checked_view, part_of, shown_part
+from vfs.engine.small_frames import binned, checked_view, frame_bytes, is_sampled, part_of, shown_part
 from vfs.errors import OptionError
 from vfs.hierarchy.channels import channel_looks
 from vfs.hierarchy.faces import Face
@@ -21,6 +21,8 @@ from vfs.reduce.pyramid import ready
 
 MOST = LARGEST * LARGEST // 2
 """Most numbers of a box, colours counted: as many bytes as the largest picture has, also of float64."""
+PASS = 4 << 30
+"""Bytes of a picture that are read, at most, for a small one in a list: some 15 s where they are compressed."""
 
 
 def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
@@ -102,26 +104,33 @@ def tile(
     return sendable(made if view.palette is None else np.rint(made).astype(np.uint8)), side
 
 
-def thumbnail(face: Face, path: str, at: Sequence[int], most: int) -> tuple[np.ndarray, int]:
+def thumbnail(face: Face, path: str, at: Sequence[int], most: int, whole: bool = False) -> tuple[np.ndarray, int, bool]:
     """Read a small picture: of the smallest version that is fine enough and at hand, else of the picture itself.
 
     At hand is what the file holds, and what was computed before and is in the cache.
 
     Args:
         most: rows and columns that it may have.
+        whole: compute that version, which may cost a pass over the picture.
 
-    Returns, raises: as `vfs.http.views.picture`.
+    Returns: as `vfs.http.views.picture`; and whether it is made of samples, and `whole` would make it of all pixels: of
+        those of at most `PASS` bytes, in files of this machine.
+
+    Raises: as `vfs.http.views.picture`.
     """
     array, image = face.arrays[path], _image(face, path)
+    view, better = checked_view(array, at), False
     if image is not None and len(image.levels) > 1:
-        view = checked_view(array, at)
+        stored = array.backend.fetch is None and not array.dataset.computed
+        better = stored and is_sampled(view) and frame_bytes(view) <= PASS
         for level in reversed(range(1, len(image.levels))):
             sizes, source = image.levels[level].shape[-2:], image.levels[level]
             if max(sizes) < most:
                 continue
-            if ready(source) or source.held(_region(image, view, at, (0, 0, *sizes))):
-                return tile(face, path, at, level, (0, 0, *sizes), -(-max(sizes) // most))
-    return picture(array, at, most)
+            box = _region(image, view, at, (0, 0, *sizes))
+            if (whole and better) or ready(source) or source.held(box):
+                return *tile(face, path, at, level, (0, 0, *sizes), -(-max(sizes) // most)), False
+    return *picture(array, at, most), better
 
 
 def _of_level(face: Face, path: str, view: FrameView, at: Sequence[int], level: int, box: Sequence[int]) -> np.ndarray:

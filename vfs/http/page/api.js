@@ -298,10 +298,12 @@ export async function* compute(key, path, wanted, signal) {
  * Fetch small pictures of arrays, as they are ready.
  *
  * @param {number|string} first array, or "main" for the one to show first.
- * @yields {{path: string, shape?: number[], data?: TypedArray, error?: string}}
+ * @param {boolean} whole of large pictures all pixels are taken, which may take some seconds each.
+ * @yields {{path: string, shape?: number[], data?: TypedArray, sampled?: boolean, error?: string}} sampled: of a large one,
+ *   made of some of its pixels.
  */
-export async function* thumbnails(key, first, count, size, signal) {
-  const which = first === "main" ? { main: 1 } : { first, count };
+export async function* thumbnails(key, first, count, size, signal, whole = false) {
+  const which = { ...(first === "main" ? { main: 1 } : { first, count }), ...(whole ? { whole: 1 } : {}) };
   for await (const { head, body } of stream(`api/thumbnails/${encoded(key)}`, { ...which, size }, signal)) {
     yield head.bytes ? { ...head, data: numbers(head.dtype, body) } : head;
   }

@@ -25,9 +25,12 @@ const LINE = { height: 56, width: 1e9 };
 
 /** Small pictures, fetched for what can be seen. */
 class Thumbnails {
-  /** @param {number} size pixels. @param {function(number|string)} came called with the name of one that came. */
-  constructor(size, came) {
-    Object.assign(this, { size, came, under: 0 });
+  /**
+   * @param {number} size pixels. @param {function(number|string)} came called with the name of one that came.
+   * @param {boolean} whole those that are made of some pixels of a large picture are replaced: all of it is read once.
+   */
+  constructor(size, came, whole = false) {
+    Object.assign(this, { size, came, whole, under: 0 });
     this._begin();
   }
 
@@ -38,7 +41,8 @@ class Thumbnails {
   }
 
   _begin() {
-    Object.assign(this, { pictures: new Map(), known: new Map(), asked: new Set(), waiting: [], abort: new AbortController() });
+    Object.assign(this, { pictures: new Map(), known: new Map(), asked: new Set(), waiting: [], sampled: [] });
+    this.abort = new AbortController();
   }
 
   /**
@@ -56,23 +60,27 @@ class Thumbnails {
   }
 
   async _next() {
-    if (this.under >= STREAMS || !this.waiting.length) return;
-    const { key, first, count, named } = this.waiting.pop(); // what was asked for last is what is seen now
+    if (this.under >= STREAMS) return;
+    // What was asked for last is what is seen now. One pass over a large picture at a time, when nothing else is wanted
+    const next = this.waiting.pop() || (!this.under && this.sampled.pop());
+    if (!next) return;
+    const { key, first, count, named, whole } = next;
     const { abort } = this;
     this.under += 1;
     try {
       let place = 0;
-      for await (const one of api.thumbnails(key, first, count, this.size, abort.signal)) {
+      for await (const one of api.thumbnails(key, first, count, this.size, abort.signal, whole)) {
         this.pictures.set(named(place), one.data ? coloured(one) : null);
         this.known.set(named(place), one.of ? `${one.of.shape.join(" × ") || "one number"} · ${one.of.dtype}` : one.error);
         this.came(named(place));
+        if (one.sampled && this.whole && !whole) this.sampled.push({ ...next, whole: true });
         place += 1;
       }
     } catch {
       // A list without small pictures is still a list; what is wrong with a set is said when it is opened
     } finally {
       this.under -= 1;
-      if (!abort.signal.aborted) this._next();
+      this._next();
     }
   }
 
@@ -229,7 +237,7 @@ export class FolderList {
   /** @param {function(Object)} chosen called with an entry. @param {function(Error)} failed */
   constructor(chosen, failed) {
     Object.assign(this, { chosen, failed, entries: [], all: [], path: null, sort: "name", lines: false });
-    this.thumbnails = new Thumbnails(256, (key) => this.cells.again(this._indexOf(key)));
+    this.thumbnails = new Thumbnails(256, (key) => this.cells.again(this._indexOf(key)), true);
     this.cells = new Cells(
       "Folders and sets",
       TILE,
@@ -272,6 +280,12 @@ export class FolderList {
       this._show();
     }
     return first;
+  }
+
+  /** Hide it, and fetch no more small pictures. */
+  close() {
+    this.element.hidden = true;
+    this.thumbnails.stop();
   }
 
   /**

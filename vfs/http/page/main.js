@@ -275,7 +275,7 @@ async function showFile(order, error) {
   if (order !== page.order) return;
   viewer.close();
   viewer.array = null;
-  folders.element.hidden = true;
+  folders.close();
   head("", view.set.split("/").pop());
   toggles.up.hidden = toggles.data.hidden = false;
   for (const which of ["list", "info"]) open(which, false);
@@ -331,7 +331,7 @@ async function showArray(order) {
   const array = plain ? known : await api.array(set.key, wanted);
   if (order !== page.order) return;
   view.array = wanted;
-  folders.element.hidden = true;
+  folders.close();
   head(set.name, wanted, array);
   const fresh = !view.at;
   viewer.live = set.live || null;
