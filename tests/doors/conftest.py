@@ -17,6 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("default", "ignore::DeprecationWarning"))
+            item.add_marker(pytest.mark.timeout(600))  # the first imports of these tools take minutes on a busy machine
 
 
 @pytest.fixture(scope="session")
