@@ -70,7 +70,9 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         "of decoding",
         "≥ 0.8",
     )
-    yield Row("memory of the overview of 30,000 x 30,000 pixels, new process", _memory(folder, size), "MiB", "≤ 256")
+    grown, own = _memory(folder, size)
+    yield Row("memory that the overview of 30,000 x 30,000 pixels takes, new process", grown, "MiB", "≤ 256")
+    yield Row("memory of that process, all but what is mapped of files (programs, data)", own, "MiB", "≤ 256")
     levels = _levels(packed)
     corner = tuple(slice(0, n) for n in levels[1].chunks)
     levels[-1].read()
@@ -109,16 +111,19 @@ def kept(name):
 level = list(vfs.open(sys.argv[1]).store(face="ome").face.arrays.values())[-1]
 before = kept("VmRSS:")
 level.read()
-print(kept("VmHWM:") - before)
+print(kept("VmHWM:") - before, kept("VmHWM:") - kept("RssFile:"))
 """
 
 
-def _memory(folder: Path, size: Size) -> float:
-    """The MiB that a process has at most beyond those with which a tiled, compressed image was opened."""
+def _memory(folder: Path, size: Size) -> list[float]:
+    """The MiB that a process has at most beyond those with which a tiled, compressed image was opened; and the MiB that
+    it has at most of its own, modules included.
+    """
     side = 2048 if size is TINY else 30_000
     blank = [np.zeros((side, side), np.uint16)]
     path = write_tiff(folder / "blank.tif", blank, tile=(512, 512), compression=8, encode=lambda b: zlib.compress(b, 1))
-    return float(subprocess.run([sys.executable, "-c", _OVERVIEW, path], capture_output=True, check=True).stdout)
+    done = subprocess.run([sys.executable, "-c", _OVERVIEW, path], capture_output=True, check=True)
+    return list(map(float, done.stdout.split()))
 
 
 def _first_pixel(path: Path) -> float:

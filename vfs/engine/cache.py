@@ -194,11 +194,11 @@ class ChunkCache:
         return self.limit - self.limit // 4
 
     def spent(self, keys: Iterable[Hashable]) -> None:
-        """Drop pieces before all others: what was wanted of them is made. What is beyond `spent_limit` goes at once."""
+        """Drop pieces: what was wanted of them is made. Others go, too, as far as more than `spent_limit` is held."""
         with self._lock:
             for key in keys:
                 if key in self._kept:
-                    self._kept.move_to_end(key, last=False)
+                    self._drop(key)
             while self.held > self.spent_limit:
                 self._drop_one()
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vfs import kernels
+from vfs.backends.mapped import one_pass
 from vfs.buffers import fresh, scratch
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, ahead, threads_asked
@@ -202,12 +204,14 @@ class _Pyramid:
             block = self.kept.get(number, region)
         if block is None:
             before = _ahead.made
-            below = [] if before or not number else self._made_ahead(number, region)
-            try:
-                _ahead.made = before or bool(below)
-                block = self._made(number, region)
-            finally:
-                _ahead.made = before
+            once = bool(number) and not before and self.image.decodes_whole
+            with one_pass() if once else nullcontext():  # what was decoded of a mapped file is not read again
+                below = [] if before or not number else self._made_ahead(number, region)
+                try:
+                    _ahead.made = before or bool(below)
+                    block = self._made(number, region)
+                finally:
+                    _ahead.made = before
             del below  # held until now
             if self.kept is not None:
                 self.kept.put(number, region, block, moved)
