@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -192,9 +195,15 @@ def test_of_two_exports_one_is_told_of_the_other(bucket: BucketServer, tmp_path:
     assert one.lines() == [b"a\n"]
 
 
-def test_workers_of_an_executor_send_to_it(bucket: BucketServer, scan: Path, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        vfs.export(scan, OUT, executor=pool, **HOW)
+@pytest.mark.parametrize("pool", [partial(ThreadPoolExecutor, 2), partial(ProcessPoolExecutor, 1, get_context("fork"))])
+def test_workers_of_an_executor_send_to_it(
+    bucket: BucketServer, scan: Path, tmp_path: Path, pool: Callable[[], Executor]
+) -> None:
+    """Forks of a process that had loaded obstore could not write with it."""
+    assert not Bucket(OUT).any(OUT)
+    with warnings.catch_warnings(), pool() as executor:
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
+        vfs.export(scan, OUT, executor=executor, **HOW)
     assert bucket.objects("bucket") == local(scan, tmp_path, **HOW)
 
 

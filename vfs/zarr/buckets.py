@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from vfs.errors import OptionError
+from vfs.sources.library import obstore
 from vfs.sources.names import is_url
 from vfs.sources.reasons import reason
 from vfs.sources.threads import in_parallel
@@ -73,10 +74,8 @@ class Bucket:
         Raises:
             OSError: it cannot be read.
         """
-        import obstore
-
         try:
-            data: bytes = self._asked(url, lambda path: bytes(obstore.get(self._store, path).bytes()))
+            data: bytes = self._asked(url, lambda path: bytes(obstore().get(self._store, path).bytes()))
             return data
         except FileNotFoundError:
             return None
@@ -95,10 +94,9 @@ class Bucket:
         Raises:
             OSError: they cannot be listed.
         """
-        import obstore
 
         def listed(path: str) -> dict[str, int]:
-            pages = obstore.list(self._store, f"{path}/")
+            pages = obstore().list(self._store, f"{path}/")
             return {f"{self.root}/{one['path']}": int(one["size"]) for page in pages for one in page}
 
         found: dict[str, int] = self._asked(url, listed)
@@ -110,9 +108,7 @@ class Bucket:
         Raises:
             OSError: that cannot be found out.
         """
-        import obstore
-
-        return bool(self._asked(url, lambda path: any(obstore.list(self._store, f"{path}/", chunk_size=1))))
+        return bool(self._asked(url, lambda path: any(obstore().list(self._store, f"{path}/", chunk_size=1))))
 
     def write(self, url: str, data: bytes) -> None:
         """Write an object.
@@ -120,9 +116,7 @@ class Bucket:
         Raises:
             OSError: it cannot be written.
         """
-        import obstore
-
-        self._asked(url, lambda path: obstore.put(self._store, path, data))
+        self._asked(url, lambda path: obstore().put(self._store, path, data))
 
     def create(self, url: str, data: bytes) -> bool:
         """Write an object that nobody else writes. Returns False if somebody has written another one.
@@ -130,10 +124,8 @@ class Bucket:
         Raises:
             OSError: it cannot be written.
         """
-        import obstore
-
         try:
-            self._asked(url, lambda path: obstore.put(self._store, path, data, mode="create", use_multipart=False))
+            self._asked(url, lambda path: obstore().put(self._store, path, data, mode="create", use_multipart=False))
         except FileExistsError:
             return self.read(url) == data  # the first try wrote it, and its answer was lost
         return True
@@ -147,12 +139,11 @@ class Bucket:
         Raises:
             OSError: one cannot be read or written.
         """
-        import obstore
 
         def send(one: tuple[str, str]) -> None:
             name, url = one
             with open(name, "rb") as file:
-                self._asked(url, lambda path: obstore.put(self._store, path, file))
+                self._asked(url, lambda path: obstore().put(self._store, path, file))
 
         in_parallel(send, files, LIMITS.parallel)
 
@@ -162,11 +153,9 @@ class Bucket:
         Raises:
             OSError: one cannot be deleted.
         """
-        import obstore
-
         for first in range(0, len(urls), _DELETED):
             some = urls[first : first + _DELETED]
-            self._asked(some[0], lambda _, some=some: obstore.delete(self._store, [place(url).path for url in some]))  # type: ignore[misc]
+            self._asked(some[0], lambda _, some=some: obstore().delete(self._store, [place(url).path for url in some]))  # type: ignore[misc]
 
     def _asked(self, url: str, ask: Callable[[str], Any]) -> Any:
         """Ask the store, with the path of an object, and turn what it says into errors of vfs.
