@@ -13,9 +13,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +88,7 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     _remove(kept)
     exported(sources["raw"], DEFAULT, "auto")
     target = made[-1]
+    yield from _beside_zarrs(target, lambda: exported(sources["raw"], DEFAULT, "auto"), size)
     stored = StoreToRead(os.fspath(target)).open("data")
     boxes = [Region.box((n, 0, 0), (min(n + 64, len(frames)), 256, 256)) for n in range(0, len(frames), 64)]
 
@@ -97,6 +100,38 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     yield share("verify of an exported raw file", lambda: verify(target), read, size, "of reading it", "≥ 0.77")
     _remove(made)
     yield from _memory(folder, size)
+
+
+def _beside_zarrs(store: Path, export: Callable[[], object], size: Size) -> Iterator[Row]:
+    """What encodes a ready zarr copy again with zarrs: its codec pipeline, for `zarrs_reencode` is in no registry here.
+
+    It flushes nothing to the disk, and notes no sums.
+    """
+    if find_spec("zarrs") is None:
+        return
+    import zarr
+
+    where = itertools.count()
+
+    def encoded_again() -> None:
+        with zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"}):
+            copy: Any = zarr.open_array(store / "data", mode="r")
+            out: Any = zarr.create_array(
+                store.with_name(f"again{next(where)}.zarr"),
+                shape=copy.shape,
+                chunks=copy.chunks,
+                shards=copy.shards,
+                dtype=copy.dtype,
+                compressors=copy.compressors,
+            )
+            for first in range(0, copy.shape[0], copy.shards[0]):
+                out[first : first + copy.shards[0]] = copy[first : first + copy.shards[0]]
+
+    yield share(
+        "export of raw in shards", export, encoded_again, size, "of a zarr copy encoded again by zarrs", "≥ 0.9"
+    )
+    for number in range(next(where)):
+        shutil.rmtree(store.with_name(f"again{number}.zarr"))
 
 
 def _remove(stores: Iterable[Path]) -> None:
@@ -116,7 +151,7 @@ def _ome_tiff(folder: Path, frames: np.ndarray) -> vfs.VirtualGroup:
 _EXPORT = """
 import sys, vfs
 how = dict(format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=sys.argv[3])
-vfs.export(vfs.open_group(sys.argv[1], **how), sys.argv[2], shards=sys.argv[4])
+vfs.export(vfs.open_group(sys.argv[1], **how), sys.argv[2], shards=sys.argv[4], codec=sys.argv[5])
 with open("/proc/self/status") as file:
     print(next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) / 1024)
 """
@@ -125,12 +160,14 @@ with open("/proc/self/status") as file:
 def _memory(folder: Path, size: Size) -> Iterator[Row]:
     """The most memory that a process has while it exports a file that is a hole."""
     nbytes = (16 << 20) if size is TINY else (4 << 30)
-    source, target = folder / "hole.raw", folder / "hole.zarr"
-    source.touch()
-    os.truncate(source, nbytes)
-    for chunks, shards in (("frames", "1MiB"), ("auto", "4GiB"), ("scan", "auto")):
-        command = [sys.executable, "-c", _EXPORT, source, target, chunks, shards]
+    hole, plain, target = folder / "hole.raw", folder / "export.raw", folder / "hole.zarr"
+    hole.touch()
+    os.truncate(hole, nbytes)
+    cases = [(hole, "frames", "1MiB", DEFAULT), (hole, "auto", "4GiB", DEFAULT), (hole, "scan", "auto", DEFAULT)]
+    for source, chunks, shards, spec in [*cases, (plain, "scan", "auto", "none")]:
+        command = [sys.executable, "-c", _EXPORT, source, target, chunks, shards, spec]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
+        size_of_it = source.stat().st_size >> 20
         shutil.rmtree(target)
-        name = f"memory of an export, {nbytes >> 20:,} MiB raw, chunks {chunks}, shards {shards}"
+        name = f"memory of an export, {size_of_it:,} MiB raw, chunks {chunks}, shards {shards}, {spec}"
         yield Row(name, float(done.stdout), "MiB", "≤ 512")
