@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP
-from vfs.kernels.compiled import kernel
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.planning import box_rows, push
 
 FAN = 16
@@ -191,6 +191,44 @@ def first_overlap(tree, levels):
         at, a, b = stack[depth, 0], stack[depth, 1], stack[depth, 2]
 
 
+@inner
+def _sort_by_place(hits, place):
+    """Sort blocks by file and place there."""
+    for i in range(1, hits.shape[0]):
+        h, j = hits[i], i
+        while j > 0:
+            k = hits[j - 1]
+            if place[k, 0] < place[h, 0] or (place[k, 0] == place[h, 0] and place[k, 1] <= place[h, 1]):
+                break
+            hits[j] = k
+            j -= 1
+        hits[j] = h
+
+
+@inner
+def _place_if_straight(region, tree, pitch, h):
+    """Return the place of a block in the output if it is wanted as a whole and lies there side by side, else -1.
+
+    Args:
+        region, tree, pitch: see `plan_blocks`.
+        h: index of the block.
+    """
+    nd = region.shape[1]
+    to, size, straight, full = 0, 1, True, True
+    for k in range(nd - 1, -1, -1):
+        start, stop, step = region[0, k], region[1, k], region[2, k]
+        low, high = tree[h, k], tree[h, nd + k]
+        skipped = (max(start, low) - start + step - 1) // step
+        lo, length = start + skipped * step, (stop - start + step - 1) // step
+        count = (min(stop, high) - lo + step - 1) // step
+        to += skipped * size
+        size *= length
+        whole = count == (pitch[k] if pitch.shape[0] > 0 else high - low)
+        straight = straight and lo == low and whole and (full or count == 1)
+        full = full and count == length
+    return to if straight else -1
+
+
 @kernel(error_model="numpy")
 def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, most):
     """Plan the read ranges of the blocks that a region touches.
@@ -215,15 +253,7 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
         and place, and cover so many elements. `covered` is -1 if there would be more than `most`
         ranges. It is -2 if `rows` is too short; then `end` rows may be enough.
     """
-    for i in range(1, hits.shape[0]):
-        h, j = hits[i], i
-        while j > 0:
-            k = hits[j - 1]
-            if place[k, 0] < place[h, 0] or (place[k, 0] == place[h, 0] and place[k, 1] <= place[h, 1]):
-                break
-            hits[j] = k
-            j -= 1
-        hits[j] = h
+    _sort_by_place(hits, place)
     nd = region.shape[1]
     first = n = nd
     covered = 0
@@ -247,23 +277,8 @@ def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, 
             end = push(rows, first, n, file, at, at + place[h, 2], 0, 1, 0, here, -1, 1, 1)
             if end <= rows.shape[0]:
                 rows[n, PLANE] = place[h, 3]
-                to, size, straight, full = 0, 1, True, True
-                for k in range(nd - 1, -1, -1):
-                    start, stop, step = region[0, k], region[1, k], region[2, k]
-                    low, high = tree[h, k], tree[h, nd + k]
-                    skipped = (max(start, low) - start + step - 1) // step
-                    lo, length = start + skipped * step, (stop - start + step - 1) // step
-                    count = (min(stop, high) - lo + step - 1) // step
-                    to += skipped * size
-                    size *= length
-                    straight = (
-                        straight
-                        and lo == low
-                        and count == (pitch[k] if pitch.shape[0] > 0 else high - low)
-                        and (full or count == 1)
-                    )
-                    full = full and count == length
-                if straight:
+                to = _place_if_straight(region, tree, pitch, h)
+                if to >= 0:
                     rows[n, DEST], rows[n, NEXT] = to, 1
                 n = end
         else:

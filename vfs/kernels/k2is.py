@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import COUNT, DEST, FILE, SKIP, START, STEP, STOP
-from vfs.kernels.compiled import kernel
+from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import swap_bytes, unpack_12
 from vfs.kernels.k2is_blocks import (
     BAD_ID,
@@ -89,6 +89,35 @@ def _frame_rows(start, stop, step, pitch):
     return table[:n]
 
 
+@inner
+def _stored_frames(start, stop, step, nav_shape, where, shown):
+    """Find the stored frames that the scan positions of a region show, in C order.
+
+    Args:
+        start, stop, step, nav_shape: see `plan`.
+        where: from `vfs.kernels.locate.tables`.
+        shown: int64[positions], receives them; -1 where there is none.
+
+    Returns: how many there are.
+    """
+    k = nav_shape.shape[0]
+    index = start[:k].copy()
+    count = 0
+    for f in range(shown.shape[0]):
+        position = 0
+        for axis in range(k):
+            position = position * nav_shape[axis] + index[axis]
+        shown[f] = stored_frame(where, position)
+        if shown[f] >= 0:
+            count += 1
+        for axis in range(k - 1, -1, -1):
+            index[axis] += step[axis]
+            if index[axis] < stop[axis]:
+                break
+            index[axis] = start[axis]
+    return count
+
+
 @kernel
 def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, most):
     """Plan the read ranges of a region of frames.
@@ -117,22 +146,8 @@ def plan(start, stop, step, nav_shape, origin, how, chosen, first, first_id, mos
         return np.empty((0, WIDE), np.int64), 0
     table = _frame_rows(start[k:] + origin, stop[k:] + origin, step[k:], pitch)
     t = table.shape[0]
-    where = tables(how, chosen, first)
     shown = np.empty(frames, np.int64)
-    index = start[:k].copy()
-    count = 0
-    for f in range(frames):
-        position = 0
-        for axis in range(k):
-            position = position * nav_shape[axis] + index[axis]
-        shown[f] = stored_frame(where, position)
-        if shown[f] >= 0:
-            count += 1
-        for axis in range(k - 1, -1, -1):
-            index[axis] += step[axis]
-            if index[axis] < stop[axis]:
-                break
-            index[axis] = start[axis]
+    count = _stored_frames(start, stop, step, nav_shape, tables(how, chosen, first), shown)
     if count * t > most:
         return np.empty((0, WIDE), np.int64), -1
     rows = np.empty((count * t, WIDE), np.int64)
