@@ -108,9 +108,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray] | Saved:
         ]
     members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.ALONE, *_OWN[kind], "group_attributes"))
     group = members["group_attributes"].metadata() if "group_attributes" in members else {}
-    return [
-        _with_recorded_absence(_array("data", kind, members, folder, *folder.files(members["files"]), group), paths[0])
-    ]
+    common = arrays.common("data", group, *folder.files(members["files"]), members)
+    return [_with_recorded_absence(_array(kind, common, members, folder), paths[0])]
 
 
 def _with_recorded_absence(array: StoredArray, path: str) -> StoredArray:
@@ -159,7 +158,7 @@ def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[Stor
         )
         files = folder.files(own["files"]) if "files" in own else shared
         assert files is not None
-        found.append(_array(path, kind, own, folder, *files, group))
+        found.append(_array(kind, arrays.common(path, group, *files, own), own, folder))
     if all(dataset.companion for dataset in found):
         members["arrays"].fail("expected at least one array that is no companion")
     absent = tuple({one.said: one for dataset in found for one in dataset.absent}.values())
@@ -181,29 +180,12 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
         value.fail(f"an array cannot lie within an array ({above})")
 
 
-def _array(
-    path: str,
-    kind: str,
-    members: Mapping[str, Value],
-    folder: DescribedFolder,
-    files: Files,
-    lost: tuple[Absence, ...],
-    group: Mapping[str, Any],
-) -> StoredArray:
-    """Make an array.
-
-    Args:
-        lost: the missing files.
-    """
-    common = arrays.common(members)
-    made = (
-        frames_array(path, common, members, files, lost, group)
-        if kind == "frames"
-        else blocks_array(path, common, members, folder, files, lost, group)
-    )
+def _array(kind: str, common: arrays.Common, members: Mapping[str, Value], folder: DescribedFolder) -> StoredArray:
+    """Make an array."""
+    made = frames_array(common, members) if kind == "frames" else blocks_array(common, members, folder)
     names = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]
     said = Files.stat(folder.sources, names)  # if the description or its table changes, so do the data
-    return replace(made, files=files.joined(said))
+    return replace(made, files=common.files.joined(said))
 
 
 FORMAT = Format(

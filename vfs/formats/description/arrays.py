@@ -14,7 +14,7 @@ from vfs.formats.description.schema import MOST, Value
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.files import Files
 from vfs.model.layout import Layout
-from vfs.model.stored import StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims
 
 REQUIRED = ("dtype", "shape")
 ALONE = ("dims", "sig_ndim", "fill_value", "attributes", "conventions")
@@ -25,9 +25,11 @@ _OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the hierarchy writes its
 
 @dataclass(frozen=True)
 class Common:
-    """Holds the checked members that all kinds of arrays share.
+    """Holds what all kinds of arrays share: checked members, and where the array is.
 
     Attributes:
+        path: of the array; group: attributes of the root group.
+        files: its files; lost: those that are missing.
         dtype: dtype in the files, with byte order.
         shape: elements per axis.
         dims: a name per axis.
@@ -36,6 +38,10 @@ class Common:
         attributes, conventions, companion, main: see `vfs.model.stored.StoredArray`.
     """
 
+    path: str
+    group: Mapping[str, Any]
+    files: Files
+    lost: tuple[Absence, ...]
     dtype: np.dtype
     shape: tuple[int, ...]
     dims: tuple[str, ...]
@@ -47,22 +53,12 @@ class Common:
     main: bool | None
 
     def dataset(
-        self,
-        path: str,
-        files: Files,
-        layout: Layout,
-        decoder: Decoder | BlockDecoder,
-        group: Mapping[str, Any],
-        block: tuple[int, ...] = (),
+        self, layout: Layout, decoder: Decoder | BlockDecoder, absent: tuple[Absence, ...], block: tuple[int, ...] = ()
     ) -> StoredArray:
-        """Make the array for the engine.
-
-        Args:
-            group: attributes of the root group.
-        """
+        """Make the array for the engine."""
         return StoredArray(
-            path,
-            files,
+            self.path,
+            self.files,
             layout,
             decoder,
             self.shape,
@@ -72,14 +68,20 @@ class Common:
             block=block,
             attrs=self.attributes,
             conventions=self.conventions,
-            group_attrs=group,
+            group_attrs=self.group,
+            absent=absent,
             companion=self.companion,
             main=self.main,
         )
 
 
-def common(members: Mapping[str, Value]) -> Common:
+def common(
+    path: str, group: Mapping[str, Any], files: Files, lost: tuple[Absence, ...], members: Mapping[str, Value]
+) -> Common:
     """Check the members that all kinds of arrays share.
+
+    Args:
+        path, group, files, lost: see `Common`.
 
     Raises:
         FormatError: a member is not valid.
@@ -97,6 +99,10 @@ def common(members: Mapping[str, Value]) -> Common:
         if name in conventions:
             members["conventions"].fail(f"the attribute {name!r} is written by vfs")
     return Common(
+        path,
+        group,
+        files,
+        lost,
         stored,
         shape,
         _dims(members, len(shape), sig_ndim),

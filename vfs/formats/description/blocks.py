@@ -20,8 +20,7 @@ from vfs.formats.description.schema import Value
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
 from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, Encoding, PlainDecoder
-from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, altered
+from vfs.model.layout import BlockLayout
 from vfs.model.stored import Absence, StoredArray
 
 OPTIONAL = ("codec", "stored_shape", "encodings")
@@ -118,19 +117,8 @@ class _Blocks:
         return replace(self, **columns)
 
 
-def blocks_array(
-    path: str,
-    common: Common,
-    members: Mapping[str, Value],
-    folder: DescribedFolder,
-    files: Files,
-    lost: tuple[Absence, ...],
-    group: Mapping[str, Any],
-) -> StoredArray:
+def blocks_array(common: Common, members: Mapping[str, Value], folder: DescribedFolder) -> StoredArray:
     """Make the array of a description with `blocks` or a `table`.
-
-    Args:
-        lost: the missing files.
 
     Raises:
         FormatError: a block is not valid, lies outside of the array, or overlaps another one.
@@ -139,7 +127,7 @@ def blocks_array(
     """
     pitch = _pitch(members, common)
     blocks = _from_list(members, common) if "blocks" in members else _from_table(members, common, folder)
-    found, cut = _check_blocks(blocks, common, files, pitch)
+    found, cut = _check_blocks(blocks, common, pitch)
     used = np.unique(found.encoding)
     plain = all(
         not found.decoders[k].codec and found.decoders[k].stored == found.decoders[used[0]].stored
@@ -162,12 +150,12 @@ def blocks_array(
         raise FormatError(f"{found.source.file}: {found.table or found.source.place}: {error}") from None
     if plain:
         stored = found.decoders[used[0]].stored if len(used) else common.dtype
-        return altered(common.dataset(path, files, layout, PlainDecoder(stored), group), absent=lost + cut)
+        return common.dataset(layout, PlainDecoder(stored), common.lost + cut)
     decoder: Decoder | BlockDecoder = (
         found.decoders[used[0]] if len(used) == 1 else MixedDecoder(found.decoders, found.encoding)
     )
     typical = pitch or tuple(int(n) for n in np.median(found.shape, axis=0))
-    return altered(common.dataset(path, files, layout, decoder, group, typical), absent=lost + cut)
+    return common.dataset(layout, decoder, common.lost + cut, typical)
 
 
 def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
@@ -180,14 +168,13 @@ def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
     return pitch
 
 
-def _check_blocks(
-    blocks: _Blocks, common: Common, files: Files, pitch: tuple[int, ...]
-) -> tuple[_Blocks, tuple[Absence, ...]]:
+def _check_blocks(blocks: _Blocks, common: Common, pitch: tuple[int, ...]) -> tuple[_Blocks, tuple[Absence, ...]]:
     """Check blocks and fill in `nbytes`.
 
     Returns: (the blocks that exist, the absence of blocks that lie beyond the ends of their files).
         Blocks of missing files are left out silently, since `lost` reports them.
     """
+    files = common.files
     _refuse_impossible(blocks, common, len(files), pitch)
     size = np.full(len(blocks), math.prod(pitch), np.int64) if pitch else blocks.shape.prod(axis=1)
     size = size * common.dtype.itemsize

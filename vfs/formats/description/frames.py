@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,18 +35,8 @@ _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far below where sums overflow
 
 
-def frames_array(
-    path: str,
-    common: Common,
-    members: Mapping[str, Value],
-    files: Files,
-    lost: Sequence[Absence],
-    group: Mapping[str, Any],
-) -> StoredArray:
+def frames_array(common: Common, members: Mapping[str, Value]) -> StoredArray:
     """Make the array of a description with `frames`.
-
-    Args:
-        lost: the missing files.
 
     Raises:
         FormatError: a member is not valid, or the number of frames is not that of `shape`.
@@ -63,13 +53,13 @@ def frames_array(
         if running and name in given:
             given[name].fail("does not go with running_on, which needs files that are full of frames")
     try:
-        found = _running_on(given, common, sig, files) if running else _in_each_file(given, common, sig, files)
+        found = (_running_on if running else _in_each_file)(given, common, sig, common.files)
     except FormatError as error:
         if str(error).startswith(whole.file):
             raise
         raise FormatError(f"{whole.file}: frames: {error}") from None
-    if lost and not found.placed:
-        raise MissingSourceError(lost[0].said)
+    if common.lost and not found.placed:
+        raise MissingSourceError(common.lost[0].said)
     layout, absent = found.layout, [found.short] if found.short else []
     wanted = given["stored"].integer() if "stored" in given else math.prod(nav)
     if layout.stored < wanted:
@@ -82,12 +72,11 @@ def frames_array(
             place.fail(message, TruncatedSourceError if layout.stored else FormatError)
         absent.append(place.line(message))
     offset = given["sync_offset"].integer(-_FAR, _FAR) if "sync_offset" in given else 0
-    made = common.dataset(path, files, layout.arranged(nav, offset), PlainDecoder(common.dtype), group)
     missing = {"frames_missing": max(0, wanted - layout.stored) + found.missing}
-    told = [*lost, *(Absence(said, TruncatedSourceError, "shows them as blank") for said in absent)]
+    told = [*common.lost, *(Absence(said, TruncatedSourceError, "shows them as blank") for said in absent)]
     if told and missing["frames_missing"]:
         told[-1] = replace(told[-1], counts={**told[-1].counts, **missing})
-    return replace(made, absent=tuple(told))
+    return common.dataset(layout.arranged(nav, offset), PlainDecoder(common.dtype), tuple(told))
 
 
 class _Found(NamedTuple):
