@@ -134,6 +134,9 @@ def test_a_frame_is_drawn(frames: vfs.VirtualArray) -> None:
     assert axes.get_title().endswith("scan_y 2, scan_x 1")
     with pytest.raises(vfs.OptionError, match="expected scan_y 0 to 2"):
         frames.plot((3, 0))
+    with pytest.raises(TypeError, match=r"is no picture; a\.plot\(\(1, \d\)\) draws one of its frames"):
+        axes.imshow(frames)
+    assert axes.imshow(frames[2, 1]).get_array().shape == frames.shape[2:]
 
 
 def test_names_and_units_of_files_are_text() -> None:
@@ -150,7 +153,9 @@ def test_without_matplotlib_a_line_says_so(frames: vfs.VirtualArray, monkeypatch
         frames.plot()
 
 
-@pytest.mark.parametrize(("name", "instead"), [("mean", "vfs.Mean()"), ("T", "a.dask()"), ("var", "vfs.Variance()")])
+@pytest.mark.parametrize(
+    ("name", "instead"), [("mean", "vfs.Mean()"), ("T", "a.dask()"), ("var", "vfs.Variance()"), ("values", "a.read()")]
+)
 def test_what_numpy_has_says_where_to_go(frames: vfs.VirtualArray, name: str, instead: str) -> None:
     assert not hasattr(frames, name)
     with pytest.raises(AttributeError, match=re.escape(instead)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -31,21 +32,35 @@ if TYPE_CHECKING:
     from vfs.zarr.store import Store
 
 
-_INSTEAD = {
-    name: f"a.reduce({name}=vfs.{kind}()) makes it of all frames in one pass, numpy.{name}(a[…]) of a part"
-    for name, kind in {
-        "mean": "Mean",
-        "sum": "Sum",
-        "max": "Max",
-        "min": "Min",
-        "std": "Std",
-        "var": "Variance",
-    }.items()
-} | dict.fromkeys(
-    ("T", "transpose", "swapaxes", "reshape", "astype", "flatten", "ravel", "squeeze", "clip", "copy"),
-    "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time",
+_INSTEAD = (
+    {
+        name: f"a.reduce({name}=vfs.{kind}()) makes it of all frames in one pass, numpy.{name}(a[…]) of a part"
+        for name, kind in {
+            "mean": "Mean",
+            "sum": "Sum",
+            "max": "Max",
+            "min": "Min",
+            "std": "Std",
+            "var": "Variance",
+        }.items()
+    }
+    | dict.fromkeys(
+        ("T", "transpose", "swapaxes", "reshape", "astype", "flatten", "ravel", "squeeze", "clip", "copy"),
+        "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time",
+    )
+    | {
+        "imshow": "a.plot((10, 20)) draws a frame",
+        "values": "a[…] is a numpy array of a part, a.read() of all",
+        "data": "a[…] is a numpy array of a part, a.read() of all",
+        "compute": "a.dask() has it, a.reduce(…) makes results of all frames",
+    }
 )
-"""What numpy has and an array in files does not: what to do instead."""
+"""What arrays of numpy, dask and xarray have and one in files does not: what to do instead."""
+
+
+def _is_drawn() -> bool:
+    """Return True if matplotlib asks for the numbers of an array, as `plt.imshow(a)` does: for all, whatever it is."""
+    return sys._getframe(2).f_globals.get("__name__") == "matplotlib.cbook"
 
 
 class VirtualArray(Reducing):
@@ -164,6 +179,10 @@ class VirtualArray(Reducing):
         return self._reader[key]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.ndim > 2 and not (self.ndim == 3 and self.shape[-1] in (3, 4)) and _is_drawn():
+            at = ", ".join(str(n // 2) for n in self.shape[: self._reader.dataset.nav_ndim])
+            frame = f"; a.plot(({at})) draws one of its frames" if at else ""
+            raise TypeError(f"{self._reader.dataset.path} has shape {list(self.shape)} and is no picture{frame}")
         return self._reader.__array__(dtype, copy)
 
     def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
