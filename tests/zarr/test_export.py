@@ -10,7 +10,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -33,6 +33,7 @@ from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.codecs import codec
 from vfs.zarr.export.files import UnitFiles
 from vfs.zarr.export.plan import plan
+from vfs.zarr.verify import verify
 
 pytestmark = pytest.mark.zarr
 
@@ -226,6 +227,19 @@ def test_blocks_are_decoded_once_where_each_chunk_has_a_little_of_all(
         vfs.export(a, tmp_path / "q.zarr", shards=shards, executor=pool)
     vfs.export(a, tmp_path / "p.zarr", shards=shards, resume=True, verify=True)
     assert content(tmp_path / "p.zarr") == content(tmp_path / "q.zarr") == expected
+    before = counting.nbytes
+    found = verify(tmp_path / "o.zarr", {"data": reader})
+    assert (found.bad, found.nbytes, counting.nbytes - before) == (0, frames.nbytes, rounds * packed)
+    with monkeypatch.context() as patch:
+        patch.setattr(UnnamedFile, "write", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(vfs.OptionError, match="No space left on device; TMPDIR names"):
+            verify(tmp_path / "o.zarr", {"data": reader})
+    chunk = next(path for path in (tmp_path / "p.zarr/data/c").rglob("*") if path.is_file())
+    chunk.unlink()
+    assert verify(tmp_path / "p.zarr", {"data": reader}).bad
+    Path(source).write_bytes(source.read_bytes()[: -packed // 2])
+    with pytest.raises(vfs.SourceError):
+        verify(tmp_path / "o.zarr", {"data": reader})
 
 
 @pytest.mark.usefixtures("small")

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
-from vfs.errors import OptionError, VerifyError, size
+from vfs.errors import OptionError, VerifyError, VfsError, size
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import checksum, planned_export
+from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import Mark
 from vfs.zarr.export.places import sums_name
 from vfs.zarr.export.plan import ExportPlan
+from vfs.zarr.export.slabs import BlocksWork, Round, Slabs
 from vfs.zarr.readers import StoredZarr, StoreToRead
 
 SHOWN = 10
@@ -122,14 +128,86 @@ def _from_arrays(store: StoreToRead, arrays: Mapping[str, ArrayReader]) -> tuple
 
 def _array_works(path: str, array: ArrayReader, stored: StoredZarr) -> Iterator[_ComparedBox]:
     cut = planned_export(array, None)
-    for position in cut.units.touched(Region.whole(cut.shape)):
-        for region in cut.batches(cut.units.region(position)):
-            yield _ComparedBox(region, region.size * array.dtype.itemsize, _against_array(path, array, stored, region))
+    units = map(cut.units.region, cut.units.touched(Region.whole(cut.shape)))
+    regions = (region for unit in units for region in cut.batches(unit))
+    if cut.blocks:
+        yield from _works_of_slabs(path, array, cut, list(regions), stored)
+        return
+    for region in regions:
+        yield _ComparedBox(region, region.size * array.dtype.itemsize, _against_array(path, array.read, stored, region))
 
 
-def _against_array(path: str, array: ArrayReader, stored: StoredZarr, region: Region) -> Callable[[], str | None]:
+def _works_of_slabs(
+    path: str, array: ArrayReader, cut: ExportPlan, left: Sequence[Region], stored: StoredZarr
+) -> Iterator[_ComparedBox]:
+    """Compare batches that have a little of very many stored blocks, which are decoded once a round.
+
+    Works are begun in order: those that compare wait for those that decode.
+    """
+    while left:
+        with _temporary():
+            slabs = Slabs(array, cut, left, UnnamedFile(tempfile.gettempdir()))
+        waited = _Decoded([*slabs.works(left[0], None)], slabs.round)
+        for work in waited.works:
+            yield _ComparedBox(work.region, 0, partial(waited.decode, work))
+        count = len(slabs.round.places)
+        for region in left[:count]:
+            yield _ComparedBox(
+                region, region.size * array.dtype.itemsize, _against_array(path, waited.read, stored, region)
+            )
+        left = left[count:]
+
+
+@contextmanager
+def _temporary() -> Iterator[None]:
+    """Turn errors of the disk of temporary files into those of vfs.
+
+    Raises:
+        OptionError: it cannot be written.
+    """
+    try:
+        yield
+    except VfsError:
+        raise
+    except OSError as error:
+        said = error.strerror or error
+        raise OptionError(
+            f"{tempfile.gettempdir()}: cannot be written: {said}; TMPDIR names another folder for temporary files"
+        ) from None
+
+
+class _Decoded:
+    """Boxes of blocks that are being decoded into slabs, and what is read of these when all are."""
+
+    def __init__(self, works: Sequence[BlocksWork], round_: Round) -> None:
+        self.works = works
+        self._round = round_
+        self._left = len(works)
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def decode(self, work: BlocksWork) -> None:
+        try:
+            with _temporary():
+                work.encoded([])
+        finally:  # what fails ends the comparison, so that nobody is to wait
+            with self._lock:
+                self._left -= 1
+                if not self._left:
+                    self._done.set()
+
+    def read(self, region: Region) -> np.ndarray:
+        self._done.wait()
+        out = np.empty(region.shape, self._round.array.dtype)
+        self._round.read(region, out)
+        return out
+
+
+def _against_array(
+    path: str, read: Callable[[Region], np.ndarray], stored: StoredZarr, region: Region
+) -> Callable[[], str | None]:
     def wrong() -> str | None:
-        expected = array.read(region)
+        expected = read(region)
         try:
             got = stored.read(region)
         except VerifyError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Self
+from typing import IO, Self
 
 import numpy as np
 
@@ -20,12 +20,15 @@ class UnnamedFile:
     """
 
     def __init__(self, folder: str) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  (open as long as this)
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  (open as long as this)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self._file.close()
+
+    def __del__(self) -> None:
         self._file.close()
 
     @property

@@ -293,4 +293,4 @@ def _slabs(export: ArrayExport, done: set[tuple[int, ...]], folder: str, files: 
         return None
     places = (position for position in plan.units.touched(Region.whole(plan.shape)) if position not in done)
     batches = [batch for position in places for batch in plan.batches(plan.units.region(position))]
-    return Slabs(export, batches, files.enter_context(UnnamedFile(folder)))
+    return Slabs(export.array, plan, batches, files.enter_context(UnnamedFile(folder)))

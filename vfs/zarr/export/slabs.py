@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vfs.buffers import scratch
+from vfs.engine.array import ArrayReader
 from vfs.engine.stored_reader import within
 from vfs.model.region import ChunkGrid, Region
-from vfs.zarr.export.arrays import ArrayExport, Encoded
+from vfs.zarr.export.arrays import Encoded
 from vfs.zarr.export.beside import UnnamedFile
-from vfs.zarr.export.plan import cut_to
+from vfs.zarr.export.plan import ExportPlan, cut_to
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Round:
         places: where a batch begins -> the byte of the file where its slab begins. Elements are in C order.
     """
 
-    export: ArrayExport
+    array: ArrayReader
+    plan: ExportPlan
     file: UnnamedFile
     places: Mapping[tuple[int, ...], int]
 
@@ -43,7 +45,7 @@ class Round:
             SourceError: it cannot be read.
             OSError: the disk is full.
         """
-        array = self.export.array
+        array = self.array
         nbytes = box.size * array.dtype.itemsize
         with scratch.borrow(nbytes) as memory:
             part = array.read(box, memory[:nbytes].view(array.dtype).reshape(box.shape))
@@ -52,7 +54,7 @@ class Round:
 
     def parts(self, box: Region) -> Iterator[tuple[Region, Region]]:
         """Return what its batches have of a box: (batch, its part of the box)."""
-        for _, batch in self.export.plan.touched(box):
+        for _, batch in self.plan.touched(box):
             if batch.start in self.places:
                 yield batch, cut_to(box, batch)
 
@@ -106,7 +108,7 @@ class Slabs:
     """Elements of batches of an array, which are given out in order.
 
     Args:
-        export: the array, whose plan has `blocks`.
+        plan: of the array, with `blocks`.
         batches: those that are to be written, in order.
         file: where they are kept.
 
@@ -114,12 +116,13 @@ class Slabs:
         round: the present one.
     """
 
-    def __init__(self, export: ArrayExport, batches: Sequence[Region], file: UnnamedFile) -> None:
-        self._export = export
+    def __init__(self, array: ArrayReader, plan: ExportPlan, batches: Sequence[Region], file: UnnamedFile) -> None:
+        self._array = array
+        self._plan = plan
         self._batches = batches
         self._file = file
         self._begun = 0  # batches of this round, and of those before
-        self.round = Round(export, file, {})
+        self.round = Round(array, plan, file, {})
 
     def works(self, batch: Region, maker: object) -> Iterator[BlocksWork]:
         """Return what is to be done before a batch is read: nothing, unless it is the first of a round.
@@ -129,9 +132,9 @@ class Slabs:
         """
         if batch.start in self.round.places:
             return
-        array = self._export.array
+        array = self._array
         wanted = self._begin()
-        boxes = ChunkGrid(array.shape, self._export.plan.blocks)
+        boxes = ChunkGrid(array.shape, self._plan.blocks)
         for position in boxes.touched(wanted):
             box = boxes.region(position)
             held = sum(cut.size for _, cut in self.round.parts(box))
@@ -141,7 +144,7 @@ class Slabs:
 
     def _begin(self) -> Region:
         """Begin a round with as many batches as there is room for. Return a box that holds all of them."""
-        itemsize = self._export.array.dtype.itemsize
+        itemsize = self._array.dtype.itemsize
         left = self._batches[self._begun :]
         free = self._file.room
         room = max(free - sum(one.size for one in left) * itemsize, free // 4)  # chunks need room, too
@@ -153,7 +156,7 @@ class Slabs:
             places[one.start] = end
             end += one.size * itemsize
         self._begun += len(places)
-        self.round = Round(self._export, self._file, places)
+        self.round = Round(self._array, self._plan, self._file, places)
         starts, stops = (
             zip(*ends, strict=True)
             for ends in zip(*((one.start, one.stop) for one in left[: len(places)]), strict=True)

@@ -119,7 +119,7 @@ def _reads(one: ArrayExport, unit: Unit, folder: str) -> Iterator[tuple[Region, 
         yield from ((batch, None) for batch in batches)
         return
     with UnnamedFile(folder) as file:
-        slabs = Slabs(one, batches, file)
+        slabs = Slabs(one.array, one.plan, batches, file)
         for batch in batches:
             for work in slabs.works(batch, None):
                 work.encoded([])
