@@ -150,7 +150,7 @@ def _works_of_slabs(
         waited = _Decoded([*slabs.works(left[0], None)], slabs.round)
         for work in waited.works:
             yield _ComparedBox(work.region, 0, partial(waited.decode, work))
-        count = len(slabs.round.places)
+        count = max(1, len(slabs.round.places))
         for region in left[:count]:
             yield _ComparedBox(
                 region, region.size * array.dtype.itemsize, _against_array(path, waited.read, stored, region)
@@ -185,6 +185,8 @@ class _Decoded:
         self._left = len(works)
         self._lock = threading.Lock()
         self._done = threading.Event()
+        if not works:
+            self._done.set()
 
     def decode(self, work: BlocksWork) -> None:
         try:

@@ -130,7 +130,8 @@ class LevelWork:
     @property
     def moved(self) -> int:
         """Bytes that come into slabs: less than none, those that come out of one."""
-        return -self.region.size * self.maker.export.array.dtype.itemsize if self.round else 0
+        slab = self.round is not None and self.region.start in self.round.places
+        return -self.region.size * self.maker.export.array.dtype.itemsize if slab else 0
 
     def encoded(self, before: Sequence[Future[list[Encoded]]]) -> list[Encoded]:
         """Read or make the batch, encode it, and keep what the level above needs of it.

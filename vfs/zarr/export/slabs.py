@@ -2,7 +2,7 @@
 
 The blocks are decoded in their order, in boxes of whole ones. What each batch has of a box is written to its *slab*, in
 a file without a name beside the store, and batches are read from their slabs. As many batches make a *round* as the
-disk has room for: blocks are decoded once a round.
+disk has room for: blocks are decoded once a round. Where it has room for one batch only, there are no slabs.
 
 After an interruption the file is gone, and the batches that are left make rounds of their own.
 """
@@ -69,11 +69,14 @@ class Round:
             self.file.write(at, np.ascontiguousarray(piece[index]))
 
     def read(self, batch: Region, out: np.ndarray) -> None:
-        """Read a batch into contiguous memory of its shape.
+        """Read a batch into contiguous memory of its shape: from its slab, or else from the array.
 
         Raises:
             OSError: the disk fails.
         """
+        if batch.start not in self.places:
+            self.array.read(batch, out)
+            return
         self.file.read(self.places[batch.start], out)
 
 
@@ -134,6 +137,8 @@ class Slabs:
             return
         array = self._array
         wanted = self._begin()
+        if wanted is None:
+            return
         boxes = ChunkGrid(array.shape, self._plan.blocks)
         for position in boxes.touched(wanted):
             box = boxes.region(position)
@@ -142,8 +147,11 @@ class Slabs:
                 nbytes, moved = (size * array.dtype.itemsize for size in (box.size, held))
                 yield BlocksWork(self, maker, self.round, box, nbytes, moved)
 
-    def _begin(self) -> Region:
-        """Begin a round with as many batches as there is room for. Return a box that holds all of them."""
+    def _begin(self) -> Region | None:
+        """Begin a round with as many batches as there is room for. Return a box that holds all of them.
+
+        One batch alone has no slab, and this returns None.
+        """
         itemsize = self._array.dtype.itemsize
         left = self._batches[self._begun :]
         free = self._file.room
@@ -156,7 +164,11 @@ class Slabs:
             places[one.start] = end
             end += one.size * itemsize
         self._begun += len(places)
+        if len(places) == 1:
+            places = {}
         self.round = Round(self._array, self._plan, self._file, places)
+        if not places:
+            return None
         starts, stops = (
             zip(*ends, strict=True)
             for ends in zip(*((one.start, one.stop) for one in left[: len(places)]), strict=True)
