@@ -69,6 +69,10 @@ def test_npy_refuses_what_is_no_array_of_numbers(tmp_path: Path) -> None:
     (tmp_path / "h.npy").write_bytes(
         huge.replace(b"'shape': (2, 3), }" + b" " * 20, b"'shape': (1152921504606846976, 3), }  ")
     )
+    refuses(tmp_path / "h.npy", "more than can be counted")  # also where a frame of these is there
+    (tmp_path / "h.npy").write_bytes(
+        huge.replace(b"'shape': (2, 3), }" + b" " * 20, b"'shape': (115292150460684697, 3), }   ")
+    )
     refuses(tmp_path / "h.npy", "truncated")
 
 

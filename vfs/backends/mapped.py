@@ -17,6 +17,8 @@ buffered backend gives no advice.
 Pages of files count as memory of the process for as long as they are mapped, although the system may take them back:
 a pass over 26 GiB had 23 GiB, which batch systems and people take for need. So after `HELD` bytes the process lets go
 of all: the page cache keeps them, and who reads them again, or still uses a view, has them mapped again fault by fault.
+Sum of 3 GiB in the page cache, processor time of whole processes, means of six in turns: 0.95 s, without letting go
+0.96, buffered 0.96.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ STEP = WINDOW // 2
 
 Windows overlap, so that a span no longer than this lies in one window, wherever it begins."""
 
-HELD = 768 << 20
+HELD = 512 << 20
 """Bytes of files that a process has mapped in at once, about: then it lets go of them."""
 
 PASSED = 64 << 20

@@ -73,6 +73,11 @@ def _headers(sources: Sources, files: Files) -> tuple[tuple[int, ...], bool, np.
     """
     shape, fortran, dtype, _ = first = _header(sources, files.paths[0])
     size = math.prod(shape) * dtype.itemsize
+    if size * len(files) >= 1 << 63:
+        raise FormatError(
+            f"{files.paths[0]}: the header says {dtype}{list(shape)}, {size:,} bytes, more than can be counted; it"
+            " looks garbled"
+        )
     offsets, short = [], []
     for path, found in zip(files.paths, files.sizes.tolist(), strict=True):
         here = first if path == files.paths[0] or not found else _header(sources, path)
