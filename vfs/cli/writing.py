@@ -25,7 +25,6 @@ from vfs.cli.common import (
     refuse,
     say,
     say_how_to_go_on,
-    warn_of_chunks,
 )
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError, SourceChangedError
@@ -102,7 +101,6 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
     with place.errors():
         place.check(options.resume)
     group = open_set(datasets, careful(settings))
-    warn_of_chunks([group])
     face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
     total = sum(array.nbytes for array in face.arrays.values())
     begun = False
