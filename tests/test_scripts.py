@@ -106,7 +106,7 @@ class Checkout:
         self, script: str | Path, *arguments: str, cwd: Path | str = "/", **variables: str
     ) -> tuple[int, str, str]:
         with self.start(script, *arguments, cwd=cwd, **variables) as process:
-            out, err = process.communicate(timeout=100)
+            out, err = process.communicate(timeout=250)
         return process.returncode, out, err
 
     @property
@@ -195,7 +195,7 @@ def test_a_moved_checkout_and_a_vanished_python_start_over(checkout: Checkout) -
 def test_two_at_once_install_once(checkout: Checkout) -> None:
     both = [checkout.start("run", "formats") for _ in range(4)]
     for process in both:
-        out, _ = process.communicate(timeout=100)
+        out, _ = process.communicate(timeout=250)
         assert (process.returncode, out) == (0, "vfs in /: formats\n")
     assert checkout.did == ["venv", "install .[tiff,hdf5,serve]"]
 

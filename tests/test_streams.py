@@ -19,7 +19,7 @@ def shell(command: str, folder: Path, **variables: str) -> subprocess.CompletedP
     code = f'vfs() {{ "{sys.executable}" -P -m vfs "$@"; }}; {command}'
     places = os.pathsep.join(os.path.abspath(name) for name in sys.path if name)
     told = {**os.environ, "PYTHONPATH": places, **variables}
-    return subprocess.run(["sh", "-c", code], cwd=folder, env=told, capture_output=True, text=True, timeout=100)
+    return subprocess.run(["sh", "-c", code], cwd=folder, env=told, capture_output=True, text=True, timeout=250)
 
 
 @pytest.fixture

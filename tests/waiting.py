@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 OFTEN = 0.005  # seconds between two looks
-PATIENCE = 100  # seconds, for what comes at once on a machine that has nothing else to do
+PATIENCE = 250  # seconds, for what comes at once on a machine that has nothing else to do, and has compiled kernels
 
 
 def eventually(true: Callable[[], bool], seconds: float = PATIENCE) -> bool:

@@ -288,7 +288,7 @@ def test_five_thousand_files_under_a_limit_of_256_descriptors(tmp_path: Path) ->
     for k in range(n):
         (tmp_path / f"{k:05d}.bin").write_bytes(b"hdr" + np.full(8, k, "<u2").tobytes())
     script = textwrap.dedent(MANY).format(here=str(Path(__file__).parents[2]), folder=str(tmp_path), n=n)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"read {n} files\n"
 
@@ -480,7 +480,7 @@ def test_few_addresses(tmp_path: Path) -> None:
         assert not a[20_000].any() and not b[20_000:20_010].any() and not b[::1000, 5, 5].any()
         print("read")
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=250)
     assert (done.stdout, done.stderr) == ("read\n", "")
 
 

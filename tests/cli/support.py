@@ -18,7 +18,7 @@ def run(*arguments: object) -> int:
 
 def process(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "vfs", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)  # type: ignore[call-overload]
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, **options)  # type: ignore[call-overload]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 2) -> str:
@@ -34,7 +34,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object, status: int 
 def said_at_the_end(running: subprocess.Popen[str]) -> str:
     """What a process that was told to end writes to stderr. One that does not end is killed: it would hold the test."""
     try:
-        return running.communicate(timeout=100)[1]
+        return running.communicate(timeout=250)[1]
     except subprocess.TimeoutExpired:
         running.kill()
         raise

@@ -125,7 +125,7 @@ def test_help_loads_nothing_heavy() -> None:
             print("heavy", words, [m for m in ("numpy", "numba", "zarr", "rich.progress") if m in sys.modules])
     """
     command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=True)
     said = [line for line in done.stdout.splitlines() if line.startswith("heavy")]
     assert len(said) == 7
     assert all(line.endswith("] []") for line in said), said
@@ -141,7 +141,7 @@ def test_an_interrupt_while_it_is_loaded_is_no_traceback(tmp_path: Path) -> None
         " run_name='__main__')"
     )
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-P", "-c", code], env=environment, capture_output=True, text=True, timeout=250, check=False
     )
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
@@ -568,7 +568,7 @@ def test_an_ended_reader_of_the_output_is_no_news() -> None:
     command = [sys.executable, "-P", "-m", "vfs", "formats", "--json"]
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=100, check=False)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=250, check=False)
     os.close(writing)
     assert done.returncode == 1
     assert done.stderr == b""
@@ -580,7 +580,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
         np.save(file, np.zeros((2, 3)))
     for options in ([], ["--json"], ["-v"]):
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "vfs", "info", *options, name], capture_output=True, timeout=100, check=False
+            [sys.executable, "-P", "-m", "vfs", "info", *options, name], capture_output=True, timeout=250, check=False
         )
         assert done.returncode == 0, done.stderr
         assert b"caf" in done.stdout
@@ -744,7 +744,7 @@ def test_export_shows_its_progress_to_people(scan: Path, tmp_path: Path) -> None
         with contextlib.suppress(OSError):  # at the end: nobody has the other side
             while part := os.read(ours, 1 << 16):  # a terminal takes 4 KiB: a slow machine is shown more
                 parts.append(part)
-        told = running.communicate(timeout=100)[0]
+        told = running.communicate(timeout=250)[0]
     os.close(ours)
     assert running.returncode == 0
     shown = b"".join(parts).decode()
@@ -781,12 +781,12 @@ def test_mount_until_unmount(scan: Path, frames: np.ndarray, tmp_path: Path, opt
                 capture_output=True,
                 text=True,
                 check=True,
-                timeout=100,
+                timeout=250,
             )
             assert int(read.stdout) == int(frames.sum())
         finally:
             ended = process("unmount", point)
-            running.wait(timeout=100)
+            running.wait(timeout=250)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert running.returncode == 0
     assert os.listdir(point) == []

@@ -60,7 +60,7 @@ def test_bash_asks_vfs(tmp_path: Path) -> None:
             echo "${{COMPREPLY[@]}}"
         done
     """
-    done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(["bash", "-c", typed], capture_output=True, text=True, timeout=250, check=True)
     assert done.stdout == "reductions\ntrue\nfalse true\nmmap\n", done.stderr
 
 

@@ -65,7 +65,7 @@ class Between:
         path = asked.path
         if self.token:
             path = path.replace(self.parts.path, f"/t/{self.token}/")
-        upstream = http.client.HTTPConnection(self.parts.netloc, timeout=100)
+        upstream = http.client.HTTPConnection(self.parts.netloc, timeout=250)
         upstream.request(asked.command, path, headers=dict(asked.headers))
         found = upstream.getresponse()
         body = found.read()

@@ -199,7 +199,7 @@ def run(
                 meanwhile()
                 first = ""
             assert not first or "not offered" in first, "it could not open what is whole as yet"
-            said = first + process.communicate("\n", timeout=100)[0]
+            said = first + process.communicate("\n", timeout=250)[0]
         finally:
             process.kill()
     seen = json.loads(said) if said else {}

@@ -20,7 +20,7 @@ def read(face: str, array: str) -> Any:
     where = urlsplit(face)
 
     def get_key(key: str) -> bytes | None:
-        connection = http.client.HTTPConnection(where.netloc, timeout=100)
+        connection = http.client.HTTPConnection(where.netloc, timeout=250)
         connection.request("GET", f"{where.path}/{key}")
         answer = connection.getresponse()
         if answer.status == 404:

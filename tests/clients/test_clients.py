@@ -52,7 +52,7 @@ def answers(client: str, jobs: Mapping[str, tuple[Path | str, Path]]) -> dict[st
     script = Path(__file__).with_name(f"read_{client}.py")
     lines = "".join(json.dumps([str(face), str(expected), "data"]) + "\n" for face, expected in jobs.values())
     command = [sys.executable, "-W", "error", str(script)]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, timeout=250)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(said) == len(jobs), done.stderr
     return dict(zip(jobs, said, strict=True))

@@ -27,7 +27,7 @@ pytestmark = [
 
 def read(face: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(TOOL), str(face), "-array", "data", "-detailed"], capture_output=True, text=True, check=False, timeout=100
+        [str(TOOL), str(face), "-array", "data", "-detailed"], capture_output=True, text=True, check=False, timeout=250
     )
 
 

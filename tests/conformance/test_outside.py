@@ -11,15 +11,12 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
 
 def _files(page: str) -> dict[str, str]:
     """Name -> text of the files that a page shows: blocks whose first line is a comment with the name."""
     return {name: f"{text}\n" for name, text in re.findall(r"^```\w+\n# (\S+\.\w+)\n(.*?)\n```$", page, re.M | re.S)}
 
 
-@pytest.mark.timeout(300)
 def test_a_package_with_its_own_entry_point_passes_the_suite(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()

@@ -62,7 +62,6 @@ def test_virtualizarr_reads_every_format(row: Any, tmp_path: Path, registry: Any
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no real files here")
-@pytest.mark.timeout(400)
 def test_virtualizarr_reads_real_files(registry: Any) -> None:
     for group in sets_below(SHARED):
         if referenceable(reader_of(group.main))[0]:

@@ -17,7 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("default", "ignore::DeprecationWarning"))
-            item.add_marker(pytest.mark.timeout(600))  # the first imports of these tools take minutes on a busy machine
 
 
 @pytest.fixture(scope="session")
@@ -40,4 +39,4 @@ def display() -> Iterator[str]:
             yield f":{number}"
         finally:
             process.terminate()
-            process.wait(timeout=100)
+            process.wait(timeout=250)

@@ -9,7 +9,6 @@ import pytest
 from tests.sessions import IN_DOORS, PAGES, check_sessions
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", IN_DOORS)
 def test_sessions_print_what_the_page_shows(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     pytest.importorskip(name)

@@ -280,7 +280,7 @@ def test_a_real_window_shows_the_frame(display: str, tmp_path: Path) -> None:
     frames[3, 4, :, 8:] = 500  # the right half of this frame is bright
     path, canvas = write_mib(tmp_path, frames.reshape(-1, 16, 16), scan=(6, 8)), tmp_path / "canvas.npy"
     command = [sys.executable, "-c", _WINDOW, str(path), str(canvas), str(tmp_path / "napari.png")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, env=os.environ)
     assert done.returncode == 0, done.stderr
     seen = np.load(canvas)[..., :3].max(axis=-1)
     middle = seen[seen.shape[0] // 2]

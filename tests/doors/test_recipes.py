@@ -22,10 +22,7 @@ PAGE = Path(vfs.__file__).parent / "docs" / "recipes.md"
 SESSIONS = dict(re.findall(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```pycon\n(.*?)^```$", PAGE.read_text(), re.M | re.S))
 MODULES = {"LiberTEM": "libertem.api", "py4DSTEM": "py4DSTEM", "PyTorch": "torch"}
 
-pytestmark = [
-    pytest.mark.filterwarnings("default"),  # what these tools warn of is theirs
-    pytest.mark.timeout(300),  # a first import takes a minute on a busy machine
-]
+pytestmark = pytest.mark.filterwarnings("default")  # what these tools warn of is theirs
 
 
 @pytest.fixture

@@ -22,5 +22,5 @@ threading.Thread(target=work).start()
 
 
 def test_a_process_that_ends_waits_for_no_result() -> None:
-    ran = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=100, check=True)
+    ran = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, timeout=250, check=True)
     assert ran.stdout == "abandoned\n"

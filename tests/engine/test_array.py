@@ -407,7 +407,7 @@ def test_pickles_find_relative_files_from_elsewhere(
     (tmp_path / "pickle").write_bytes(pickle.dumps(array))
     script = "import pickle, sys; a = pickle.load(open(sys.argv[1], 'rb')); print(a[3, 2, 1].tolist())"
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "pickle")], capture_output=True, text=True, cwd="/", timeout=100
+        [sys.executable, "-c", script, str(tmp_path / "pickle")], capture_output=True, text=True, cwd="/", timeout=250
     )
     assert done.stdout.strip() == str(numbers[3, 2, 1].tolist()), done.stderr
 

@@ -173,7 +173,7 @@ def test_who_waits_gets_the_error_and_it_is_not_kept() -> None:
 
 def test_different_pieces_do_not_wait_for_each_other() -> None:
     cache = ChunkCache()
-    meeting = threading.Barrier(2, timeout=100)
+    meeting = threading.Barrier(2, timeout=250)
 
     def make() -> np.ndarray:
         meeting.wait()

@@ -18,8 +18,6 @@ import pytest
 
 from vfs.fuse.view import library
 
-pytestmark = pytest.mark.timeout(300)  # a fresh checkout compiles every kernel here
-
 FAULTS = ("Bad", "Interrupted", "Short", "Shrinking")
 
 

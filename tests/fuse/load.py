@@ -186,7 +186,7 @@ def load(
             seen.append(Seen.of(server.pid))
             time.sleep(min(1.0, seconds / 20))
         took = time.monotonic() - start
-        said = [json.loads(reader.communicate(timeout=100)[0] or '{"errors": 1}') for reader in readers]
+        said = [json.loads(reader.communicate(timeout=250)[0] or '{"errors": 1}') for reader in readers]
         unmount(point)
         status = server.wait(100)
     finally:

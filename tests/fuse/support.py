@@ -55,10 +55,10 @@ def free(path: Path) -> None:
 
 
 def run(*command: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": 60, **options})
+    return subprocess.run(command, **{"capture_output": True, "text": True, "timeout": 250, **options})
 
 
-def python(code: str, *args: object, timeout: float = 60) -> str:
+def python(code: str, *args: object, timeout: float = 250) -> str:
     """What another Python process prints."""
     done = run(sys.executable, "-c", textwrap.dedent(code), *map(str, args), timeout=timeout)
     assert done.returncode == 0, done.stderr
@@ -197,7 +197,7 @@ class Foreground:
 
     def rest(self) -> tuple[int, str, str]:
         """Exit status, and what was printed on stdout and stderr, once it has ended."""
-        out, err = self.process.communicate(timeout=100)
+        out, err = self.process.communicate(timeout=250)
         return self.process.returncode, out.strip(), err.strip()
 
     def __enter__(self) -> Foreground:
@@ -205,7 +205,7 @@ class Foreground:
 
     def __exit__(self, *args: object) -> None:
         self.process.kill()
-        self.process.communicate(timeout=100)
+        self.process.communicate(timeout=250)
 
 
 class Failing:

@@ -54,7 +54,7 @@ def in_a_world_of_its_own(
         | {"PYTHON": sys.executable, "LC_ALL": "C"}
         | (environment or {})
     )
-    return run(*WORLD, "bash", "-euc", textwrap.dedent(script), "bash", *map(str, arguments), env=env, timeout=150)
+    return run(*WORLD, "bash", "-euc", textwrap.dedent(script), "bash", *map(str, arguments), env=env, timeout=250)
 
 
 def closed(path: str | os.PathLike[str]) -> Path | None:
@@ -93,7 +93,6 @@ def nobody() -> Iterator[Path]:
         yield path
 
 
-@pytest.mark.timeout(400)  # everything may have to be compiled for that user
 def test_as_a_user_who_is_not_root(nobody: Path) -> None:
     """/etc/fuse.conf says what we want."""
     script = f"""
@@ -263,7 +262,6 @@ def test_in_a_container_of_root_with_the_device_and_the_right_to_mount(
     assert done.stdout.splitlines() == MOUNTED, done.stderr
 
 
-@pytest.mark.timeout(400)  # everything may have to be compiled for that user
 def test_in_a_container_of_a_user_who_is_not_root(tmp_path: Path, small: Path) -> None:
     """As in rootless Podman with --device /dev/fuse: the user is root in there, and may mount in there."""
     as_nobody = (

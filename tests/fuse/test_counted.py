@@ -86,7 +86,6 @@ def excess(rows: Sequence[Row], folder: Path, point: Path) -> dict[Row, str]:
     return wrong
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/io"), reason="NOTHING THAT IS READ IS COUNTED: this kernel has no /proc/self/io"
 )

@@ -613,4 +613,4 @@ def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(
         assert (point / "small.npy").read_bytes() == small.read_bytes()
     finally:
         server.terminate()
-        server.communicate(timeout=100)
+        server.communicate(timeout=250)

@@ -349,5 +349,5 @@ def test_no_file_that_others_could_read_is_left_in_the_temporary_folder(tmp_path
         str(temporary),
         str(home),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250, check=False)
     assert done.stdout == "[]\n", done.stderr

@@ -105,7 +105,7 @@ def holder(code: str, point: Path, **options: Any) -> Iterator[subprocess.Popen[
         try:
             yield held
         finally:
-            held.communicate(timeout=100)
+            held.communicate(timeout=250)
 
 
 READ = (
@@ -145,7 +145,7 @@ def test_what_a_signal_ends_is_an_error_to_those_who_read_on(
     with Foreground(point, small) as server, holder(READ, point) as held:
         server.process.send_signal(number)
         status, out, err = server.rest()
-        said, _ = held.communicate("open(sys.argv[1] + '/small.npy')\n", timeout=100)
+        said, _ = held.communicate("open(sys.argv[1] + '/small.npy')\n", timeout=250)
         assert said.strip() == str(errno.ENOTCONN)
         assert (status, out) == (0, "ended")
         assert re.fullmatch(
@@ -187,7 +187,7 @@ def test_ending_while_in_use_detaches_and_says_so(small: Path, point: Path, tmp_
     ):
         server.process.send_signal(signal.SIGTERM)
         status, out, err = server.rest()
-        said, _ = held.communicate("open('small.npy')\n", timeout=100)
+        said, _ = held.communicate("open('small.npy')\n", timeout=250)
     assert (status, out) == (0, "ended")
     assert re.fullmatch(
         rf"{point}: unmounted while in use by \S+ \(pid {held.pid}\); what they have open there fails from now on", err
@@ -265,7 +265,7 @@ def test_readers_of_a_killed_server_get_errors_not_hangs(scan: Scan, point: Path
             assert reader.stdout
             reader.stdout.readline()
         server_of(mount).kill()
-        ends = [int(reader.communicate(timeout=100)[0]) for reader in readers]
+        ends = [int(reader.communicate(timeout=250)[0]) for reader in readers]
     assert set(ends) <= {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO}
     assert mounted(str(point)) is None
     with scan.mount(point):

@@ -87,7 +87,7 @@ class Mounting:
 
     def rest(self) -> tuple[int, str]:
         """Exit status, and what else it said on stderr."""
-        out, err = self.process.communicate(timeout=100)
+        out, err = self.process.communicate(timeout=250)
         assert out == ""
         return self.process.returncode, err
 
@@ -96,7 +96,7 @@ class Mounting:
 
     def __exit__(self, *args: object) -> None:
         self.process.kill()
-        self.process.communicate(timeout=100)
+        self.process.communicate(timeout=250)
 
 
 def steady(one: dict[str, Any]) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def test_interrupted_before_it_is_ready_nothing_is_mounted(small: Path, point: P
     )
     reach(stage, process, point)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=250)
     if b"ends it" in said:  # it was ready
         unmount(point)
     else:
@@ -597,7 +597,7 @@ def test_a_mount_in_use_offers_lazy_which_lets_it_be_read_on(small: Path, point:
         assert (one["state"], one["pid"]) == ("detached", server.process.pid)
         with vfs.mount(small, point):  # the next one does not wait for it
             assert {one["state"] for one in listed()} == {"detached", "mounted"}
-        said, _ = holder.communicate("\n", timeout=100)
+        said, _ = holder.communicate("\n", timeout=250)
         assert said == "320\n"
         assert server.rest()[0] == 0
     assert listed() == []

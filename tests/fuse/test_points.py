@@ -204,7 +204,7 @@ def test_who_uses_the_next_mount_does_not_use_the_one_that_had_its_numbers(
             assert said.endswith(f"(pid {holder.pid})")
             assert detach(str(point), lazy=True) == (0, "")
             assert users(other, detached=True) == [said]
-            holder.communicate(b"\n", timeout=100)
+            holder.communicate(b"\n", timeout=250)
 
 
 def test_the_library_is_found_in_this_process() -> None:

@@ -20,7 +20,6 @@ from tests.waiting import eventually
 from vfs.fuse import remembered
 from vfs.fuse.points import mounted
 
-pytestmark = pytest.mark.timeout(120)
 CHUNKS = 30_000
 SERVER = """
     import sys

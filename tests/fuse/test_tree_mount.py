@@ -76,7 +76,7 @@ def counted(source: Path, point: Path, log: Path) -> Iterator[subprocess.Popen[s
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=100)
+        process.communicate(timeout=250)
 
 
 def rss(pid: int) -> int:
@@ -358,7 +358,7 @@ def test_the_command_shows_a_folder_until_it_is_interrupted(source: Path, point:
         assert (point / "a.zarr/data/c/1/0/0").stat().st_size == 24
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=100)
+        _, said = process.communicate(timeout=250)
     assert process.returncode in (0, 143)
     assert said.count("bad.npy") == 1
     refused = run(*command[:-2], "--nav-shape", "2,2")

@@ -102,7 +102,7 @@ class Readers:
             process.send_signal(signal.SIGTERM)
         total: dict[str, Any] = {"exact": 0, "other": 0, "errors": {}}
         for process in self.started:
-            said = json.loads(process.communicate(timeout=100)[0].splitlines()[-1])
+            said = json.loads(process.communicate(timeout=250)[0].splitlines()[-1])
             total["exact"] += said["exact"]
             total["other"] += said["other"]
             for name, times in said["errors"].items():
@@ -115,7 +115,7 @@ class Readers:
     def __exit__(self, *args: object) -> None:
         for process in self.started:
             process.kill()
-            process.communicate(timeout=100)
+            process.communicate(timeout=250)
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ def test_a_source_that_becomes_unreadable(scan: Scan, point: Path) -> None:
         scan.files[2].chmod(0o644)
         assert read[3]() == scan.twin[3, :5].tobytes()
         server.terminate()
-        assert f"{scan.files[2]}: cannot be opened: Permission denied (bytes " in server.communicate(timeout=100)[1]
+        assert f"{scan.files[2]}: cannot be opened: Permission denied (bytes " in server.communicate(timeout=250)[1]
 
 
 def failing_disk(files: list[Path], options: dict[str, Any], bad: int) -> Callable[[], Any]:
@@ -444,7 +444,7 @@ def cli_mount(point: Path, *arguments: object, prefix: tuple[str, ...] = ()) -> 
     finally:
         server.terminate()
         try:
-            server.communicate(timeout=100)
+            server.communicate(timeout=250)
         finally:
             server.kill()
             free(point)
@@ -476,7 +476,7 @@ def test_five_thousand_files_under_a_limit_of_1024_descriptors(tmp_path: Path, p
             for _ in range(3)
         ]
         for reader in readers:
-            assert reader.communicate(timeout=100)[0] == frames.tobytes()
+            assert reader.communicate(timeout=250)[0] == frames.tobytes()
         chunks = point / name.replace(".npy", ".zarr") / "data" / "c"
         for k in range(0, 5000, 50):
             assert (chunks / f"{k}/0/0").read_bytes() == frames[k].tobytes()
@@ -540,7 +540,7 @@ def test_where_memory_ends_requests_are_served_one_by_one(tmp_path: Path, point:
             )
             for k in range(8)
         ]
-        assert [reader.communicate(timeout=120) for reader in readers] == [("same\n", "")] * 8
+        assert [reader.communicate(timeout=250) for reader in readers] == [("same\n", "")] * 8
         assert server.poll() is None
 
 
@@ -563,7 +563,7 @@ def test_a_signal_at_any_moment_of_starting_up(small: Path, point: Path, number:
         time.sleep(delay)
         process.send_signal(number)
         try:
-            _, said = process.communicate(timeout=100)
+            _, said = process.communicate(timeout=250)
         finally:
             process.kill()
         found = (delay, process.returncode, said)

@@ -41,7 +41,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.parts = urlsplit(url)
-        self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=100)
+        self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=250)
 
     def raw(self, target: str, method: str = "GET", **headers: str) -> Reply:
         """Ask for a target, as it is. Names of headers have _ for -."""
@@ -65,7 +65,7 @@ class Client:
 def connected(url: str) -> socket.socket:
     """A bare connection to a server."""
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=100)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=250)
 
 
 def everything(connection: socket.socket) -> bytes:

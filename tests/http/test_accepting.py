@@ -41,7 +41,7 @@ def served(folder: Path) -> Iterator[tuple[str, Path]]:
             yield running.stdout.readline().strip(), folder / "log"
         finally:
             running.terminate()
-            running.communicate(timeout=100)
+            running.communicate(timeout=250)
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /", b"\x16\x03\x01"])

@@ -60,7 +60,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 def cli(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*VFS, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=100, **options
+        [*VFS, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=250, **options
     )
 
 
@@ -159,7 +159,7 @@ def test_a_signal_ends_the_foreground_and_it_sums_up(scan: Path, number: signal.
     with foreground(scan) as (running, url):
         assert status_of(url, "scan.npy") == 200
         running.send_signal(number)
-        _, err = running.communicate(timeout=100)
+        _, err = running.communicate(timeout=250)
     assert running.returncode == 0
     first, zarr, last = err.splitlines()
     address = url.partition("t/")[0]
@@ -181,7 +181,7 @@ def test_a_second_signal_does_not_wait_for_clients(scan: Path, monkeypatch: pyte
         assert eventually(lambda: not listens(url))
         assert running.poll() is None
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=100)
+        running.communicate(timeout=250)
     assert running.returncode == 0
 
 
@@ -494,7 +494,7 @@ def test_a_browser_is_not_told_the_token(
         with foreground(scan, "--open") as (running, url):
             check_what_is_opened(url, told, home if snaps else None)
             running.terminate()
-            running.communicate(timeout=100)
+            running.communicate(timeout=250)
     assert not Path(told.read_text().strip().removeprefix("file://")).exists()
     assert [each.name for each in home.iterdir()] == ["snap"] * snaps
 

@@ -158,7 +158,7 @@ def is_well(url: str) -> bool:
         return False
 
 
-@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize(("vanishing", "native"), [(False, True), (True, True), (False, False)])
 def test_under_load_every_byte_is_right_and_nothing_grows(scan: Path, vanishing: bool, native: bool) -> None:
     how = {"nav_shape": FRAMES, "chunks": (PER, SIDE, SIDE), "cache_size": CACHE, "no_native": not native}

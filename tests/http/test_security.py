@@ -132,7 +132,7 @@ def test_the_token_is_nowhere_but_in_the_url(folder: Path, tmp_path: Path, monke
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=250,
     )
     url = begun.stdout.strip()
     token = urlsplit(url).path.split("/")[2]
@@ -143,14 +143,14 @@ def test_the_token_is_nowhere_but_in_the_url(folder: Path, tmp_path: Path, monke
                 assert token.encode() not in client.ask(key).body
             client.raw(f"/t/{token}x/b.npy")
         listed = [
-            subprocess.run([*command, "mounts", *more], capture_output=True, text=True, timeout=100).stdout
+            subprocess.run([*command, "mounts", *more], capture_output=True, text=True, timeout=250).stdout
             for more in ([], ["--json"])
         ]
         assert urlsplit(url).netloc in listed[0]
         assert any(urlsplit(url).netloc in one.get("address", "") for one in json.loads(listed[1]))
         assert not any(token in text for text in listed)
     finally:
-        subprocess.run([*command, "unmount", url], check=True, timeout=100)
+        subprocess.run([*command, "unmount", url], check=True, timeout=250)
     kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file() and path != source]
     assert any("b.npy: changed after it was opened" in text for text in kept), kept
     assert any("GET b.npy 422" in text for text in kept), "debug logs every request"
@@ -380,7 +380,7 @@ def test_a_head_that_never_ends_is_cut_off(folder: Path) -> None:
                 assert answer.count(b"HTTP/1.1") == 1
         finally:
             running.terminate()
-            running.communicate(timeout=100)
+            running.communicate(timeout=250)
 
 
 def test_thousands_of_requests_at_once(server: Any) -> None:

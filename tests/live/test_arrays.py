@@ -347,7 +347,7 @@ def test_a_writer_beside_never_makes_a_wrong_frame(instrument: Instrument) -> No
                 np.testing.assert_array_equal(frame, instrument.frames[divmod(n, SCAN[1])])
     finally:
         writer.join()
-    assert scan.wait(timeout=100)
+    assert scan.wait(timeout=250)
 
 
 @pytest.mark.parametrize("frames", [1, 7, 20, 33])

@@ -89,7 +89,7 @@ def test_events_say_how_far_it_is(instrument: Instrument) -> None:
         instrument.write_frames(10)
         assert eventually(lambda: heard[-1][1].get("frames") == 27)
         instrument.recording.finish()
-        listener.join(timeout=100)
+        listener.join(timeout=250)
         assert not listener.is_alive()
         assert [kind for kind, _ in heard[-2:]] == ["complete", "end"]
         assert heard[-2][1]["frames"] == 48
@@ -173,7 +173,7 @@ def test_commands_follow(instrument: Instrument, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     instrument.recording.finish()
-    _, said = made.communicate(timeout=100)
+    _, said = made.communicate(timeout=250)
     assert made.returncode == 0, said
     np.testing.assert_array_equal(np.load(out), instrument.frames.sum((2, 3)))
 

@@ -108,7 +108,7 @@ def test_options_of_stores_are_refused_before_anything_is_read(tmp_path: Path, n
     heavy = "print(sorted({'zarr', 'numba', 'numcodecs', 'vfs.http.mail'} & sys.modules.keys()))"
     for code, said in ((python, f"{name}: has no effect on a page"), (shell, f"{typed[0]} has no effect for a page")):
         done = subprocess.run(
-            [sys.executable, "-c", f"import sys\n{code}\n{heavy}"], capture_output=True, text=True, timeout=100
+            [sys.executable, "-c", f"import sys\n{code}\n{heavy}"], capture_output=True, text=True, timeout=250
         )
         assert said in done.stdout + done.stderr
         assert done.stdout.endswith("[]\n"), done.stdout + done.stderr

@@ -235,7 +235,7 @@ def test_processes_that_share_a_folder_and_one_that_is_killed(server: RangeServe
         out.readline()
         readers[0].kill()
         for reader in readers[1:]:
-            assert {*reader.communicate(timeout=100)[0].split()} == {str(FRAMES.sum(dtype="u8"))}
+            assert {*reader.communicate(timeout=250)[0].split()} == {str(FRAMES.sum(dtype="u8"))}
             assert reader.returncode == 0
     assert sum(path.stat().st_size for path in kept(cache)) <= size + 4 * (size // 16 + BLOCK)
     np.testing.assert_array_equal(look(server, cache)[0], FRAMES)

@@ -271,7 +271,7 @@ def test_forks_read_with_a_client_of_their_own(s3: BucketServer, server: RangeSe
     """
     top = "s3://" if scheme == "s3" else f"{server.url}/"
     command = [sys.executable, "-W", "ignore", "-c", FORKS, f"{top}bucket/scan.hdr"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert (done.stdout, done.stderr) == ("all read\n", "")
 
 

@@ -84,7 +84,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(
         [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(out), ending],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Pat
         vfs.export(sys.argv[1], sys.argv[2], chunks=(1, 2, -1, -1))
     """
     command = [sys.executable, "-P", "-c", textwrap.dedent(code), str(scan), str(target)]
-    assert subprocess.run(command, timeout=100, check=False).returncode == -9
+    assert subprocess.run(command, timeout=250, check=False).returncode == -9
     before = content(target)
     assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.part.marks", "o.zarr.sums"]
     with pytest.raises(vfs.OptionError, match="exists already"):

@@ -76,7 +76,6 @@ def test_other_readers_read_every_format(row: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no real files here")
-@pytest.mark.timeout(400)
 def test_other_readers_read_real_files(tmp_path: Path) -> None:
     """Each in one of the ways, in turns."""
     groups, ways = sets_below(SHARED), list(WAYS)
