@@ -1,11 +1,21 @@
 """How fast executors make results of frames: what a partition costs, and 1 to 4 processes against
 threads of one process, by the clock. Figures of several processes say something only on a machine
 with as many cores that have nothing else to do.
+
+Then what dask's scheduler and its client take for partitions of a petabyte (sparse files), which 100 workers
+are sent. These open the set and make buffers, but read nothing: they are in one process. At most 300 partitions
+are under way, however many there are: `python -m tests.benchmarks.distributed_bench 100000` has so many made.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -16,8 +26,13 @@ from unittest.mock import patch
 
 import vfs
 from tests.benchmarks.rows import Row, Size, frames_of
+from vfs.engine.open_sets import OPEN
 from vfs.reduce import partitions
+from vfs.reduce.partitions import Part, Partition, PartitionWork, PartOfPass
 
+MACHINES, PARTITIONS = 100, 5_000
+FILES, FILE = 67, 15 << 40
+"""Files of the petabyte, and bytes of one: no file of ext4 is longer than 16 TiB."""
 WORK: dict[str, vfs.Reduction] = {"a": vfs.Disk(128, 128, 41), "b": vfs.CenterOfMass(), "c": vfs.Sum()}
 
 
@@ -58,6 +73,73 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
                 with patch.object(partitions, "PARTITION", few // 8):
                     many = _least(lambda executor=executor: array.reduce(**WORK, executor=executor), size)  # type: ignore[misc]
             yield Row(f"{name}, a partition more", max(1e-3, (many - mine) / 28 * 1e3), "ms")
+    yield from _scheduled(folder, *(MACHINES, PARTITIONS) if size.rounds > 1 else (2, 20))
+
+
+def _scheduled(folder: Path, machines: int, count: int) -> Iterator[Row]:
+    """Have machines that read nothing make the partitions of a petabyte."""
+    from distributed import Client
+
+    for k in range(FILES):
+        with open(folder / f"part{k:02}.raw", "wb") as file:
+            file.truncate(FILE)
+    array = vfs.open(f"{folder}/part*.raw", format="raw", dtype="<u2", sig_shape=(256, 256))
+    with _process("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+                  "--scheduler-file", str(folder / "scheduler.json")) as scheduler:  # fmt: skip
+        while not (folder / "scheduler.json").exists() and scheduler.poll() is None:
+            time.sleep(0.05)
+        address = json.loads((folder / "scheduler.json").read_text())["address"]
+        with _process("-m", "tests.benchmarks.distributed_bench", address, str(machines)), Client(address) as client:
+            client.wait_for_workers(machines)
+            with patch.multiple(partitions, MOST=machines, reduce_partition=answered):
+                array.reduce(**ASKED, executor=client)  # each has opened the set
+            began = time.perf_counter(), time.process_time(), *_spent(scheduler.pid)
+            with patch.multiple(partitions, MOST=count, reduce_partition=answered):
+                array.reduce(**ASKED, executor=client)
+            ended = time.perf_counter(), time.process_time(), *_spent(scheduler.pid)
+    took, own, theirs, memory = (b - a for a, b in zip(began, ended, strict=True))
+    each = f"a partition of {count:,}, {machines} workers that read nothing"
+    yield Row(each, took / count * 1e3, "ms")
+    yield Row(f"{each}: processor of the caller", own / count * 1e3, "ms")
+    yield Row(f"{each}: processor of the scheduler", theirs / count * 1e3, "ms")
+    yield Row("memory that the scheduler has more afterwards", max(1e-3, memory / (1 << 20)), "MiB")
+
+
+ASKED = {"h": vfs.Histogram(16, (0, 4096))}
+
+
+def answered(task: Partition, held: PartitionWork | None = None) -> Part:
+    """Make a partition without its frames."""
+    work = held or task.work
+    assert work is not None
+    array = OPEN.array(work.opening, task.path)
+    return partitions._part(PartOfPass(array, work.reductions, None, task.first, task.last))
+
+
+def _spent(pid: int) -> tuple[float, float]:
+    """Return seconds of the processor that a process took, and bytes that it has in memory."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def _process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
+    # A hundred workers that look every 10 ms what each does would be all that this process does
+    quiet = os.environ | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+    with subprocess.Popen([sys.executable, *command], stderr=subprocess.DEVNULL, env=quiet) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+async def _machines(address: str, count: int) -> None:
+    """Be workers, with a thread each, for as long as their scheduler is there."""
+    from distributed import Worker
+
+    made = [await Worker(address, nthreads=1, memory_limit=0) for _ in range(count)]
+    await asyncio.gather(*(one.finished() for one in made))
 
 
 def _least(call: Callable[[], object], size: Size) -> float:
@@ -69,3 +151,14 @@ def _least(call: Callable[[], object], size: Size) -> float:
         call()
         best = min(best, time.perf_counter() - began)
     return best
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        asyncio.run(_machines(sys.argv[1], int(sys.argv[2])))
+    else:
+        from tests.benchmarks import distributed_bench  # what is in `__main__` is sent whole, and not by its name
+
+        with tempfile.TemporaryDirectory() as place:
+            for row in distributed_bench._scheduled(Path(place), MACHINES, int(sys.argv[1])):
+                print(f"{row.name}: {row.value:.2f} {row.unit}")
