@@ -107,6 +107,8 @@ def test_every_key_has_the_bytes_of_the_mount(served: tuple[Client, FaceFolder])
         "scan.zarr",
         "scan.zarr/data",
         "scan.zarr/data/",
+        "scan.ome.zarr/0/",  # a level: an array, which a listing leads to
+        "scan.ome.v2.zarr/0/",
         "scan.npy/",
         "scan.npy/x",
         "metrics/",

@@ -235,7 +235,8 @@ class Decisions:
             raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
         if looked.node.folder:
             if not looked.node.listed:
-                check_no_chunk(key)
+                if all(self.contents.node(f"{key}/{name}") is None for name in ("zarr.json", ".zarray")):
+                    check_no_chunk(key)  # else an array, such as a level, which is called as a chunk is
                 raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
             return Work(key, ("index", key), partial(self._index, key), partial(self._listed, asked))
         status, about, span = _wanted(asked.method, looked, asked.headers)
