@@ -56,8 +56,16 @@ def test_a_large_image_is_seen_as_fine_as_the_screen(browse: Browse, tmp_path: P
     values[:, 1000:1300] //= 2
     tifffile.imwrite(tmp_path / "large.tif", values, tile=(256, 256), photometric="minisblack")
     with vfs.serve(tmp_path / "large.tif", port=0) as server:
-        page = browse(server.url).open("at=0")
-        page.wait("window.vfs && vfs.frame.status === 'binned 4 × 4'")
+        page = browse(server.url)
+        page.page.route("**/api/compute/**", lambda route: None)  # they are held
+        page.open("at=0")
+        page.wait("window.vfs && vfs.frame.status === 'binned 4 × 4' && vfs.scan.status === 'preview'")
+        first, second = page.numbers("scan")  # of the frame that was seen about its sum, before it is computed
+        assert abs(first / values[0].sum() - 1) < 1e-3
+        assert np.isnan(second)
+        page.page.unroute("**/api/compute/**")  # those that are held go on
+        page.wait("vfs.scan.status === 'exact'")
+        assert page.numbers("scan").tolist() == values.sum((1, 2)).tolist()
         rows = page.page.evaluate(
             "() => [0, 287, 574].map((row) => [...vfs.frame.data.slice(650 * row, 650 * (row + 1))])"
         )

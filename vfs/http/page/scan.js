@@ -29,6 +29,8 @@ export class ScanImages {
     this._kept = new Kept(...KEPT);
     this._image = new Latest(failed);
     this._background = new Latest(() => this.noSummary());
+    this._filling = null; // parts of images on their way
+    this._done = 0; // share of them that is there
     this._before = new Map(); // text -> numbers of an image that was made before more frames came
     this.noSummary = () => {};
   }
@@ -82,7 +84,28 @@ export class ScanImages {
     const ready = parts.every((part) => part.data);
     if (ready) this.shown({ parts, status: "preview", part: 1 });
     else this.shown({ waiting: true }); // what is shown is not what is wanted any more
-    this._image.run((signal) => this._compute(parts, ready, signal), dragging ? SETTLED : 0);
+    const work = (signal) => this._compute(parts, ready, signal).finally(() => this._filling === parts && (this._filling = null));
+    this._image.run(work, dragging ? SETTLED : 0);
+  }
+
+  /**
+   * Fill in about the sum of a large frame that is on the screen, where the image of all sums has no number yet: it is
+   * made of the means that stand for the frame.
+   */
+  glimpse({ at, data, size, shape }) {
+    const { nav, where } = this.array;
+    const place = at.slice(nav - this.axes, nav).reduce((flat, index, axis) => flat * this.shape[axis] + index, 0);
+    if (!this._filling || where.length !== nav || String(at.slice(0, nav - this.axes)) !== String(this.within)) return;
+    const open = this._filling.filter((part) => part.detector.kind === "whole" && Number.isNaN(part.data[place]));
+    if (!open.length) return;
+    const sum = (data.reduce((a, b) => a + b, 0) / data.length) * size[0] * size[1] * (shape[2] ?? 1);
+    for (const part of open) part.data[place] = sum;
+    this._say(this._filling);
+  }
+
+  /** Show images as far as they are there. */
+  _say(parts) {
+    this.shown({ parts, status: this._done ? `${Math.floor(100 * this._done)} %` : "preview", part: Math.max(0.01, this._done) });
   }
 
   /** @returns {number[]} shape of the numbers of a detector's image. */
@@ -108,6 +131,7 @@ export class ScanImages {
       first.data ??= new Float64Array(this.positions * each(part)).fill(NaN);
       part.data = first.data;
     }
+    Object.assign(this, { _filling: parts, _done: 0 });
     const wanted = { results, region: null, within: this.within, coarse: !ready };
     let rows = 0;
     let about = ""; // of what images are that are not exact
@@ -124,10 +148,10 @@ export class ScanImages {
       }
       about = head.about || "";
       rows += head.count;
-      const part = rows / this.positions;
-      if (part === 1 || performance.now() - drawn < OFTEN) continue;
+      this._done = rows / this.positions;
+      if (this._done === 1 || performance.now() - drawn < OFTEN) continue;
       drawn = performance.now();
-      this.shown({ parts, status: `${Math.floor(100 * part)} %`, part });
+      this._say(parts);
     }
     if (rows < this.positions) {
       for (const [text, { data }] of made) this._before.set(`${this.within} ${text}`, data);

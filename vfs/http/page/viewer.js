@@ -525,6 +525,7 @@ export class Viewer {
     if (this.pyramid && frame.at) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
     if (this.frame.view) this.frame.view.tiles = frame.at ? this.pyramid : null;
     this._whole = frame;
+    if (this.pyramid && frame.at && frame.part === 1 && frame.status !== NOT_STORED) this.images?.glimpse(frame);
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption, mixed });
     this._finer();
