@@ -84,8 +84,9 @@ def _scheduled(folder: Path, machines: int, count: int) -> Iterator[Row]:
         with open(folder / f"part{k:02}.raw", "wb") as file:
             file.truncate(FILE)
     array = vfs.open(f"{folder}/part*.raw", format="raw", dtype="<u2", sig_shape=(256, 256))
-    with _process("-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-                  "--scheduler-file", str(folder / "scheduler.json")) as scheduler:  # fmt: skip
+    ports = "--host", "127.0.0.1", "--port", "0", "--dashboard-address", ":0", "--no-dashboard"
+    told = "--scheduler-file", str(folder / "scheduler.json")
+    with _process("-m", "distributed.cli.dask_scheduler", *ports, *told) as scheduler:
         while not (folder / "scheduler.json").exists() and scheduler.poll() is None:
             time.sleep(0.05)
         address = json.loads((folder / "scheduler.json").read_text())["address"]

@@ -301,7 +301,7 @@ def test_workers_of_dask_read(server: RangeServer) -> None:
     distributed = pytest.importorskip("distributed")
     array = vfs.open(f"{server.url}/bucket/scan.hdr")
     with (
-        distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=None, processes=True) as cluster,
+        distributed.LocalCluster(1, threads_per_worker=1, dashboard_address=":0", processes=True) as cluster,
         distributed.Client(cluster) as client,
     ):
         assert int(array.dask().sum().compute()) == int(FRAMES.sum(dtype="u8"))
