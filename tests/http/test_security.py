@@ -560,12 +560,6 @@ def test_a_form_of_another_site_is_refused() -> None:
     assert refused(Guard(""), "POST", origin="https://evil.example", **followed)
 
 
-def test_the_usual_port_need_not_be_named() -> None:
-    for origin, host in (("http://localhost", "localhost:80"), ("https://localhost", "localhost:443")):
-        assert not refused(Guard(""), origin=origin, host=host)
-        assert refused(Guard(""), origin=origin, host="localhost:8765")
-
-
 def test_pages_of_other_sites_read_nothing_without_a_token(folder: Path) -> None:
     with (
         vfs.serve(folder / "a.npy", port=0, token="none", cors=["https://a.org"]) as one,

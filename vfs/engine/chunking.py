@@ -387,7 +387,7 @@ def as_bytes(spec: int | str, name: str) -> int:
 
 
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
-    if not isinstance(spec, Iterable):
+    if not isinstance(spec, Iterable) or getattr(spec, "ndim", None) == 0:
         raise OptionError("expected a word, a number of bytes, or elements per axis")
     asked = tuple(spec)
     if len(asked) != len(shape):

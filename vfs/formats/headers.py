@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.lib import format as npy
@@ -75,7 +75,8 @@ def shape_option(
     if isinstance(value, str):
         parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
     else:
-        parts = list(value) if isinstance(value, Iterable) and not isinstance(value, bytes) else [value]
+        alone = not isinstance(value, Iterable) or isinstance(value, bytes) or getattr(value, "ndim", None) == 0
+        parts = [value] if alone else list(cast(Sequence[int], value))  # arrays are iterable, also those of no axes
     try:
         shape = tuple(int(str(part)) for part in parts)
     except ValueError:

@@ -22,9 +22,10 @@ LEAST = 16
 KNOWN = 100
 """Most `Host` headers that are kept as checked."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]]+)(:\d{1,5})?")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
 _HOST = re.compile(r"(?:\[([^\s/?#@\[\]]+)\]|([^\s/?#@:\[\]]+))(?::\d{0,5})?")  # [IPv6] or a name, and perhaps a port
-_FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(:(\d{1,5}|\*))?")
+_FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(?::([0-9]{1,5}|\*))?")
+_MOST_PORT = 65535
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -96,7 +97,8 @@ class Guard:
         self._token = token
         self._base = self.base.encode()
         own = socket.gethostname().lower()
-        self._names = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
+        called = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
+        self._names = called - {""}  # it stands for all hosts of this machine, and for a header that is garbled
         self._origins = frozenset(origin.encode() for origin in origins)
         self._addresses = not is_loopback(host)
         self._known: set[bytes | None] = set()  # headers that were let in
@@ -189,25 +191,25 @@ class Guard:
         elif len(self._base) > 1:
             raise RefusedError(401, "expected the token of this server in the path: /t/TOKEN/…")
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
-        slash = key.endswith("/") or not key
+        slash, named = key.endswith("/") or not key, bool(key)
         key = key.removesuffix("/")
         if self._token and self._token in key:  # no error and no log may show it
             raise RefusedError(_absent(key), "the token stands twice in the path")
-        if (key and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
-            raise RefusedError(_absent(key), f"nothing is called {printable(key[:200])}")
+        if (named and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
+            raise RefusedError(_absent(key), f"nothing is called {printable(key[:200]) or '/'}")
         return Place(key, slash)
 
 
 _NOTHING = frozenset(("", ".", ".."))
 _IS_FOLLOWED = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}.items()
 """Headers of a request by which a browser goes to a page, in a window of its own."""
-_USUAL_PORTS = {b"http": b":80", b"https": b":443"}
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
 def _is_own(origin: bytes, host: bytes) -> bool:
     """Return True if an origin is that of the server, which a client called by the `Host` header."""
-    scheme, _, place = origin.lower().partition(b"://")
-    return bool(place) and place == host.lower().removesuffix(_USUAL_PORTS.get(scheme, b""))
+    scheme, _, place = origin.decode("latin-1").lower().partition("://")
+    return bool(place) and place == host.decode("latin-1").lower().removesuffix(_USUAL_PORTS.get(scheme, ""))
 
 
 def _absent(key: str) -> int:
@@ -236,7 +238,30 @@ def _is_address(name: str) -> bool:
 def _without_port(host: str) -> str:
     """Return the name in a `Host` header in lower case, "" if it is garbled."""
     found = _HOST.fullmatch(host)
-    return "" if found is None else found[1] or found[2]
+    if found is None:
+        return ""
+    return found[2] or _shortest(found[1])
+
+
+def _shortest(address: str) -> str:
+    """Return an address of IPv6 as browsers write it; "" if it is none."""
+    try:
+        return str(ipaddress.IPv6Address(address))
+    except ValueError:
+        return ""
+
+
+def _parts(origin: str) -> tuple[str, str, str] | None:
+    """Return the scheme, the name and the port with its colon of an origin in lower case; None if it is none.
+
+    They are as browsers write them: the port is "" if it is the usual one.
+    """
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or int(found[4] or 0) > _MOST_PORT:
+        return None
+    name = found[3] or _shortest(found[2])
+    port = f":{int(found[4])}" if found[4] else ""
+    return (found[1], name, port.removesuffix(_USUAL_PORTS.get(found[1], ""))) if name else None
 
 
 def origin_of(text: str) -> str:
@@ -246,9 +271,13 @@ def origin_of(text: str) -> str:
         OptionError: it is none, so that it would let in no page.
     """
     made = text.lower().removesuffix("/")
-    if made != "null" and not _ORIGIN.fullmatch(made):
+    if made == "null":
+        return made
+    parts = _parts(made)
+    if parts is None:
         raise OptionError(f"{option(cors=text)}: expected an origin, such as https://example.org")
-    return made
+    scheme, name, port = parts
+    return f"{scheme}://[{name}]{port}" if ":" in name else f"{scheme}://{name}{port}"
 
 
 def framer_of(text: str) -> str:
@@ -258,7 +287,8 @@ def framer_of(text: str) -> str:
         OptionError: it is none.
     """
     made = text.lower().removesuffix("/")
-    if not _FRAMER.fullmatch(made):
+    found = _FRAMER.fullmatch(made)
+    if not found or ((found[2] or "*") != "*" and int(found[2]) > _MOST_PORT):
         raise OptionError(
             f"{option(embed=text)}: expected an origin, such as https://hub.example.org or http://localhost:*"
         )
@@ -271,10 +301,12 @@ def name_of(text: str) -> str:
     Raises:
         OptionError: it is none, so that it would let in no request.
     """
-    made = _without_port(text.lower())
-    if not made or not _ORIGIN.fullmatch(f"http://{text.lower()}") or ("*" in made and made != "*"):
+    if text == "*":
+        return text
+    parts = _parts(f"http://{text.lower()}")
+    if parts is None:
         raise OptionError(f"{option(allow_host=text)}: expected a name, such as example.org")
-    return made
+    return parts[1]
 
 
 def choose_token(wanted: str | None, host: str) -> str:
@@ -297,17 +329,21 @@ def choose_token(wanted: str | None, host: str) -> str:
                 f" {printable(host)}"
             )
         return ""
+    named = printable(wanted)
     try:
         with open(wanted, encoding="ascii") as file:
             open_to = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
             token = file.read(4097).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its bytes are not ASCII"
-        raise OptionError(f"{wanted}: expected a file with a token: {reason}") from None
+    except OSError as error:
+        raise OptionError(f"{named}: expected a file with a token: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{named}: expected a file with a token: its bytes are not ASCII") from None
+    except ValueError as error:  # the name has a null byte, or what no name can be written in
+        raise OptionError(f"{named}: expected a file with a token: {error}") from None
     if open_to:
-        raise OptionError(f"{wanted}: others may read this token; chmod 600 {wanted}")
+        raise OptionError(f"{named}: others may read this token; chmod 600 {named}")
     if len(token) < LEAST or len(token) > 4096 or not _LETTERS.issuperset(token):
         raise OptionError(
-            f"{wanted}: expected a token of at least {LEAST} letters, digits, or - _ . ~, found {len(token)} characters"
+            f"{named}: expected a token of at least {LEAST} letters, digits, or - _ . ~, found {len(token)} characters"
         )
     return token

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from vfs.errors import OptionError
+from vfs.model import wording
 from vfs.model.option_fields import FILES, GROWING, PIXELS, READING, SCAN, known, option
 from vfs.model.options import fitting, kinds
 
@@ -30,7 +32,7 @@ class OpenOptions:
     """Holds the options for opening data of any format. Options of one format are in a mapping of their own.
 
     Raises:
-        OptionError: an option does not take values of that type.
+        OptionError: an option does not take values of that type, or it is a negative time.
     """
 
     format: str | None = option(
@@ -303,6 +305,8 @@ class OpenOptions:
                 continue
             if type(value) not in (types := kinds(annotation)) and not _PARSED.issubset(types):
                 object.__setattr__(self, name, fitting(name, value, annotation))
+            if annotation is float and not values[name] >= 0:  # all such options are times; nan is none either
+                raise OptionError(f"{wording.option(**{name: value})}: expected a number of seconds, 0 or more")
 
     @property
     def may_change(self) -> bool:

@@ -92,7 +92,7 @@ def fitting(name: str, value: Any, annotation: Any, write: Callable[..., str] = 
     for kind in kinds(annotation):
         try:
             return _as(value, kind)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # the last of whole numbers that no float holds
             continue
     raise OptionError(f"{write(**{name: value})}: expected {named(annotation)}")
 
@@ -131,7 +131,7 @@ def _as(value: Any, kind: Any) -> Any:
     if kind is float and isinstance(value, Real) and not boolean:
         return float(value)
     if kind is str and isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # not the name of a member of an Enum
     fits = kind not in _NAMES and get_origin(kind) is not Sequence and _is(value, kind)
     if not fits:
         raise TypeError
