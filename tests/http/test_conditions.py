@@ -1,17 +1,12 @@
-"""Headers, queries and regions, as they are read: without a server and without files."""
+"""Headers and queries, as they are read: without a server and without files."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vfs.errors import OptionError
-from vfs.http import computing, conditions
+from vfs.http import conditions
 from vfs.http.conditions import Span, etag_of, matched, names, wanted
 from vfs.http.guard import RefusedError
 from vfs.http.requests import query_of
@@ -80,51 +75,3 @@ def test_garbled_queries_are_refused(raw: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
         query_of(raw)
     assert refused.value.status == 400
-
-
-NUMBERS = st.floats(-20, 20) | st.integers(-20, 20)
-
-
-@given(shape=st.tuples(st.integers(1, 9), st.integers(1, 9)), given=st.lists(NUMBERS, min_size=4, max_size=4))
-def test_positions_of_regions(shape: tuple[int, int], given: list[float]) -> None:
-    y, x = np.mgrid[: shape[0], : shape[1]]
-    y0, x0, y1, x1 = given
-    masks = {
-        "rectangle": (y >= y0) & (y < y1) & (x >= x0) & (x < x1),
-        "disk": (y - y0) ** 2 + (x - x0) ** 2 < max(0, y1) ** 2,
-    }
-    for kind, inside in masks.items():
-        region = {kind: given[: 4 if kind == "rectangle" else 3]}
-        if inside.any():
-            np.testing.assert_array_equal(computing._positions(region, shape), np.flatnonzero(inside))
-        else:
-            with pytest.raises(OptionError, match="no position"):
-                computing._positions(region, shape)
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [None, [], {}, {"results": []}, {"results": {"a": 1}}, {"results": {}, "x": 1}]
-    + [{"results": {"a": "sum()"}, name: value} for name, value in (("within", [True]), ("within", 3), ("coarse", 1))]
-    + [{"results": {f"a{k}": "sum()" for k in range(17)}}, {"results": {"a": "x" * 1001}}],
-)
-def test_what_is_no_computation(asked: Any) -> None:
-    with pytest.raises(OptionError, match="expected"):
-        computing.Asked.of(asked)
-
-
-def test_pictures_of_a_scan_are_numbered() -> None:
-    assert [computing.picture_of((2, 3, 4, 5), (i, j)) for i in range(2) for j in range(3)] == list(range(6))
-    for within in ((), (2, 0), (-1, 0), (0, 0, 0), (0, 10**30)):
-        with pytest.raises(OptionError, match="expected an index"):
-            computing.picture_of((2, 3, 4, 5), within)
-
-
-def test_threads_are_as_many_as_memory_allows() -> None:
-    made: Any = SimpleNamespace(kind="sig", workers=4, count=1)
-    assert computing.Computation._needed(made, {"a": computing.Needs(0, 100 << 20)}, 1) < computing.COST
-    assert made.workers == 4
-    computing.Computation._needed(made, {"a": computing.Needs(0, 300 << 20)}, 1)
-    assert made.workers == 2
-    computing.Computation._needed(made, {"a": computing.Needs(0, 900 << 20)}, 1)
-    assert made.workers == 1
