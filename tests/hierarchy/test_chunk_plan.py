@@ -233,7 +233,7 @@ def test_runs_end_where_a_file_does(tmp_path: Path) -> None:
     values = np.arange(80 * 6, dtype="u2")
     contents = [values[:14].tobytes(), values[14:].tobytes()]  # frame 2 lies in both
     layout = FrameLayout.running_on((6,), [len(content) for content in contents], word_bytes=2)
-    files = written(tmp_path, contents)
+    files = written(tmp_path, [contents[0] + JUNK * 8, contents[1]])
     dataset = StoredArray("data", files, layout, PlainDecoder(values.dtype), (80, 6), ("n", "x"), 1)
     array = ArrayReader(dataset, make_backend("buffered", files))
     plan, out = run_plan(array), np.zeros(values.nbytes, np.uint8)

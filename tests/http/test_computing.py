@@ -131,6 +131,13 @@ def test_pixels_come_again_and_again_until_all_frames_are_in(
     assert kept == heads[-1]
 
 
+def test_a_sample_is_of_frames_from_all_over_the_region() -> None:
+    values = scan((50,))
+    head, numbers = run(computation(values, results={"m": "mean()"}, region={"range": [7, 50]}))[0]
+    assert (head["done"], head["of"], head["exact"]) == (4, 43, False)
+    np.testing.assert_allclose(numbers["m"], values[7::11].astype(float).mean(0), rtol=1e-6)
+
+
 @pytest.mark.parametrize(("quick", "counts"), [(-1, [5] * 8), (math.inf, [5, 10, 20, 5])])
 def test_steps_of_one_array_are_made_once(monkeypatch: pytest.MonkeyPatch, quick: float, counts: list[int]) -> None:
     monkeypatch.setattr(computing, "QUICK", quick)
