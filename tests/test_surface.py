@@ -215,7 +215,10 @@ def refusal(call: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("value", [*ODD, None, [], ()], ids=lambda value: f"{type(value).__name__}")
-def test_values_of_wrong_types_are_option_errors_in_one_line(tmp_path: Path, value: Any) -> None:
+def test_values_of_wrong_types_are_option_errors_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some values are names of files and folders that are made
     path = write_npy(tmp_path, np.zeros((12, 4, 5), "u2"))
     raw = write_raw(tmp_path, np.zeros((12, 4, 5), "u2"))[0]
     said = {"format": "raw", "dtype": "u2", "sig_shape": (4, 5)}
