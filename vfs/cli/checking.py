@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @opens(
-    refused=("chunks", "derive", *OF_IMAGES, "zarr_format"),
-    where="for check, which reads what is stored",
+    refused=("chunks", "derive", "allow_incomplete", *OF_IMAGES, "zarr_format"),
+    where="for check, which reads what is stored, and opens sets that lack something",
 )
 def check(
     datasets: Annotated[
