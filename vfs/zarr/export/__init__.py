@@ -40,7 +40,7 @@ from vfs.zarr.unchanged import check_sources
 if TYPE_CHECKING:
     from vfs.hierarchy.opening import Opening
 
-AHEAD = 96 << 20
+AHEAD = 64 << 20
 """Bytes of batches that are under way at once, if one is not larger: threads go on while a disk flushes a unit."""
 
 
