@@ -49,7 +49,7 @@ class MemoryBackend:
         window: number of bytes that are fetched at once; by default all.
     """
 
-    def __init__(self, contents: Sequence[bytes], *, copies: bool = False, window: int = 1 << 62) -> None:
+    def __init__(self, contents: Sequence[bytes], *, copies: bool = False, window: int = 1 << 60) -> None:
         self.files = memory_files(contents)
         self.contents = [np.frombuffer(content, np.uint8) for content in contents]
         self.copies = self.in_place = copies
