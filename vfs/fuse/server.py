@@ -28,6 +28,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.model.wording import option
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
+from vfs.serving.signals import signals
 from vfs.serving.status import ENDING, MountStatus, Reporter, asked
 from vfs.sources.names import absolute
 
@@ -79,7 +80,10 @@ def serve(
     module = library()
     point = prepare(mountpoint, version(module), how.allow_other)
     ending = Ending(module, printable(point), lambda: readers.living() if leave() else [])
-    with _switching(), _signals(), _written_down(point, to_log, lambda: bool(ending.left)) as entry:
+    # Until `Ending` handles them, nothing is mounted, and signals end this process at once. A handler that raises would
+    # not do: its exception gets lost if it is raised inside a callback of the compiler
+    at_once = signals(signal.SIG_DFL, *ENDING)
+    with _switching(), at_once, _written_down(point, to_log, lambda: bool(ending.left)) as entry:
         readers = Readers(entry.folder if entry else None)
         _warm_up(folder)
         gc.freeze()  # objects stay: opening sets takes a twentieth longer where the collector goes through them
@@ -286,23 +290,6 @@ def _warn_of_closed(folder: Contents) -> None:
             " folders, changes that)",
             printable(file),
         )
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Make the signals that end a mount end this process at once, until `Ending` handles them.
-
-    Nothing is mounted until then. A handler that raises would not do: its exception gets lost if it
-    is raised inside a callback of the compiler.
-    """
-    taken = {number: handler for number in ENDING if callable(handler := signal.getsignal(number))}
-    for number in taken:
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        for number, handler in taken.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

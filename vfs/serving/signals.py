@@ -16,13 +16,13 @@ def signals(
     """Install a handler for signals until the block ends, then restore the old handlers.
 
     Other threads than the main one do nothing, since Python allows handlers only there. Signals
-    that are ignored, as under nohup, stay ignored.
+    that are ignored, as under nohup, stay ignored, and those that a library handles stay with it.
     """
     here = threading.current_thread() is threading.main_thread()
     before = {
         number: signal.signal(number, handler)
         for number in numbers
-        if here and signal.getsignal(number) is not signal.SIG_IGN
+        if here and signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
     try:
         yield
