@@ -175,9 +175,28 @@ class RegionReader(StoredReader):
             converted: also where the elements are yet to be converted. To be asked of data that
                 lies straight in mapped files only.
         """
+        return self._run(region) if self.views or converted else None
+
+    def lying(self, region: Region) -> np.ndarray | None:
+        """Return a read-only view of a mapped file that is a region, in the byte order of the file; None where no one
+        range of it holds the elements that `read` gives, in order.
+
+        Raises:
+            SourceError: the bytes are missing, truncated or unreadable; the message names file, bytes and region.
+        """
+        lies = cast(Decoder, self.dataset.decoder).lies_as if self.as_stored and not self.backend.copies else None
+        if lies is None or lies.backwards > 1 or (run := self._run(region)) is None:
+            return None
+        try:
+            return self.backend.span(*run, scratch_none).view(lies.stored).reshape(region.shape)
+        except SourceError as error:
+            raise self.unread(error, region) from None
+
+    def _run(self, region: Region) -> tuple[int, int, int] | None:
+        """Return (file, first byte, last byte) of the one range of a region whose elements lie in order; else None."""
         width = self.stored.itemsize
         nbytes = region.size * width
-        if not (self.views or converted) or nbytes > self.longest:
+        if nbytes > self.longest:
             return None
         rows, _ = self.dataset.layout.read_ranges(region, 1)
         if len(rows) != 1 or rows.item(0, LINES) > 1:

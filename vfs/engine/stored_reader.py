@@ -13,14 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from mmap import mmap
 from typing import Any, cast
 
 import numpy as np
 
 from vfs import kernels
 from vfs.backends import Backend, Window
-from vfs.buffers import scratch
+from vfs.buffers import is_lent, scratch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import DecodeError, NotYetError, SourceError
 from vfs.kernels.columns import (
@@ -437,8 +436,8 @@ class StoredReader:
                 made = cast(BlockDecoder, self.dataset.decoder).decode_block(data, number, shape)
             except DecodeError as error:
                 raise self._undecoded(where, error) from None
-            # It may be a view of the scratch memory, which is ours only here, unless it has memory as `fresh` makes it
-            return made if made.base is None or isinstance(cast(object, made.base), mmap) else made.copy()
+            # It may be a view of the scratch memory, which is ours only here
+            return made if made.base is None or is_lent(made) else made.copy()
 
 
 def _overlap(

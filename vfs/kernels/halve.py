@@ -2,6 +2,10 @@
 
 At odd edges it is the mean of the pixels that are there: the last line counts twice, which is the same. Means of
 integers are rounded, halves upwards. The sums of four pixels never overflow.
+
+Images are given as they lie in a file. Where their bytes are the other way round they are words of another dtype
+than the result (`intrinsics.pixel`): to put them in order on the way takes nothing beside the memory's speed, in a pass
+before as long as the rest.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.compiled import kernel
+from vfs.kernels.intrinsics import pixel
 
 
 @kernel
@@ -16,9 +21,10 @@ def narrow(images, left, out):
     """Halve columns of images of integers of at most 16 bits.
 
     Args:
-        images: [n, y, x], C-contiguous.
+        images: [n, y, x], C-contiguous; of the dtype of `out`, or of another one of that size, with bytes the other way
+            round.
         left: the first column. The last one is that of `images`, or after an even number.
-        out: [n, …, …], half of what is halved along y and x, of the same dtype, written to.
+        out: [n, …, …], half of what is halved along y and x, written to.
     """
     two = np.int32(2)
     for n in range(out.shape[0]):
@@ -27,10 +33,11 @@ def narrow(images, left, out):
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
-                s = np.int32(a[2 * i]) + np.int32(a[2 * i + 1]) + np.int32(b[2 * i]) + np.int32(b[2 * i + 1])
-                row[i] = (s + two) >> two
+                s = np.int32(pixel(a[2 * i], row)) + np.int32(pixel(a[2 * i + 1], row))
+                row[i] = (s + np.int32(pixel(b[2 * i], row)) + np.int32(pixel(b[2 * i + 1], row)) + two) >> two
             if pairs < out.shape[2]:
-                row[pairs] = (np.int32(a[2 * pairs]) + np.int32(b[2 * pairs]) + np.int32(1)) >> np.int32(1)
+                s = np.int32(pixel(a[2 * pairs], row)) + np.int32(pixel(b[2 * pairs], row))
+                row[pairs] = (s + np.int32(1)) >> np.int32(1)
 
 
 @kernel
@@ -43,10 +50,11 @@ def middle(images, left, out):
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
-                s = np.int64(a[2 * i]) + np.int64(a[2 * i + 1]) + np.int64(b[2 * i]) + np.int64(b[2 * i + 1])
-                row[i] = (s + two) >> two
+                s = np.int64(pixel(a[2 * i], row)) + np.int64(pixel(a[2 * i + 1], row))
+                row[i] = (s + np.int64(pixel(b[2 * i], row)) + np.int64(pixel(b[2 * i + 1], row)) + two) >> two
             if pairs < out.shape[2]:
-                row[pairs] = (np.int64(a[2 * pairs]) + np.int64(b[2 * pairs]) + np.int64(1)) >> np.int64(1)
+                s = np.int64(pixel(a[2 * pairs], row)) + np.int64(pixel(b[2 * pairs], row))
+                row[pairs] = (s + np.int64(1)) >> np.int64(1)
 
 
 @kernel
@@ -61,16 +69,35 @@ def wide(images, left, out, one):
         for j in range(out.shape[1]):
             y = 2 * j
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
-            for i in range(out.shape[2]):
-                k = min(2 * i + 1, len(a) - 1)
-                p, q, r, s = a[2 * i], a[k], b[2 * i], b[k]
+            row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
+            for i in range(pairs):
+                p, q = pixel(a[2 * i], row), pixel(a[2 * i + 1], row)
+                r, s = pixel(b[2 * i], row), pixel(b[2 * i + 1], row)
                 over = (p & rest) + (q & rest) + (r & rest) + (s & rest) + two
-                out[n, j, i] = (p >> two) + (q >> two) + (r >> two) + (s >> two) + (over >> two)
+                row[i] = (p >> two) + (q >> two) + (r >> two) + (s >> two) + (over >> two)
+            if pairs < out.shape[2]:
+                p, q = pixel(a[2 * pairs], row), pixel(b[2 * pairs], row)
+                row[pairs] = (p >> one) + (q >> one) + (((p & one) + (q & one) + one) >> one)
 
 
 @kernel
-def real(images, left, out):
-    """Do what `narrow` does, for floats. What has NaN among its pixels is NaN."""
+def single(images, left, out):
+    """Do what `narrow` does, for floats of 32 bits, calculated with 64. What has NaN among its pixels is NaN."""
+    for n in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            y = 2 * j
+            a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
+            row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
+            for i in range(pairs):
+                s = np.float64(pixel(a[2 * i], row)) + np.float64(pixel(a[2 * i + 1], row))
+                row[i] = (s + (np.float64(pixel(b[2 * i], row)) + np.float64(pixel(b[2 * i + 1], row)))) * 0.25
+            if pairs < out.shape[2]:
+                row[pairs] = (np.float64(pixel(a[2 * pairs], row)) + np.float64(pixel(b[2 * pairs], row))) * 0.5
+
+
+@kernel
+def double(images, left, out):
+    """Do what `single` does, for floats of 64 bits: quarters are added up, whose sum does not overflow."""
     q = 0.25
     for n in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -78,6 +105,7 @@ def real(images, left, out):
             a, b = images[n, y, left:], images[n, min(y + 1, images.shape[1] - 1), left:]
             row, pairs = out[n, j], min(out.shape[2], len(a) // 2)
             for i in range(pairs):
-                row[i] = (a[2 * i] * q + a[2 * i + 1] * q) + (b[2 * i] * q + b[2 * i + 1] * q)
+                s = pixel(a[2 * i], row) * q + pixel(a[2 * i + 1], row) * q
+                row[i] = s + (pixel(b[2 * i], row) * q + pixel(b[2 * i + 1], row) * q)
             if pairs < out.shape[2]:
-                row[pairs] = a[2 * pairs] * 0.5 + b[2 * pairs] * 0.5
+                row[pairs] = pixel(a[2 * pairs], row) * 0.5 + pixel(b[2 * pairs], row) * 0.5

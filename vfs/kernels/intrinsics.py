@@ -22,6 +22,23 @@ def swap_bytes(typing_context, word):
     return word(word), generate
 
 
+@intrinsic
+def pixel(typing_context, word, pixels):
+    """Return a word of a file as an element of the array `pixels`.
+
+    A word of the dtype of the array is one already. The bytes of a word of another dtype, as long as that one, are
+    reversed: one kernel does so for both byte orders, and is compiled for each.
+    """
+    to = pixels.dtype
+
+    def generate(context, builder, signature, args):
+        if word == to:
+            return args[0]
+        return builder.bitcast(builder.bswap(args[0]), context.get_value_type(to))
+
+    return to(word, pixels), generate
+
+
 _WORD = ir.IntType(64)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.backends.mapped import one_pass
-from vfs.buffers import fresh, scratch
+from vfs.buffers import large, scratch
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader, ahead, threads_asked
 from vfs.engine.computed import ComputedBlocks
@@ -53,10 +53,10 @@ def halved(images: np.ndarray, nearest: bool = False) -> np.ndarray:
     """Halve images along their last two axes.
 
     Args:
-        images: […, y, x], C-contiguous, numbers that are not complex.
+        images: […, y, x], C-contiguous, numbers that are not complex, of either byte order.
         nearest: take the first of each 2 × 2 pixels; else their mean. Of integers it is rounded, halves upwards.
 
-    Returns: a new array of the same dtype, […, (y + 1) // 2, (x + 1) // 2].
+    Returns: a new array of the same numbers, […, (y + 1) // 2, (x + 1) // 2], in the byte order of the machine.
     """
     return _halved(images, slice(0, images.shape[-1]), nearest)
 
@@ -67,16 +67,19 @@ def _halved(images: np.ndarray, columns: slice, nearest: bool) -> np.ndarray:
     Args:
         columns: they end where those of the images do, or after an even number.
     """
-    dtype, (*lead, high, wide) = images.dtype, images.shape
-    out = fresh((*lead, -(-high // 2), -(-(columns.stop - columns.start) // 2)), dtype)
+    dtype, (*lead, high, wide) = images.dtype.newbyteorder("="), images.shape
+    shape = (*lead, -(-high // 2), -(-(columns.stop - columns.start) // 2))
+    out = large.lend(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
     if nearest or dtype.kind == "b":
         out[...] = images[..., ::2, columns][..., ::2]
         return out
     if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # of 16 bits, which kernels do not know
         return halved(images[..., columns].astype(np.float32)).astype(dtype)
+    if not images.dtype.isnative:
+        images = images.view(f"{'i' if dtype.kind == 'u' else 'u'}{dtype.itemsize}")  # see `vfs.kernels.halve`
     how = images.reshape(-1, high, wide), columns.start, out.reshape(-1, *out.shape[-2:])
     if dtype.kind == "f":
-        kernels.halve.real(*how)
+        (kernels.halve.single if dtype.itemsize == 4 else kernels.halve.double)(*how)
     elif dtype.itemsize == 8:
         kernels.halve.wide(*how, dtype.type(1))
     else:
@@ -221,10 +224,10 @@ class _Pyramid:
     def _made(self, number: int, region: Region) -> np.ndarray:
         under = self.levels[number - 1] if number else self.image
         box = _under(region, under.shape, 1)
-        if not number and under.views:  # where lines follow one another in a file that is mapped, nothing is copied
-            lines = Region.box([*box.start[:-1], 0], [*box.stop[:-1], under.shape[-1]])
-            if under.straight(lines):
-                return _halved(under.read(lines), box.slices[-1], self.nearest)
+        if not number:  # where lines follow one another in a file that is mapped, nothing is copied
+            lines = under.lying(Region.box([*box.start[:-1], 0], [*box.stop[:-1], under.shape[-1]]))
+            if lines is not None:
+                return _halved(lines, box.slices[-1], self.nearest)
         with scratch.borrow(box.size * under.dtype.itemsize) as memory:
             part = memory[: box.size * under.dtype.itemsize].view(under.dtype).reshape(box.shape)
             block = halved(under.read(box, part), self.nearest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class GridLayout:
     order = frames = blocks = box_starts = None
     stride = 0
 
-    @property
+    @cached_property
     def grid(self) -> ChunkGrid:
         """The blocks as chunks."""
         return ChunkGrid(self.shape, self.block)
@@ -47,8 +48,9 @@ class GridLayout:
         grid, corner = self.grid, (0,) * len(self.shape)
         found = []
         for position in grid.touched(region):
-            box = grid.region(position)
-            number = int(np.ravel_multi_index(position, grid.counts)) if position else 0
+            box, number = grid.region(position), 0
+            for at, count in zip(position, grid.counts, strict=True):
+                number = number * count + at
             found.append((box, box.shape, corner, (0, 0, 0, number)))
         return found
 
