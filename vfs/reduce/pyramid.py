@@ -68,17 +68,17 @@ def _halved(images: np.ndarray, columns: slice, nearest: bool) -> np.ndarray:
         columns: they end where those of the images do, or after an even number.
     """
     dtype, (*lead, high, wide) = images.dtype.newbyteorder("="), images.shape
+    if dtype.kind == "f" and dtype.itemsize not in (4, 8) and not nearest:  # of 16 bits, which kernels do not know
+        return halved(images[..., columns].astype(np.float32)).astype(dtype)
     shape = (*lead, -(-high // 2), -(-(columns.stop - columns.start) // 2))
     out = large.lend(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    taken = np.dtype(f"u{dtype.itemsize}") if nearest or dtype.kind == "b" else dtype
+    words = f"{'i' if taken.kind == 'u' else 'u'}{dtype.itemsize}"  # of the other byte order: see `vfs.kernels.halve`
+    lying = images.view(taken if images.dtype.isnative else words).reshape(-1, high, wide)
+    how = lying, columns.start, out.view(taken).reshape(-1, *out.shape[-2:])
     if nearest or dtype.kind == "b":
-        out[...] = images[..., ::2, columns][..., ::2]
-        return out
-    if dtype.kind == "f" and dtype.itemsize not in (4, 8):  # of 16 bits, which kernels do not know
-        return halved(images[..., columns].astype(np.float32)).astype(dtype)
-    if not images.dtype.isnative:
-        images = images.view(f"{'i' if dtype.kind == 'u' else 'u'}{dtype.itemsize}")  # see `vfs.kernels.halve`
-    how = images.reshape(-1, high, wide), columns.start, out.reshape(-1, *out.shape[-2:])
-    if dtype.kind == "f":
+        kernels.halve.nearest(*how)
+    elif dtype.kind == "f":
         (kernels.halve.single if dtype.itemsize == 4 else kernels.halve.double)(*how)
     elif dtype.itemsize == 8:
         kernels.halve.wide(*how, dtype.type(1))
