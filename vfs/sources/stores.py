@@ -20,9 +20,12 @@ _YES = ("1", "true", "yes", "on")
 
 
 def state_of(meta: Mapping[str, Any]) -> FileState:
-    """Return the state of a file, of what a store says of it."""
+    """Return the state of a file, of what a store says of it.
+
+    Azure, and others, have quotes around a tag in the answer to a request, and none in a list.
+    """
     written = int(meta["last_modified"].timestamp()) * 1_000_000_000
-    return FileState(int(meta["size"]), max(written, 0), 0, meta["e_tag"] or "")
+    return FileState(int(meta["size"]), max(written, 0), 0, (meta["e_tag"] or "").replace('"', ""))
 
 
 def store_of(where: InStore, wait: float, connect: float, config: Mapping[str, Any]) -> Any:

@@ -29,12 +29,14 @@ class BucketServer(RangeServer):
         environment: variables by which obstore finds it, with credentials.
         refuse: says for which requests it answers with status 403.
         page: names in one page of a list, at most.
+        quotes: False to list tags without the quotes that they have in headers.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         super().__init__(folder, lists=False)
         self.hook = self._replied
         self.page = 1000
+        self.quotes = True
         self.refuse: Callable[[ServedRequest], bool] = lambda one: False
         self.environment = {
             "AWS_ENDPOINT_URL": self.url,
@@ -105,9 +107,10 @@ class BucketServer(RangeServer):
                 found[name] = f"<CommonPrefixes><Prefix>{escape(prefix + name + slash)}</Prefix></CommonPrefixes>"
             elif key.startswith(prefix):
                 state = path.stat()
+                quote = '"' * self.quotes
                 found[name] = (
                     f"<Contents><Key>{escape(key)}</Key><LastModified>2001-09-09T01:46:40.000Z</LastModified>"
-                    f'<ETag>"{state.st_mtime_ns:x}-{state.st_size:x}"</ETag><Size>{state.st_size}</Size></Contents>'
+                    f"<ETag>{quote}{state.st_mtime_ns:x}-{state.st_size:x}{quote}</ETag><Size>{state.st_size}</Size></Contents>"
                 )
         rows, first = [*found.values()], int(query.get("continuation-token", 0))
         last = first + self.page

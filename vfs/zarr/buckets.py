@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -148,14 +149,22 @@ class Bucket:
         in_parallel(send, files, LIMITS.parallel)
 
     def delete(self, urls: Sequence[str]) -> None:
-        """Delete objects.
+        """Delete objects. Some may be gone: Google's and Azure's stores say so, and S3 does not.
 
         Raises:
             OSError: one cannot be deleted.
         """
         for first in range(0, len(urls), _DELETED):
             some = urls[first : first + _DELETED]
-            self._asked(some[0], lambda _, some=some: obstore().delete(self._store, [place(url).path for url in some]))  # type: ignore[misc]
+            try:
+                self._delete(some)
+            except FileNotFoundError:  # it may have left others alone
+                for url in some:
+                    with suppress(FileNotFoundError):
+                        self._delete([url])
+
+    def _delete(self, urls: Sequence[str]) -> None:
+        self._asked(urls[0], lambda _: obstore().delete(self._store, [place(url).path for url in urls]))
 
     def _asked(self, url: str, ask: Callable[[str], Any]) -> Any:
         """Ask the store, with the path of an object, and turn what it says into errors of vfs.
