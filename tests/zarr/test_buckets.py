@@ -207,14 +207,16 @@ def test_of_two_exports_one_is_told_of_the_other(bucket: BucketServer, tmp_path:
 
 
 @pytest.mark.parametrize("pool", [partial(ThreadPoolExecutor, 2), partial(ProcessPoolExecutor, 1, get_context("fork"))])
-def test_workers_of_an_executor_send_to_it(
+def test_workers_of_an_executor_send_to_it_and_verify(
     bucket: BucketServer, scan: Path, tmp_path: Path, pool: Callable[[], Executor]
 ) -> None:
-    """Forks of a process that had loaded obstore could not write with it."""
+    """Forks of a process that had loaded obstore could not write with it; they could not verify what they wrote."""
     assert not Bucket(OUT).any(OUT)
     with warnings.catch_warnings(), pool() as executor:
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
         vfs.export(scan, OUT, executor=executor, **HOW)
+        found = executor.submit(verify, OUT).result(60)
+    assert (found.bad, found.by, found.arrays) == (0, ("zarr-python",), 3)
     assert bucket.objects("bucket") == local(scan, tmp_path, **HOW)
 
 

@@ -25,6 +25,8 @@ LIMITS = Limits(parallel=8)
 """Of a large object, obstore sends twelve parts of 5 MiB at the same time: so fewer objects than when reading."""
 _RETRIES = {"max_retries": LIMITS.tries - 1, "retry_timeout": timedelta(seconds=LIMITS.seconds)}
 _DELETED = 1000  # objects that are deleted with one request, at most
+PartOf = tuple[int, int] | dict[str, int]
+"""Bytes of an object: (first, behind the last), or {"offset": first}, or {"suffix": how many at the end}."""
 WRITABLE = tuple(scheme for scheme in SCHEMES if scheme not in WEB)
 
 
@@ -63,20 +65,18 @@ class Bucket:
         self.root = where.root
         self._store = Transfers(LIMITS, {"retry_config": _RETRIES}).store(where)
 
-    def zarr_store(self) -> Any:
-        """Return the objects as a store of zarr-python, which only reads."""
-        from zarr.storage import ObjectStore
-
-        return ObjectStore(self._store, read_only=True)
-
-    def read(self, url: str) -> bytes | None:
+    def read(self, url: str, part: PartOf | None = None) -> bytes | None:
         """Return an object; None if it is not there.
+
+        Args:
+            part: only these bytes of it.
 
         Raises:
             OSError: it cannot be read.
         """
+        how = {"range": part} if part is not None else None
         try:
-            data: bytes = self._asked(url, lambda path: bytes(obstore().get(self._store, path).bytes()))
+            data: bytes = self._asked(url, lambda path: bytes(obstore().get(self._store, path, options=how).bytes()))
             return data
         except FileNotFoundError:
             return None

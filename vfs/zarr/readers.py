@@ -149,7 +149,9 @@ class StoreToRead:
 
         where: Any = zarr.storage.ZipStore(self.name, mode="r") if self._zipped else self.name
         if self._bucket:
-            where, path = self._bucket.zarr_store(), f"{place(self.name).path}/{path}"
+            from vfs.zarr.bucket_store import BucketStore
+
+            where, path = BucketStore(self._bucket), f"{place(self.name).path}/{path}"
         array = zarr.open_array(where, path=path, mode="r", zarr_format=3 if version == 3 else 2)
         return StoredZarr("zarr-python", array.shape, array.dtype, array)
 
