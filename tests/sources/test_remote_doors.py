@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.cli.support import run
 from tests.waiting import eventually
 from vfs.errors import MissingSourceError, SourceError
 from vfs.folder_tree import FolderTree, plans, watched_folder
@@ -159,6 +160,45 @@ def folders(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[RangeServer
     (tmp_path / "bucket/out.zarr").mkdir()
     (tmp_path / "bucket/out.zarr/zarr.json").write_text("{}")
     return made, "s3://bucket/" if request.param == "s3" else f"{made.url}/bucket"
+
+
+def _wrong(path: Path, at: int, *words: bytes) -> None:
+    """Replace words in the header that begins at a byte of a file."""
+    whole = bytearray(path.read_bytes())
+    whole[at : at + 384] = whole[at : at + 384].replace(*words, 1)
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("at", "before", "after", "said"),
+    [
+        (0, b"MQ1,000041,", b"MQ1,000042,", "expected number 41 in its first frame header, found 42"),
+        (0, b",U16,", b",U08,", "holds 64 × 64 pixels U08"),
+        (0, b"MQ1", b"MQ2", "expected a frame header"),
+        (0, b"2020-", b"2021-", "begins at 2021"),
+        (8576, b"MQ1,000042,", b"MQ1,000043,", "expected number 42 in its last frame header, found 43"),
+        (8576, b"MQ1", b"\0\0\0", "expected number 42 in its last frame header, found none"),
+    ],
+)
+def test_a_set_of_many_files_in_a_bucket_is_opened_with_few_requests(
+    s3: BucketServer, tmp_path: Path, at: int, before: bytes, after: bytes, said: str
+) -> None:
+    frames = np.arange(64 * 64 * 64, dtype="u2").reshape(64, 64, 64)
+    write_mib(tmp_path / "bucket", frames, prefix="many", frames_per_file=2, scan=(8, 8))
+    array = vfs.open("s3://bucket/many.hdr")
+    assert len(s3.asked) == 8
+    assert len(array.files) == 32
+    np.testing.assert_array_equal(array[2, 4], frames[20])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(array))[...].reshape(frames.shape), frames)
+    wrong = tmp_path / "bucket/many021.mib"
+    assert run("check", "s3://bucket/many.hdr") == 0
+    _wrong(wrong, at, before, after)
+    array = vfs.open("s3://bucket/many.hdr")
+    np.testing.assert_array_equal(array[0, 0], frames[0])
+    for _ in range(2):
+        with pytest.raises(SourceError, match=rf"many021.mib: {said}.*every_header=True"):
+            array[5, 0]
+    assert run("check", "s3://bucket/many.hdr") == 2
 
 
 def test_a_tree_of_folders_of_a_server(folders: tuple[RangeServer, str], tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ belongs.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from vfs.sources.transfers import Room, WantedBytes, Whole
 
 LEAST = 1 << 14
 """Bytes of a run that is read to where it belongs; shorter ones are read with those behind them, and copied there."""
+
+
+_LOOKS = 1024
+"""Files that are looked at at once."""
 
 
 class RemoteBackend(SourcedBackend):
@@ -53,8 +58,37 @@ class RemoteBackend(SourcedBackend):
         """Read windows of files, as `span` reads one.
 
         Raises:
-            SourceError: bytes cannot be read. The message names file and byte range.
+            SourceError: bytes cannot be read. The message names file and byte range. Or a file holds something else
+                than its set expected of it when nobody had looked at it.
         """
+        self._look(windows, {one.file for one in windows} if self.files.unseen is not None else ())
+
+    def look_at_all(self) -> None:
+        """Look at all files at which nobody has looked yet.
+
+        Raises: what `fetch` raises.
+        """
+        if (unseen := self.files.unseen) is not None:
+            files = np.flatnonzero(unseen.pending).tolist()
+            for k in range(0, len(files), _LOOKS):
+                self._look((), files[k : k + _LOOKS])
+
+    def _look(self, windows: Sequence[Window], files: Collection[int]) -> None:
+        """Read windows, and with the same requests look at those of some files at which nobody has looked yet."""
+        unseen, shown = self.files.unseen, dict[int, list[Window]]()
+        if unseen is not None:
+            shown = {
+                file: [Window(file, a, b, np.empty(b - a, np.uint8)) for a, b in unseen.places(file)]
+                for file in files
+                if unseen.pending[file]
+            }
+        self._bring([*windows, *chain.from_iterable(shown.values())])
+        for file, parts in shown.items():
+            assert unseen is not None
+            unseen.check(self.files.paths[file], file, [part.memory.tobytes() for part in parts])
+            unseen.pending[file] = False
+
+    def _bring(self, windows: Sequence[Window]) -> None:
         wanted: list[WantedBytes] = []
         files: list[int] = []
         for one in windows:

@@ -163,6 +163,9 @@ def _of_set(path: str, group: OpenedSet, how: How) -> Checked:
     said = tuple(one.said for one in group.absent)
     read = 0
     try:
+        for array in group.arrays.values():
+            if (look := getattr(array.backend, "look_at_all", None)) is not None:
+                look()
         for nbytes in _read(group) if how.read else ():
             read += nbytes
             how.tell(nbytes, 0)

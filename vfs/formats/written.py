@@ -68,7 +68,7 @@ def written_records(
     Args:
         first: byte of each file at which its first record begins.
         record: bytes of a record.
-        counts: int64[files] records for which there are bytes.
+        counts: int64[files] records for which there are bytes. Those of files that nobody looks at count as written.
         shown: how records that nobody wrote are shown, for the message.
 
     """
@@ -76,6 +76,8 @@ def written_records(
     made, silent = counts.copy(), list[int]()
     lasts: dict[int, bytes] = {}
     held = np.flatnonzero(counts > proof.known)
+    if files.unseen is not None:
+        held = held[~files.unseen.pending[held]]
     if len(held) > 1:
         at = starts[held] + (counts[held] - 1) * record + proof.at
         expect(files.sources, [files.paths[k] for k in held.tolist()], at.tolist())

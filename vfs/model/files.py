@@ -15,6 +15,7 @@ from vfs.errors import MissingSourceError, SourceChangedError, SourceError
 from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.sources import Sources, expect
+from vfs.model.unseen import Unseen
 
 TRIES = range(5)
 """Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
@@ -37,6 +38,7 @@ class Files:
             `changed` is not pickled, nor is `moves`.
         sources: where the files are read from.
         tags: `FileState.tag` of each file at opening; () if none has one.
+        unseen: what those hold at which nobody looked at opening; None if there are none such.
         sizes: int64[n], bytes of each file at opening; -1 if they are not known. A view of `states`.
         inodes: int64[n, 2], device and inode of each file that may still be written (`growing`): such a file is the
             same as long as it is this one, whatever is added to it. None for files that are not written any more.
@@ -47,6 +49,7 @@ class Files:
     states: np.ndarray
     sources: Sources
     tags: tuple[str, ...] = ()
+    unseen: Unseen | None = None
     moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     inodes: np.ndarray | None = None
     sizes: np.ndarray = field(init=False)
@@ -57,7 +60,7 @@ class Files:
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         states = self.states.copy()
         states[:, CHANGED] = 0
-        return type(self), (self.paths, states, self.sources, self.tags)
+        return type(self), (self.paths, states, self.sources, self.tags, self.unseen)
 
     @classmethod
     def of(cls, paths: Sequence[str], states: Sequence[FileState], sources: Sources) -> Files:
@@ -148,7 +151,7 @@ class Files:
         """Return the same files with unknown states, so that they are read even after they changed."""
         states = self.states.copy()
         states[:, [SIZE, WRITTEN]] = UNKNOWN.size, UNKNOWN.written
-        return Files(self.paths, states, self.sources, moves=self.moves)
+        return Files(self.paths, states, self.sources, unseen=self.unseen, moves=self.moves)
 
     def growing(self) -> Files:
         """Return the same files with unknown states, to which more may be added while they are read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
@@ -27,6 +27,12 @@ def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None 
 def far_away(sources: Sources) -> bool:
     """Return True if each question takes long, as of a server."""
     return getattr(sources, "expect", None) is not None
+
+
+def known_states(sources: Sources, names: Sequence[str]) -> list[FileState] | None:
+    """Return the states of files that are far away, if a list of names said all of them; None if not."""
+    known: Callable[[Sequence[str]], list[FileState] | None] | None = getattr(sources, "known_states", None)
+    return known(names) if known is not None else None
 
 
 def worth_looking(sources: Sources, most: int) -> int:

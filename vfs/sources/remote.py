@@ -143,6 +143,11 @@ class RemoteSources:
 
         return in_parallel(look, names, self.transfers.limits.parallel) if len(names) > 1 else [*map(look, names)]
 
+    def known_states(self, names: Sequence[str]) -> list[FileState] | None:
+        """See `vfs.model.sources.known_states`."""
+        known = [self._opened.states.get(name) for name in names] if self._opened else [None]
+        return None if None in known else [one for one in known if one is not None]
+
     def read(self, name: str, start: int, size: int) -> bytes:
         if not is_url(name):
             return self.local.read(name, start, size)

@@ -51,9 +51,10 @@ from vfs.formats import Format
 from vfs.formats.headers import left_out
 from vfs.formats.mib.absent import StoredFrames, absences, in_front, without_frames
 from vfs.formats.mib.decoders import StampDecoder
-from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels, read_heads
+from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels
 from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
+from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import Proof, written_records
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
@@ -70,7 +71,9 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
 
 
-def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
+def open(
+    paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False, every_header: bool = False
+) -> list[StoredArray]:
     """Open MIB files.
 
     Args:
@@ -78,6 +81,8 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
             false, only that file
         flip_y: show the top row first, which is the last one of the file, as the vendor's viewer, RosettaSciIO
             and HyperSpy do
+        every_header: of more than eight files on a server, look at all when they are opened, and not at some of
+            them then and at the others when they are read
 
     Raises:
         FormatError: a file is not a MIB file, a header is garbled, files do not belong together, or
@@ -87,7 +92,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     """
     hdr_path, mib_paths, whole_series = _members(sources, paths, series)
     hdr, whole_hdr, garbled = _read_hdr(sources, hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
-    geometry, found, empty = read_heads(sources, mib_paths, hdr)
+    geometry, found, empty = look_at_some(sources, mib_paths, hdr, every_header)
     decoder, sig, payload, pieces = pixels(found.files.paths[0], geometry)
     if flip_y:
         pieces = mirrored(pieces, 0)

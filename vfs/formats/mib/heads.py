@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ class _Words(NamedTuple):
     """bytes from that comma to the end, if the last field matters (R64)"""
 
 
-def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> tuple[Geometry, MibFiles, list[str]]:
+def read_heads(sources: Sources, paths: Sequence[str], hdr: Mapping[str, str]) -> tuple[Geometry, MibFiles, list[str]]:
     """Read the first header of every file (one open, stat and read each).
 
     Returns: (the geometry that they share, the files in their order, those that are empty and left out).
@@ -101,9 +102,9 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
             or head[:4] != b"MQ1,"
             or (last and b"\0" in head[:last])
         ):
-            digits, key, (at, stop, words, last, end, tail) = _parsed(sources, head, path)
+            digits, key, (at, stop, words, last, end, tail) = parsed(partial(sources.read, path, 0), head, path)
             if key not in known:
-                known[key] = _geometry(path, *key, hdr)
+                known[key] = geometry_of(path, *key, hdr)
                 first = next(iter(known.values()))
                 if known[key] != first:
                     raise FormatError(
@@ -126,8 +127,11 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: dict[str, str]) -> t
     return next(iter(known.values())), made, [paths[k] for k in empty]
 
 
-def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
+def parsed(read: Callable[[int], bytes], head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
     """Parse a header.
+
+    Args:
+        read: reads so many bytes of the file, from its beginning; head: those that are known.
 
     Returns: (sequence number, (fields 2 to 7, the last field for R64), words that equal headers have
         in common with this one).
@@ -144,7 +148,7 @@ def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[byte
     # The last field is the counter depth, except in headers of older software; field 2 is the header's size
     size = start[2].partition(b",")[0]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
-    text = sources.read(path, 0, most) if most > len(head) else head
+    text = read(most) if most > len(head) else head
     before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
     common = (
         common._replace(last=len(before), end=most, tail=text[len(before) : most])
@@ -154,7 +158,7 @@ def _parsed(sources: Sources, head: bytes, path: str) -> tuple[bytes, tuple[byte
     return start[1], (start[2], depth), common
 
 
-def _geometry(path: str, words: bytes, last: bytes, hdr: dict[str, str]) -> Geometry:
+def geometry_of(path: str, words: bytes, last: bytes, hdr: Mapping[str, str]) -> Geometry:
     """Parse the geometry from fields 2 to 7 of a header and its last one."""
     fields = [f.strip() for f in words.split(b",")]
     header, chips, x, y = (int(f) if f.isdigit() else -1 for f in fields[:4])

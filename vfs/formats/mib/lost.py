@@ -31,7 +31,8 @@ def in_runs(stored: StoredFrames, lasts: Mapping[int, bytes]) -> StoredFrames:
     Args:
         lasts: file -> first `BEGIN` bytes of its last frame, as far as they were read.
     """
-    several = np.flatnonzero(stored.counts > 1)
+    unseen = stored.found.files.unseen
+    several = np.flatnonzero((stored.counts > 1) & (True if unseen is None else ~unseen.pending[stored.full]))
     ends = np.append(stored.begin[1:], 1 << 62) - stored.begin  # most numbers that a file can have
     parts = {}
     for k in several.tolist():
@@ -78,6 +79,11 @@ def _number(stored: StoredFrames, k: int, frame: int, start: bytes | None = None
     files = stored.found.files
     if start is None:
         start = files.sources.read(files.paths[stored.full[k]], frame * stored.record, BEGIN)
+    return number_in(start)
+
+
+def number_in(start: bytes) -> int:
+    """Return the sequence number in the first `BEGIN` bytes of a frame's header; -1 if it has none."""
     hit = _NUMBER.match(start)
     return int(hit[1]) if hit else -1
 

@@ -16,7 +16,7 @@ _TIME = re.compile(rb"[^,]*,([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[
 _DAY = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 
 
-def _seconds(stamp: bytes) -> float | None:
+def seconds_of(stamp: bytes) -> float | None:
     """Return the seconds since 1970 of the field behind the sensor layout; None if it has no time."""
     hit = _TIME.match(stamp)
     try:
@@ -29,10 +29,10 @@ def strangers(found: MibFiles) -> tuple[Absence, ...]:
     """Report files that begin before the one in front of them, or days later."""
     if len(found.stamps) < 2:
         return ()
-    ends = [_seconds(found.stamps[k]) for k in (0, -1)]
+    ends = [seconds_of(found.stamps[k]) for k in (0, -1)]
     if None not in ends and may_follow(*ends) and [*found.stamps] == sorted(found.stamps):  # type: ignore[arg-type]
         return ()  # as in most sets
-    times = [_seconds(stamp) for stamp in found.stamps]
+    times = [seconds_of(stamp) for stamp in found.stamps]
     lines = []
     last: tuple[int, float] | None = None
     for k, time in enumerate(times):
@@ -56,7 +56,7 @@ def hdr_of_another_run(path: str, hdr: Mapping[str, str], geometry: Geometry, fo
     if re.fullmatch(r"\d+x\d+", chips) and chips != geometry.layout:
         lines.append(f"chips {chips}, {found.files.paths[0]} has {geometry.layout}")
     day = _DAY.match(hdr.get("Time and Date Stamp (day, mnth, yr, hr, min, s)", ""))
-    first = _seconds(found.stamps[0])
+    first = seconds_of(found.stamps[0])
     if day and first is not None:
         a, b, year = day.groups()
         days = [one for one in (_day(year, b, a), _day(year, a, b)) if one is not None]
