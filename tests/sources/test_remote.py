@@ -117,6 +117,12 @@ def test_a_scan_of_many_files_asks_for_all_at_the_same_time(tmp_path: Path) -> N
         assert len(server.asked) == 2 + 32
         assert server.sent < 32 * HEAD + 20_000
         assert server.most_at_once > 8
+        server.asked.clear()
+        server.most_at_once = 0
+        with pytest.raises(OptionError, match=r"requests=129: expected a number from 1 to 128"):
+            vfs.open(f"{server.url}/scan.hdr", requests=129)
+        array = vfs.open(f"{server.url}/scan.hdr", requests=3)
+        assert server.most_at_once == 3
         before = len(server.asked)
         np.testing.assert_array_equal(np.asarray(array[...]).reshape(frames.shape), frames)
         assert len(server.asked) == before + 32 + 29  # the last headers of files at which nobody had looked
@@ -223,9 +229,10 @@ def test_a_first_picture_asks_for_many_frames_at_once(tmp_path: Path) -> None:
         with mock.patch("vfs.http.computing.FIRST", 64 * 8192):
             steps = Computation(array, Asked({"x": "disk(8, 32, 4)"}, None, ()), array.cache).steps()
             made = following(steps, None).make()
-        assert head_of(made)["step"] == 16
-        assert (len(server.asked), server.sent) == (64, 64 * 7 * 128)  # of each frame the rows that the disk has
-        assert server.most_at_once > 16
+            assert head_of(made)["step"] == 16
+            assert (len(server.asked), server.sent) == (64, 64 * 7 * 128)  # of each frame the rows that the disk has
+            assert server.most_at_once > 16
+            assert head_of(following(steps, made).make())["step"] == 8
         server.most_at_once = 0
         steps = Computation(array, Asked({"x": "disk(8, 32, 4)"}, None, (), coarse=False), array.cache).steps()
         assert head_of(following(steps, None).make())["exact"]

@@ -35,6 +35,7 @@ SERVING = (
     "accept_changes",
     "cache_dir",
     "cache_dir_size",
+    "requests",
     "ngff",
     "pyramid_cache",
     "pyramid_cache_size",

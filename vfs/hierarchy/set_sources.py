@@ -13,6 +13,7 @@ from vfs.errors import OptionError
 from vfs.model.open_options import OpenOptions, file_names
 from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
+from vfs.model.wording import option
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.globs import expand, file_name, starts
 from vfs.sources.local import LocalSources
@@ -22,6 +23,9 @@ from vfs.sources.urls import plain
 
 if TYPE_CHECKING:
     from vfs.sources.disk_cache import DiskCache
+    from vfs.sources.transfers import Limits
+
+MOST_REQUESTS = 128
 
 
 def named_files(
@@ -95,12 +99,27 @@ def folder_sources(folder: str, options: OpenOptions) -> FolderSources:
     if is_url(folder):
         from vfs.sources.remote import RemoteSources
 
-        found = RemoteSources([f"{folder}/"], anywhere=options.follow_outside, cache=_cache(options))
+        found = RemoteSources(
+            [f"{folder}/"], anywhere=options.follow_outside, limits=_limits(options), cache=_cache(options)
+        )
         found.names(folder)
         return found
     if not os.path.isdir(folder):
         raise OptionError(f"{folder}: expected a folder whose data sets are to be shown")
     return LocalSources(ANYWHERE if options.follow_outside else Boundary((os.path.realpath(folder),)))
+
+
+def _limits(options: OpenOptions) -> Limits:
+    """Return how many requests are under way, and how long they are waited for.
+
+    Raises:
+        OptionError: these are none, or too many.
+    """
+    from vfs.sources.transfers import Limits
+
+    if not 1 <= options.requests <= MOST_REQUESTS:
+        raise OptionError(f"{option(requests=options.requests)}: expected a number from 1 to {MOST_REQUESTS}")
+    return Limits(parallel=options.requests)
 
 
 def _cache(options: OpenOptions) -> DiskCache | None:
@@ -126,7 +145,9 @@ def _remote(
 
     beside = file_names([*given, *(masks(options) if options.derive else [])])
     named = [*starts(paths), *(absolute(given_url(name)) for name in beside)]
-    sources = RemoteSources.around(named, anywhere=options.follow_outside, cache=_cache(options))
+    sources = RemoteSources.around(
+        named, anywhere=options.follow_outside, limits=_limits(options), cache=_cache(options)
+    )
     try:
         return expand(paths, sources), sources
     except BaseException:

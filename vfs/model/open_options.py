@@ -205,6 +205,14 @@ class OpenOptions:
         scope="reading",
         group=READING,
     )
+    requests: int = option(
+        32,
+        "Requests to servers under way at once, at most: 1 to 128. More help where each takes long.",
+        "N",
+        saved="never",
+        scope="reading",
+        group=READING,
+    )
     ngff: str = option(
         "0.5",
         "Version of OME-Zarr that images have in zarr 3: 0.5, or 0.6, which few programs read yet.",

@@ -26,7 +26,10 @@ from types import TracebackType
 from typing import BinaryIO
 from urllib.parse import parse_qsl, quote, unquote
 
-_PACED = 1 << 16  # bytes after which a paced server waits
+_PACED, _PAUSES = (
+    1 << 16,
+    4096,
+)  # bytes after which a paced server waits, at least, and how often it does so in a second
 _HEAD_MOST = 1 << 16
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)$")
 _WORDS = {200: "OK", 206: "Partial Content", 404: "Not Found", 416: "Range Not Satisfiable", 503: "Unavailable"}
@@ -197,7 +200,7 @@ class RangeServer:
         headers["Content-Length"] = str(last - first)
         one.sendall(_head(200 if request.first is None else 206, headers))
         if request.method != "HEAD" and last > first:
-            piece = _PACED if self.rate else last - first
+            piece = max(_PACED, int(self.rate) // _PAUSES) if self.rate else last - first
             for at in range(first, last, piece):
                 request.sent += one.sendfile(file, at, min(piece, last - at))
                 self._wait(piece)
