@@ -26,10 +26,10 @@ from types import TracebackType
 from typing import BinaryIO
 from urllib.parse import parse_qsl, quote, unquote
 
-_PACED, _PAUSES = (
-    1 << 16,
-    4096,
-)  # bytes after which a paced server waits, at least, and how often it does so in a second
+_PACED = 1 << 16
+"""Bytes after which a paced server waits, at least."""
+_PAUSES = 4096
+"""How often a paced server waits in a second, at most."""
 _HEAD_MOST = 1 << 16
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)$")
 _WORDS = {200: "OK", 206: "Partial Content", 404: "Not Found", 416: "Range Not Satisfiable", 503: "Unavailable"}
