@@ -11,6 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 import vfs
 from vfs.api.viewing import NOTEBOOKS, View
 from vfs.http.guard import framer_of
+from vfs.http.process import REACH, linked
 from vfs.testing.writers import write_mib
 
 _PAGE = """<!doctype html><title>cell</title><body><script type="module">
@@ -33,7 +35,7 @@ const model = {
 };
 window.held = held;
 window.want = (change) => listeners["msg:custom"](change);
-window.end = widget.render({ model, el: document.body });
+window.end = widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
 window.listeners = listeners;
 </script>"""
 
@@ -48,7 +50,7 @@ def around(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder, and where a server of another origin shows its pages."""
     folder = tmp_path / "around"
     folder.mkdir()
-    (folder / "view.js").write_text(files("vfs.api").joinpath("view.js").read_text())
+    (folder / "view.js").write_text(REACH + files("vfs.api").joinpath("view.js").read_text())
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -105,6 +107,29 @@ def test_pages_of_other_origins_do_not_frame_it(chromium: Any, around: tuple[Pat
     context.close()
 
 
+def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(chromium: Any, around: tuple[Path, str]) -> None:
+    folder, where = around
+    config = '<script type="application/json" id="jupyter-config-data">{"baseUrl": "/user/j%C3%B6%20b/"}</script>'
+    url = "http://127.0.0.1:1/t/x/"  # nobody listens: the kernel is elsewhere
+    cell = _PAGE.replace("URL_", json.dumps(url)).replace("<body>", f"<body>{config}{linked(url, 'link')}")
+    (folder / "index.html").write_text(cell)
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(where)
+    page.wait_for_function("document.body.innerText.includes('install jupyter-server-proxy')")
+    assert page.locator("a").get_attribute("href") == url
+    proxied = folder / "user" / "jö b" / "proxy" / "1" / "t" / "x"
+    proxied.mkdir(parents=True)
+    (proxied / "index.html").write_text("<!doctype html>the page")
+    page.reload()
+    page.frame_locator("iframe").get_by_text("the page").wait_for()
+    page.wait_for_function("document.links[0].href.includes('proxy')")
+    found = f"{where}user/j%C3%B6%20b/proxy/1/t/x/"
+    assert page.frames[1].url == f"{found}#array=data"
+    assert [link.get_attribute("href") for link in page.locator("a").all()] == [found] * 2
+    context.close()
+
+
 @pytest.mark.parametrize("origin", ["example.org", "https://a b", "https://x; script-src *", "https://x'", "*", ""])
 def test_what_is_no_origin_frames_nothing(origin: str) -> None:
     with pytest.raises(vfs.OptionError, match="expected an origin"):
@@ -147,6 +172,16 @@ def test_what_was_drawn_comes_back_as_objects(scan: Path) -> None:
     again.close()
 
 
+def test_a_server_of_a_kernel_is_reached_through_a_proxy(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    with vfs.serve(scan, port=0) as server, vfs.serve(scan, port=0, token="none") as open_to_all:
+        asked = Request(server.url, headers={"Host": "hub.example.org"})
+        with urlopen(asked) as answer:
+            assert answer.status == 200
+        with pytest.raises(HTTPError, match="400"):  # no secret: a page of another site could ask so
+            urlopen(Request(open_to_all.url, headers={"Host": "hub.example.org"}))
+
+
 def test_without_anywidget_a_cell_still_shows_the_page(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ada/")
@@ -159,7 +194,7 @@ def test_without_anywidget_a_cell_still_shows_the_page(scan: Path, monkeypatch: 
             view.detector  # noqa: B018
         link = view._server._repr_html_()
         assert f'href="/user/ada/proxy/{place.partition("#")[0]}"' in link
-        assert view._server.token not in link.partition(">")[2]
+        assert f">{view._server.address}</a>" in link  # the token is not shown
         asked = Request(view.url.partition("#")[0], headers={"Host": "hub.example.org"})  # as a proxy passes it on
         with urlopen(asked) as answer:
             assert answer.status == 200

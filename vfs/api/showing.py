@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vfs.backends import choice
@@ -76,7 +77,10 @@ def serve(paths: Several, **given: Any) -> Server:
 
     options, format_options = split(ServeOptions, given)
     plan = _plan(paths, options, format_options, "serve")
-    return Server.start(plan.make, ServeHow.of(options, plan.sources))
+    how = ServeHow.of(options, plan.sources)
+    if how.token != "none" and not how.allow_host and "JPY_PARENT_PID" in os.environ:  # Jupyter started this process
+        how = replace(how, allow_host=("*",))  # its proxy passes on the name that a browser knows, which nobody tells
+    return Server.start(plan.make, how)
 
 
 def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:

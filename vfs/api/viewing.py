@@ -24,9 +24,12 @@ from vfs.reduce.reduction import Reduction
 if TYPE_CHECKING:
     from vfs.http import Server
 
-NOTEBOOKS = ("http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "vscode-webview://*")
-"""Origins of pages in which a cell may show the page: JupyterLab on this machine, and VS Code. Behind
-jupyter-server-proxy the page has the notebook's own origin."""
+NOTEBOOKS = (
+    *("http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "https://127.0.0.1:*"),
+    *("vscode-webview://*", "vscode-file://vscode-app"),
+)
+"""Origins of pages in which a cell may show the page: JupyterLab on this machine, and VS Code, which has a cell in
+a frame of its window: both count. Behind jupyter-server-proxy the page has the notebook's own origin."""
 HEIGHT = 600
 """Pixels."""
 
@@ -217,10 +220,12 @@ def _widget() -> Any:
             "what is drawn in a cell comes back by anywidget, which is not installed; pip install 'vfs[notebook]'"
         ) from None
 
+    from vfs.http.process import REACH
+
     class PageWidget(anywidget.AnyWidget):
         """The page in a frame: its view as text, and the detector that it shows."""
 
-        _esm = files("vfs.api").joinpath("view.js").read_text(encoding="utf-8")
+        _esm = REACH + files("vfs.api").joinpath("view.js").read_text(encoding="utf-8")
         url = traitlets.Unicode().tag(sync=True)
         view = traitlets.Unicode().tag(sync=True)
         detector = traitlets.Unicode().tag(sync=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
 from html import escape
+from importlib.resources import files
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,6 +16,9 @@ from vfs.serving.process import Command, ServerProcess, end, set_free, start
 
 if TYPE_CHECKING:
     from vfs.hierarchy.contents import Contents
+
+REACH = files("vfs.http").joinpath("reach.js").read_text(encoding="utf-8")
+"""JavaScript: `reach(url)` finds where a browser reaches a server of this machine."""
 
 
 class Server(ServerProcess):
@@ -49,8 +54,7 @@ class Server(ServerProcess):
         )
 
     def _repr_html_(self) -> str:
-        address = escape(reached(self.url), quote=True)
-        return f'<a href="{address}" target="_blank" rel="noreferrer">{escape(self.address)}</a>'
+        return linked(self.url, self.address)
 
     @property
     def token(self) -> str:
@@ -70,6 +74,16 @@ def reached(url: str, environ: Mapping[str, str] = os.environ) -> str:
         return url
     port, _, path = url.partition("://")[2].partition(":")[2].partition("/")
     return f"{prefix.rstrip('/')}/proxy/{port}/{path}"
+
+
+def linked(url: str, text: str) -> str:
+    """Return HTML of a link to a server of this machine; where it leads is found out in the browser."""
+    address, known = escape(reached(url), quote=True), json.dumps(url)
+    find = f"reach({known}).then((place) => place && (link.href = place));"
+    return (
+        f'<a href="{address}" target="_blank" rel="noreferrer">{escape(text)}</a>'
+        f"<script>(() => {{ const link = document.currentScript.previousElementSibling;\n{REACH}{find} }})();</script>"
+    )
 
 
 def start_in_background(
