@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+import pickle
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from matplotlib.axes import Axes
 from PIL import Image
@@ -134,8 +136,16 @@ def test_a_frame_is_drawn(frames: vfs.VirtualArray) -> None:
     assert axes.get_title().endswith("scan_y 2, scan_x 1")
     with pytest.raises(vfs.OptionError, match="expected scan_y 0 to 2"):
         frames.plot((3, 0))
-    with pytest.raises(TypeError, match=r"is no picture; a\.plot\(\(1, \d\)\) draws one of its frames"):
-        axes.imshow(frames)
+    with pytest.raises(vfs.OptionError, match=r"one tuple: a\.plot\(\(10, 20\)\)"):
+        frames.plot(2, 1)  # type: ignore[arg-type]
+    for draw in (axes.imshow, axes.plot, axes.hist, axes.pcolormesh, axes.contour, axes.boxplot, axes.matshow):
+        with pytest.raises(TypeError, match=r"a\[1, 2\] is one of its frames, which a\.plot\(\(1, 2\)\) draws"):
+            draw(frames)
+    with pytest.raises(TypeError, match="matplotlib takes two axes at most"):
+        axes.scatter(frames, frames)
+    with pytest.raises(TypeError, match="pandas takes two axes at most"):
+        pandas.DataFrame(frames)
+    assert np.array_equal(np.asarray(frames), frames.to_numpy())
     assert axes.imshow(frames[2, 1]).get_array().shape == frames.shape[2:]
 
 
@@ -154,9 +164,22 @@ def test_without_matplotlib_a_line_says_so(frames: vfs.VirtualArray, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "instead"), [("mean", "vfs.Mean()"), ("T", "a.dask()"), ("var", "vfs.Variance()"), ("values", "a.read()")]
+    ("name", "instead"),
+    [
+        *(("mean", "vfs.Mean()"), ("T", "a.dask()"), ("var", "vfs.Variance()"), ("values", "a.read()")),
+        *(("argmax", "a.dask()"), ("isel", "a.xarray()"), ("inav", "vfs.rsciio"), ("units", "a.calibration")),
+    ],
 )
 def test_what_numpy_has_says_where_to_go(frames: vfs.VirtualArray, name: str, instead: str) -> None:
     assert not hasattr(frames, name)
     with pytest.raises(AttributeError, match=re.escape(instead)):
         getattr(frames, name)
+
+
+def test_what_numpy_has_of_results_is_that_of_their_data(frames: vfs.VirtualArray) -> None:
+    result = frames.reduce(s=vfs.FrameSum())["s"]
+    with pytest.raises(AttributeError, match=r"'mean': \.data\.mean is that of its numbers"):
+        result.mean  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'meen'$"):
+        result.meen  # noqa: B018
+    assert np.array_equal(pickle.loads(pickle.dumps(result)), result.data)

@@ -23,6 +23,8 @@ from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     import dask.array
     import xarray
     import zarr
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     from vfs.zarr.store import Store
 
 
+_PART = "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time"
 _INSTEAD = (
-    {
+    dict.fromkeys((name for name in dir(np.ndarray) if not name.startswith("_")), _PART)
+    | {
         name: f"a.reduce({name}=vfs.{kind}()) makes it of all frames in one pass, numpy.{name}(a[…]) of a part"
         for name, kind in {
             "mean": "Mean",
@@ -44,23 +48,31 @@ _INSTEAD = (
             "var": "Variance",
         }.items()
     }
-    | dict.fromkeys(
-        ("T", "transpose", "swapaxes", "reshape", "astype", "flatten", "ravel", "squeeze", "clip", "copy"),
-        "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time",
-    )
-    | {
-        "imshow": "a.plot((10, 20)) draws a frame",
-        "values": "a[…] is a numpy array of a part, a.read() of all",
-        "data": "a[…] is a numpy array of a part, a.read() of all",
-        "compute": "a.dask() has it, a.reduce(…) makes results of all frames",
-    }
+    | dict.fromkeys(("imshow", "hist"), "a.plot((10, 20)) draws a frame")
+    | dict.fromkeys(("values", "data", "load"), "a[…] is a numpy array of a part, a.read() of all")
+    | dict.fromkeys(("compute", "persist", "rechunk", "map_blocks"), "a.dask() has it")
+    | dict.fromkeys(("sel", "isel", "coords", "to_dataset"), "a.xarray() has it")
+    | dict.fromkeys(("inav", "isig", "axes_manager"), "hs.load(FILE, file_format=vfs.rsciio, lazy=True) is a signal")
+    | dict.fromkeys(("scale", "units", "axes"), "a.calibration has scale, offset and unit of each axis of a.dims")
+    | dict.fromkeys(("metadata", "meta", "header"), "a.attrs has the metadata of the format")
+    | dict.fromkeys(("save", "export", "tofile"), 'vfs.export(FILE, "OUT.zarr") writes a zarr store')
+    | {"close": "its files are closed when the last name of it goes: del a"}
 )
-"""What arrays of numpy, dask and xarray have and one in files does not: what to do instead."""
+"""What arrays of numpy, dask, xarray and HyperSpy have and one in files does not: what to do instead."""
 
 
-def _is_drawn() -> bool:
-    """Return True if matplotlib asks for the numbers of an array, as `plt.imshow(a)` does: for all, whatever it is."""
-    return sys._getframe(2).f_globals.get("__name__") == "matplotlib.cbook"
+_OF_TWO_AXES = frozenset(("matplotlib", "pandas", "plotly", "seaborn"))
+"""Libraries that draw or list numbers of one or two axes, and ask for all of an array before they say so."""
+_BETWEEN = frozenset(("numpy", "vfs"))
+
+
+def _asker() -> str:
+    """Return the library that has numpy make an array of ours. No protocol tells: `__array__` is asked by all alike."""
+    frame: FrameType | None = sys._getframe(1)
+    name = ""
+    while frame is not None and (name := frame.f_globals.get("__name__", "").partition(".")[0]) in _BETWEEN:
+        frame = frame.f_back
+    return name
 
 
 class VirtualArray(Reducing):
@@ -90,6 +102,8 @@ class VirtualArray(Reducing):
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:  # Python asks here for what is not there
+            if name == "to_numpy":  # what `plt.plot` and pandas ask for; `read` is the name for people
+                return self.__array__
             if name not in ("_group", "_reader"):
                 hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
@@ -179,10 +193,14 @@ class VirtualArray(Reducing):
         return self._reader[key]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if self.ndim > 2 and not (self.ndim == 3 and self.shape[-1] in (3, 4)) and _is_drawn():
+        colours = self.ndim == 3 and self.shape[-1] in (3, 4)
+        if self.ndim > 2 and not colours and (asker := _asker()) in _OF_TWO_AXES:
             at = ", ".join(str(n // 2) for n in self.shape[: self._reader.dataset.nav_ndim])
-            frame = f"; a.plot(({at})) draws one of its frames" if at else ""
-            raise TypeError(f"{self._reader.dataset.path} has shape {list(self.shape)} and is no picture{frame}")
+            frame = f": a[{at}] is one of its frames, which a.plot(({at})) draws" if at else ": take a part of it, a[…]"
+            raise TypeError(
+                f"{self._reader.dataset.path} has shape {list(self.shape)}, and {asker} takes two axes at most{frame};"
+                " a.reduce(…) makes images and patterns of all"
+            )
         return self._reader.__array__(dtype, copy)
 
     def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:

@@ -35,6 +35,7 @@ from vfs.model import coverage
 from vfs.model.calibration import of_axes
 from vfs.model.files import TRIES
 from vfs.model.stored import nav_dims
+from vfs.model.wording import shown
 from vfs.reduce import CLASSES
 from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, stored_positions, supply_of
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
@@ -415,8 +416,8 @@ def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
     """
     if not isinstance(reduction, Reduction):
         raise OptionError(
-            f"{name}={reduction!r}: expected a reduction: vfs.{', vfs.'.join(CLASSES)}, or an object"
-            " of a subclass of vfs.Reduction"
+            f"{name}={shown(reduction)}: expected a reduction: vfs.{', vfs.'.join(CLASSES)}, or an object"
+            " of a subclass of vfs.Reduction; vfs.Masks(…) takes an array of weights"
         )
     try:
         made = reduction.bound(frames)

@@ -266,6 +266,10 @@ def _pyplot() -> Any:
 
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
+        if not hasattr(ax, "imshow"):
+            raise OptionError(
+                f"ax={ax!r}: expected Axes of matplotlib; an index of several axes is one tuple: a.plot((10, 20))"
+            )
         return ax
     made: Axes = _pyplot().figure(layout="constrained").add_subplot()
     return made

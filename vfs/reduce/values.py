@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -89,6 +89,13 @@ class ResultValues:
         if copy is False and made is not self.data:
             raise ValueError(f"{self.name} is {self.dtype}: it cannot become {made.dtype} without a copy")
         return made.copy() if copy else made
+
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:  # Python asks here for what is not there
+            public = not name.startswith("_") and hasattr(np.ndarray, name)
+            hint = f": .data.{name} is that of its numbers, of numpy" if public else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __getitem__(self, key: Any) -> Any:
         return self.data[key]
