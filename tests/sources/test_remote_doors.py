@@ -162,6 +162,40 @@ def folders(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[RangeServer
     return made, "s3://bucket/" if request.param == "s3" else f"{made.url}/bucket"
 
 
+def test_folders_of_a_bucket_are_listed(s3: BucketServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bucket/below/deep").mkdir(parents=True)
+    np.save(tmp_path / "bucket/below/deep/x.npy", FRAMES)
+    assert run("info", "s3://bucket/") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("s3://bucket/: 1 data set\n  scan.hdr  mib  3 files")
+    assert "1 folder: below" in said
+    assert run("check", "s3://bucket/", "s3://bucket/scan.hdr") == 0
+    names = [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["s3://bucket/scan.hdr", "s3://bucket/below/deep/x.npy"]
+    assert run("look", "s3://bucket/") == 2
+    assert "`vfs mount --tree s3://bucket/ MOUNTPOINT` shows them all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("AWS_ENDPOINT_URL", "", r"AWS_ENDPOINT_URL='': expected the URL of a server"),
+        ("AWS_ENDPOINT_URL", "http://topsecret@127.0.0.1:99999", r"AWS_ENDPOINT_URL='127.0.0.1:99999': expected"),
+        ("AWS_REGION", "to psecret", r"AWS_REGION: expected the name of a region, such as eu-west-1"),
+        ("AWS_SECRET_ACCESS_KEY", "topsecret\n", r"AWS_SECRET_ACCESS_KEY has characters that cannot be sent"),
+        ("AWS_SESSION_TOKEN", "topsecret\r", r"AWS_SESSION_TOKEN has characters that cannot be sent"),
+        ("AWS_ALLOW_HTTP", "false", r"it is to be asked without TLS, which AWS_ALLOW_HTTP=true"),
+    ],
+)
+def test_settings_of_a_store_that_cannot_be_used(
+    s3: BucketServer, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(vfs.VfsError, match=said) as caught:
+        vfs.open("s3://bucket/scan.hdr")
+    assert "secret" not in str(caught.value).replace("AWS_SECRET", "")
+
+
 def _wrong(path: Path, at: int, *words: bytes) -> None:
     """Replace words in the header that begins at a byte of a file."""
     whole = bytearray(path.read_bytes())

@@ -33,6 +33,7 @@ from vfs.cli.common import (
     Json,
     Settings,
     document,
+    is_folder,
     is_zarr,
     open_set,
     opens,
@@ -383,7 +384,7 @@ def _with_command(arguments: list[str]) -> list[str]:
         return arguments
     if not (os.path.lexists(first) or os.sep in first or "." in first or glob.has_magic(first)):
         return arguments
-    tree = ["--tree"] if os.path.isdir(first) and not is_zarr(first) and "--tree" not in arguments else []
+    tree = ["--tree"] if is_folder(first) and not is_zarr(first) and "--tree" not in arguments else []
     return ["serve", "--open", *tree, *arguments]
 
 

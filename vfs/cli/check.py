@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from vfs.cli.common import is_zarr
+from vfs.cli.common import is_folder, is_zarr
 from vfs.cli.folders import folders_below, look
 from vfs.cli.report import count, sources
 from vfs.engine.array import ahead
@@ -124,7 +124,7 @@ def _once(paths: Sequence[str], how: How) -> Iterator[Checked | tuple[str, Opene
     seen: set[str] = set()
     done: set[frozenset[str]] = set()
     for path in paths:
-        if os.path.isdir(path) and not is_zarr(path):
+        if is_folder(path) and not is_zarr(path):
             found: Iterator[Checked | tuple[str, OpenedSet]] = _in_folder(path, how)
         elif os.path.realpath(path) in seen:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import OF_IMAGES, Json, Settings, converted, document, opens, put, refuse
+from vfs.cli.common import OF_IMAGES, Json, Settings, converted, document, is_folder, opens, put, refuse
 from vfs.cli.writing import careful, stopping
 from vfs.errors import FormatError
 from vfs.model.option_fields import USUAL
@@ -77,7 +76,7 @@ def _refuse(datasets: list[str], settings: Settings) -> None:
     Raises:
         OptionError: one is given.
     """
-    folders = [name for name in datasets if os.path.isdir(name)]
+    folders = [name for name in datasets if is_folder(name)]
     if folders:
         settings.format_options_of_all()
         refuse(settings.given("one set", "reading"), f"on {folders[0]}, a folder; name one data set of it")

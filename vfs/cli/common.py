@@ -314,10 +314,10 @@ def _check_name(path: str) -> None:
     """
     if not path:
         raise OptionError("expected the name of a file, found an empty one")
+    if is_folder(path):
+        raise folder_given(path)
     if is_url(path):
         return
-    if os.path.isdir(path):
-        raise folder_given(path)
     if os.path.lexists(path) or glob.has_magic(path):
         return
     folder, name = os.path.split(path)
@@ -328,6 +328,11 @@ def _check_name(path: str) -> None:
     raise MissingSourceError(
         f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}"
     )
+
+
+def is_folder(name: str) -> bool:
+    """Return True for a folder of this machine, and for a URL with a slash at its end."""
+    return name.endswith("/") if is_url(name) else os.path.isdir(name)
 
 
 def _real(name: str) -> str:

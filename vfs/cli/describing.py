@@ -16,6 +16,7 @@ from vfs.cli.common import (
     Settings,
     document,
     folder_given,
+    is_folder,
     is_zarr,
     open_all,
     opens,
@@ -74,7 +75,7 @@ def info(
 
     For a folder, print one line for each data set in it; with --recursive, also for those in folders below.
     """
-    folders = [name for name in datasets if os.path.isdir(name)]
+    folders = [name for name in datasets if is_folder(name)]
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
     if not folders:
         refuse({"--recursive": recursive}, "without a folder")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from vfs.cli.common import is_zarr
 from vfs.cli.report import SCREEN, count, fitting
 from vfs.cli.tables import cut, table, wrapped
-from vfs.errors import FormatError, printable
+from vfs.errors import FormatError, SourceError, printable
 from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
@@ -25,6 +26,7 @@ from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.sources.globs import series
+from vfs.sources.names import is_url
 
 _NAMES = 8  # at most so many subfolders are named
 
@@ -145,9 +147,23 @@ def look(
 
 def folders_below(top: str) -> Iterator[str]:
     """Yield a folder and those below it, without zarr stores; links to folders are not followed."""
+    if is_url(top):
+        yield from _below_url(folder_name(top))
+        return
     for folder, below, _ in os.walk(top):
         yield folder
         below[:] = sorted(name for name in below if not is_zarr(os.path.join(folder, name)))
+
+
+def _below_url(top: str) -> Iterator[str]:
+    sources, waiting = folder_sources(top, OpenOptions()), [top]
+    while waiting:
+        folder = waiting.pop()
+        yield f"{folder}/"
+        with suppress(SourceError):  # who looks at the folder gets the error
+            inside = sources.inside(folder, ())
+            below = [name for name, state in inside.items() if state is None and not name.endswith(".zarr")]
+            waiting += [f"{folder}/{name}" for name in sorted(below, reverse=True)]
 
 
 def _others(n: int) -> str:

@@ -19,6 +19,7 @@ from vfs.cli.common import (
     Settings,
     document,
     folder_given,
+    is_folder,
     line,
     open_all,
     opens,
@@ -157,7 +158,7 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
         shown["for_urls"] = for_urls
         plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
         return plan, f"the data sets in {datasets[0]}"
-    if for_urls and (folders := [path for path in datasets if os.path.isdir(path)]):
+    if for_urls and (folders := [path for path in datasets if is_folder(path)]):
         raise folder_given(folders[0], serve=True)
     cache = ChunkCache(limit)
     backend, _ = choice(options.backend, serves=True)

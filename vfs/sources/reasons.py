@@ -12,7 +12,15 @@ _KIND = re.compile(r"kind: (\w+)")
 _AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
-def reason(error: Exception) -> tuple[str, bool]:
+_URL = re.compile(r"\w+://\S+")
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return True for what obstore raises where it meets with what it did not expect."""
+    return type(error).__name__ == "PanicException"
+
+
+def reason(error: BaseException) -> tuple[str, bool]:
     """Say in words what went wrong. Returns (words, whether it may go better the next time).
 
     obstore's texts have the status of the reply, or the kind of what broke, and then a page of details.
@@ -22,6 +30,8 @@ def reason(error: Exception) -> tuple[str, bool]:
     status = _STATUS.search(text)
     if isinstance(error, AskError):
         return (_said(error.status), error.status in _AGAIN) if error.status else (text, error.again)
+    if "NoSuchBucket" in text:
+        return "there is no such bucket", False
     if status is not None:
         code = int(status[1])
         return _said(code), code in _AGAIN
@@ -31,6 +41,8 @@ def reason(error: Exception) -> tuple[str, bool]:
         return "the server answers with other bytes than it was asked for", False
     if "MissingContentLength" in text:
         return "the server does not say how long its answer is", False
+    if "builder error" in text and "http://" in text:
+        return "it is to be asked without TLS, which AWS_ALLOW_HTTP=true (GOOGLE_…, AZURE_…) allows", False
     broken = _KIND.findall(text)
     if "error following redirect" in text:
         return "the server leads round in a circle", False
@@ -46,7 +58,8 @@ def reason(error: Exception) -> tuple[str, bool]:
         return "the connection broke", True
     if kind in ("PermissionDeniedError", "UnauthenticatedError"):
         return _said(403), False
-    return printable(" ".join(text.split("Debug source")[0].split()))[:200], False
+    text = _URL.sub("…", text.split("Debug source")[0])  # a URL may be signed
+    return printable(" ".join(text.split()))[:200], False
 
 
 def _said(code: int) -> str:

@@ -29,7 +29,7 @@ from vfs.model.file_state import FileState
 from vfs.sources.counts import Counts, in_all
 from vfs.sources.disk_cache import DiskCache, Put, into
 from vfs.sources.library import leave, obstore
-from vfs.sources.reasons import reason
+from vfs.sources.reasons import is_panic, reason
 from vfs.sources.stores import endpoints, state_of, store_of
 from vfs.sources.threads import in_parallel
 from vfs.sources.urls import WEB, InStore, place
@@ -345,9 +345,12 @@ class Transfers:
                 return ask()
             except (SourceError, OptionError, DependencyError):
                 raise
-            except FileNotFoundError:
-                raise MissingSourceError(f"{name}: no such file") from None
-            except Exception as error:
+            except FileNotFoundError as error:
+                what = "there is no such bucket" if "NoSuchBucket" in str(error) else "no such file"
+                raise MissingSourceError(f"{name}: {what}") from None
+            except BaseException as error:
+                if not isinstance(error, Exception) and not is_panic(error):
+                    raise
                 why, again = reason(error)
                 failed.append(time.monotonic())
                 tries, since = len(failed), failed[-1] - failed[0]

@@ -13,7 +13,7 @@ from vfs.model.samples import spread
 from vfs.model.sources import far_away
 from vfs.model.stored import Absence
 
-_NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
+NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
 BEGIN = 24  # bytes of a header that hold its sequence number
 _FEW = 3  # frames of which nobody can tell whether their numbers count
 _MOST_FILES = 16  # files that are looked at for numbers that repeat or go back
@@ -79,12 +79,7 @@ def _number(stored: StoredFrames, k: int, frame: int, start: bytes | None = None
     files = stored.found.files
     if start is None:
         start = files.sources.read(files.paths[stored.full[k]], frame * stored.record, BEGIN)
-    return number_in(start)
-
-
-def number_in(start: bytes) -> int:
-    """Return the sequence number in the first `BEGIN` bytes of a frame's header; -1 if it has none."""
-    hit = _NUMBER.match(start)
+    hit = NUMBER.match(start)
     return int(hit[1]) if hit else -1
 
 

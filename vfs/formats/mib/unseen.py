@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.errors import FormatError, SourceError
 from vfs.formats.mib.heads import Geometry, MibFiles, geometry_of, parsed, pixels, read_heads
-from vfs.formats.mib.lost import BEGIN, number_in
+from vfs.formats.mib.lost import BEGIN, NUMBER
 from vfs.formats.mib.runs import seconds_of
 from vfs.formats.series import may_follow
 from vfs.model.files import Files
@@ -80,10 +80,10 @@ class UnseenMib(Unseen):
         return ""
 
     def _wrong_end(self, file: int, last: bytes) -> str:
-        expected, found = self.sequences.item(file) + self.counts.item(file) - 1, number_in(last)
-        if found == expected:
+        expected, hit = self.sequences.item(file) + self.counts.item(file) - 1, NUMBER.match(last)
+        if hit and int(hit[1]) == expected:
             return ""
-        return f"expected number {expected:,} in its last frame header, found {found if found >= 0 else 'none'}"
+        return f"expected number {expected:,} in its last frame header, found {f'{int(hit[1]):,}' if hit else 'none'}"
 
 
 def look_at_some(
