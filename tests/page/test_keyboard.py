@@ -85,6 +85,50 @@ def walk(page: Browsed) -> int:
     return count
 
 
+def focused(page: Browsed) -> str:
+    """Return the name of what has the focus."""
+    return str(page.page.evaluate("() => document.activeElement.getAttribute('aria-label')"))
+
+
+def steered(page: Browsed) -> None:
+    """Steer panels, dialogs, lines, regions and limits by keys: what is closed gives the focus back to what had it."""
+    for name, panel in (("Data: correct scan, axes, steps", "Data"), ("Metadata", "Metadata")):
+        page.named("button", name).press("Enter")
+        assert focused(page) == panel
+        page.wait("document.querySelector('.side.facts:not([hidden]) input')")
+        page.press("Tab", "Escape")
+        assert focused(page) == name
+        assert not page.page.locator(".side:visible").count()
+    menu = page.page.locator("summary[aria-label='Frame: take away']")
+    menu.press("Enter")
+    page.named("button", "Python that makes it").press("Enter")
+    page.wait("document.querySelector('dialog textarea')")
+    page.press("Escape")
+    assert focused(page) == "Frame: take away"
+    stage = page.page.locator(".frame-panel .stage")
+    stage.focus()
+    detector = page.state("detector")
+    page.press("d", "Escape", "p", "ArrowDown", "ArrowRight", "]", "}")
+    ends = page.named("textbox", "Frame profile: ends")
+    assert ends.input_value() == "14.5, 5.8 to 14.5, 29.2"  # from 4.8 to 27.2 in row 15.5, of a frame drawn upwards
+    assert page.named("spinbutton", "Frame profile: width in pixels").input_value() == "2"
+    page.press("r", "ArrowUp", "[")
+    assert page.named("textbox", "Frame region").input_value() == "rectangle(9, 8, 24, 23)"
+    page.press("Escape")
+    assert page.state("detector") == detector
+    page.press("ArrowUp")
+    assert page.state("detector") != detector
+    low = page.page.get_by_role("slider", name="Frame: lower limit")
+    low.press("ArrowRight")
+    assert page.page.evaluate("() => vfs.frame.contrast.lo") > 0
+    low.press("Home")
+    assert page.page.evaluate("() => vfs.frame.contrast.lo") == 0
+    across = page.page.get_by_role("slider", name="scan_x", exact=True)
+    for key, at in (("End", 7), ("Home", 0), ("PageUp", 1)):
+        across.press(key)
+        page.wait(f"vfs.state.at[1] === {at}" if key != "PageUp" else "vfs.state.at[1] > 0")
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("kinds")
@@ -138,6 +182,8 @@ def test_all_of_a_page_is_used_by_keys(browse: Browse, url: str, kind: str) -> N
         assert walk(page) > before
         sheet.press("Escape")
         assert not page.page.locator("details.sheet[open]").count()
+    if kind == "scan":
+        steered(page.open(place).settled())
     if (
         kind == "scan"
     ):  # text of each size, beside panels: no tool lies over another one, and of panels the last ones stay

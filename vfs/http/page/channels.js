@@ -55,7 +55,7 @@ export function spectrumTools(viewer) {
   const { spectra } = viewer;
   const field = el("input.elements", {
     type: "text",
-    placeholder: "Elements: Ti",
+    placeholder: "Elements",
     "aria-label": "Elements to mark",
     title: "Elements to mark",
     spellcheck: "false",
@@ -71,9 +71,10 @@ export function spectrumTools(viewer) {
     }
   });
   const kinds = select("Marks", Object.entries(KINDS), "edges", (kind) => spectra.setKind(kind));
+  const windows = button("A window on each marked element, up to four", "Maps", () => spectra.windows(), { class: "word" });
   const keep = button("Keep this spectrum, to compare", "Keep", () => spectra.keep(), { class: "word" });
   const clear = button("Leave kept spectra out", "Clear", () => spectra.clear(), { class: "word" });
-  const element = el("div.own", { role: "group", "aria-label": "Spectrum" }, field, kinds, keep, clear);
+  const element = el("div.own", { role: "group", "aria-label": "Spectrum" }, field, kinds, windows, keep, clear);
   return {
     element,
     update() {
@@ -82,6 +83,7 @@ export function spectrumTools(viewer) {
       field.hidden = !spectra.unit;
       kinds.hidden = !spectra.unit || !viewer.view.elements;
       kinds.value = spectra.kind;
+      windows.hidden = kinds.hidden || !viewer.detects;
       keep.hidden = !viewer.scanned;
       clear.hidden = !spectra.kept.length;
       if (document.activeElement !== field) field.value = viewer.view.elements;

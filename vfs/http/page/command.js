@@ -27,7 +27,7 @@ export function command(recipe, array, what) {
     named.set(free, made);
   };
   for (const { shape } of channels) add(nameOf(shape, what.presets), reduction(shape));
-  const said = [];
+  const said = ["A file that ends in .hspy, .tif, .npy or .csv instead holds one of them."];
   if (selection && isAll(selection, size) && array.nav === size.length) add("frame", how);
   else if (selection) said.push(`The ${how} of the selected frames is not in it: for that, --roi takes a mask of positions.`);
   if (channels.some(({ fit }) => fit)) said.push("Backgrounds are not taken away: the Python that makes an image does that.");

@@ -138,7 +138,7 @@ export class DataPanel {
     const asked = JSON.stringify([key, this.options.format, ...RAW.map((name) => this.options[name])]);
     if (this.guessedFor === asked) return;
     this.guessedFor = asked;
-    this.guessed.replaceChildren(el("span.quiet", {}, "looking for the shape of the scan …"));
+    this.guessed.replaceChildren(el("span.quiet", {}, "looking for scan shapes\u00a0…"));
     const found = await api.guesses(of.key).catch(() => []);
     if (this.guessedFor !== asked) return;
     this.guessed.replaceChildren(...found.slice(0, GUESSES).map((one) => this._guessButton(one)));
@@ -202,6 +202,7 @@ export class DataPanel {
     const { dims, calibration } = this.array;
     return [
       el("h3", {}, "Steps and units"),
+      el("div.field.heads", { "aria-hidden": "true" }, el("span.field-name"), ...["step", "unit", "start"].map((word) => el("span", {}, word))),
       ...dims.map((dim) => {
         const known = calibration?.[dim] || {};
         const now = () => ({ scale: known.scale, unit: known.unit || "", offset: known.offset || 0, ...this._typed(dim) });

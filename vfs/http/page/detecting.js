@@ -191,7 +191,7 @@ export class Detecting {
   /** Use a detector of another kind where the one before is; the next drag draws a new one. */
   pick(kind) {
     if (!this.possible({ kind })) return;
-    const old = this.shape || {};
+    const old = (kind !== "com" || !this.presets ? this.shape : null) || {}; // centres of mass are of the pattern, not of a detector beside it
     const found = this.presets?.BF || {
       cy: (this.viewer.images.size[0] - 1) / 2,
       cx: (this.viewer.images.size[1] - 1) / 2,

@@ -3,7 +3,8 @@
  *
  * Binding energies and energies of transitions, eV: W. T. Elam, B. D. Ravel, J. R. Sieber, Radiation Physics and
  * Chemistry 63 (2002) 121-128, a table in the public domain, as the package xraydb 4.5.8 has it. Edges from 10 eV to 3 keV, lines
- * from 100 eV to 40 keV; a line of several that lie close is their mean, weighted by their intensities.
+ * from 100 eV to 40 keV; a line of several that lie close is their mean, weighted by their intensities. K edges of N, O and F are where
+ * they begin in solids (C. C. Ahn, O. L. Krivanek, EELS Atlas, 1983), some 10 eV below those of gases.
  */
 
 /** symbol|edges|lines */
@@ -14,9 +15,9 @@ Li|K:54.7|
 Be|K:111.5|Kα:108.5
 B|K:188 L1:12.6|Kα:183.3
 C|K:284.2 L1:18|Kα:277
-N|K:409.9 L1:37.3 L2:17.5 L3:17.5|Kα:392.4
-O|K:543.1 L1:41.6 L2:18.2 L3:18.2|Kα:524.9
-F|K:696.7 L1:45 L2:19.9 L3:19.9|Kα:676.8
+N|K:401 L1:37.3 L2:17.5 L3:17.5|Kα:392.4
+O|K:532 L1:41.6 L2:18.2 L3:18.2|Kα:524.9
+F|K:685 L1:45 L2:19.9 L3:19.9|Kα:676.8
 Ne|K:870.2 L1:48.5 L2:21.7 L3:21.6|Kα:848.6
 Na|K:1070.8 L1:63.5 L2:30.4 L3:30.5|Kα:1040.3
 Mg|K:1303 L1:88.6 L2:49.6 L3:49.2|Kα:1253.7 Kβ:1302

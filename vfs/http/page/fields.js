@@ -4,6 +4,7 @@
 
 import { el } from "./dom.js";
 
+const DIGITS = 6; // significant ones of a number that is shown; all are kept until another one is typed
 const PIXELS = ["u1", "i1", "<u2", ">u2", "<i2", ">i2", "<u4", ">u4", "<i4", ">i4", "<f4", ">f4", "<f8", ">f8"];
 
 /**
@@ -23,7 +24,7 @@ export function field(label, kind, value, typed, how = {}) {
     type: shown,
     "aria-label": label,
     checked: check && Boolean(value),
-    value: check ? null : (value ?? ""),
+    value: check ? null : shortened(value),
     inputmode: kind === "number" ? "decimal" : null,
     spellcheck: "false",
     autocomplete: "off",
@@ -31,6 +32,10 @@ export function field(label, kind, value, typed, how = {}) {
   });
   made.addEventListener(check ? "change" : "input", () => typed(check ? made.checked : taken(made.value, kind)));
   return made;
+}
+
+function shortened(value) {
+  return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(DIGITS))) : (value ?? "");
 }
 
 function taken(text, kind) {

@@ -59,7 +59,7 @@ export class Histogram {
   _handle(label, which) {
     const handle = el(`div.handle.${which}`, { role: "slider", tabindex: 0, "aria-label": label });
     handle.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[event.key];
+      const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -100, End: 100 }[event.key];
       if (!step || !this.contrast) return;
       this._set(which, this._place(this.contrast[which]) + (step * (event.shiftKey ? 10 : 1)) / 100);
       event.preventDefault();

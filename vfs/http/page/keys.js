@@ -5,11 +5,14 @@
 import { el } from "./dom.js";
 import { dialog } from "./take.js";
 
+const OWN = "input, [role=slider], .cells, .facts"; // what arrows, Page, Home and End move themselves
+
 /** What each key does, for people. */
 const HELP = [
   ["← → ↑ ↓", "move the scan position; with Shift by ten"],
   ["in the frame: ← → ↑ ↓", "move the detector; with Shift by ten"],
   ["[ ]", "make the detector smaller, larger; with Shift a ring's hole"],
+  ["in a picture that is measured: ← → ↑ ↓ [ ]", "move the line or region, make it shorter or longer; with Shift a line's width"],
   ["1 2 3 4", "bright field, annular bright field, annular dark field, high angle"],
   ["5 6", "all of the frame, centre of mass"],
   ["n Delete , .", "add a detector, leave the chosen one out; choose the one before, the next (up to four)"],
@@ -31,7 +34,7 @@ const HELP = [
   ["z", "larger text and lines; after the largest the usual size"],
   ["d", "data: correct the scan shape, axes, steps, or what raw bytes are"],
   ["s", "arrays of this set"],
-  ["Esc", "leave a selection, profile or region; close what is open"],
+  ["Esc", "leave a selection, profile or region; close what is open, also the panel that has the focus"],
   ["?", "this list"],
   ["wheel, two fingers, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
 ];
@@ -53,8 +56,9 @@ export function listen(actions) {
     if (event.target.closest("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
     const arrow = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     const able = actions() || {};
+    if (/^(Arrow|Page|Home|End)/.test(event.key) && event.target.closest(OWN)) return;
     if (arrow) {
-      if (!able.arrow || event.target.closest("input, [role=slider], .cells")) return;
+      if (!able.arrow) return;
       const by = event.shiftKey ? 10 : 1;
       able.arrow(arrow[0] * by, arrow[1] * by);
     } else if (event.key === " " && event.target.closest("button, summary, input, a")) return;

@@ -1,23 +1,31 @@
 /**
  * What is drawn above pictures: shapes with their handles, the cursor, scale bars, profile lines.
  *
- * Each function makes a layer for `Picture.layers`. Lines are light with a dark rim, to be seen on any colour.
+ * Each function makes a layer for `Picture.layers`. Lines are light with a dark rim, to be seen on any colour; in plots, whose
+ * ground is known, they have none.
  */
 
 import { legend, phases } from "./wheel.js";
 import { short } from "./dom.js";
+import { readable } from "./plot.js";
 import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
 const ACCENT = "#ffb454";
 const RIM = "rgba(0, 0, 0, 0.55)";
-const TALL = 60; // screen pixels of one row: it is a plot
 
 function stroke(context, path, colour = ACCENT, width = 1.5) {
   context.strokeStyle = RIM;
   context.lineWidth = width + 2;
   context.stroke(path);
   context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.stroke(path);
+}
+
+/** Stroke a line of a plot. */
+function strokeInPlot(context, plot, path, colour, width) {
+  context.strokeStyle = readable(colour, plot.colours().ground);
   context.lineWidth = width;
   context.stroke(path);
 }
@@ -47,19 +55,22 @@ export function channelsLayer(get) {
   return (context, picture) => {
     const { channels, active, colours } = get();
     const order = channels.map((_, k) => k).sort((a, b) => (a === active) - (b === active));
+    context.save();
+    picture.clip?.(context);
     for (const k of order) {
       const { shape, fit } = channels[k];
       if (fit) strokeFit(context, picture, fit, colours[k]);
       if (shape) strokeShape(context, picture, shape, colours[k], k === active);
     }
+    context.restore();
   };
 }
 
 function strokeShape(context, picture, shape, colour, held) {
   if (shape.kind === "whole" || shape.kind === "magnitude") return;
-  const [sy, sx] = picture.scale();
   const path = new Path();
-  if (picture.size[0] === 1 && sy > TALL) return strokeWindow(context, picture, shape, colour, held);
+  if (picture.colours) return strokeWindow(context, picture, shape, colour, held);
+  const [sy, sx] = picture.scale();
   const knobs = (places) => held && places.forEach(([y, x]) => knob(context, y, x, colour));
   if (shape.kind === "point") {
     const [top, left] = picture.toStage(shape.y, shape.x);
@@ -89,7 +100,7 @@ function strokeShape(context, picture, shape, colour, held) {
   return stroke(context, middle, colour, 1);
 }
 
-/** Draw a window of a line, or a sample of it, from top to bottom. */
+/** Draw a window of a line, or a sample of it, from top to bottom of a plot. */
 function strokeWindow(context, picture, { kind, x, x0, x1 }, colour, held) {
   const [from, to] = kind === "point" ? [x, x] : [x0 - 0.5, x1 - 0.5];
   const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from), picture.toStage(0.5, to)];
@@ -102,10 +113,10 @@ function strokeWindow(context, picture, { kind, x, x0, x1 }, colour, held) {
     path.moveTo(edge, top);
     path.lineTo(edge, bottom);
   }
-  stroke(context, path, colour, held ? 1.5 : 1);
+  strokeInPlot(context, picture, path, colour, held ? 2 : 1);
 }
 
-/** Draw the window of a background: dashed, with a bar at its top. */
+/** Draw the window of a background in a plot: dashed, with a bar at its top. */
 function strokeFit(context, picture, { from, to }, colour) {
   const [[top, left], [bottom, right]] = [picture.toStage(-0.5, from - 0.5), picture.toStage(0.5, to - 0.5)];
   const path = new Path();
@@ -114,9 +125,7 @@ function strokeFit(context, picture, { from, to }, colour) {
     path.lineTo(edge, bottom);
   }
   context.setLineDash([5, 4]);
-  context.strokeStyle = colour;
-  context.lineWidth = 1.25;
-  context.stroke(path);
+  strokeInPlot(context, picture, path, colour, 1.25);
   context.setLineDash([]);
   context.globalAlpha = 0.5;
   context.fillStyle = colour;
@@ -140,15 +149,15 @@ export function cursorLayer(get) {
   return (context, picture) => {
     const at = get();
     if (!at) return;
-    const [sy, sx] = picture.scale();
     const [top, left] = picture.toStage(at[0], at[1]);
     const path = new Path();
-    if (picture.size[0] === 1 && sy > TALL) {
+    if (picture.colours) {
       path.moveTo(left, picture.toStage(-0.5, 0)[0]);
       path.lineTo(left, picture.toStage(0.5, 0)[0]);
-      stroke(context, path, ACCENT, 1);
+      strokeInPlot(context, picture, path, ACCENT, 1.5);
       return;
     }
+    const [sy, sx] = picture.scale();
     const [h, w] = [Math.max(4, sy / 2), Math.max(4, sx / 2)];
     path.rect(left - w, top - h, 2 * w, 2 * h);
     for (const [y, x] of [
@@ -207,7 +216,12 @@ function round(most) {
   return Number(([5, 2, 1].find((n) => n * ten <= most * 1.0001) * ten).toPrecision(3));
 }
 
-/** @param {function(): ?{from: [number, number], to: [number, number]}} get the line of a profile. */
+/**
+ * Draw the line of a profile, and the band across which means are taken.
+ *
+ * @param {function(): ?{from: [number, number], to: [number, number], beside: [number, number]}} get places, and the way from the line to
+ *   one side of the band, pixels.
+ */
 export function lineLayer(get) {
   return (context, picture) => {
     const line = get();
@@ -217,6 +231,18 @@ export function lineLayer(get) {
     path.moveTo(a[1], a[0]);
     path.lineTo(b[1], b[0]);
     stroke(context, path, "#7fd3ff");
+    const [dy, dx] = line.beside;
+    if (dy || dx) {
+      const band = new Path();
+      const at = ([y, x], side) => picture.toStage(y + side * dy, x + side * dx).toReversed();
+      for (const side of [1, -1]) {
+        band.moveTo(...at(line.from, side));
+        band.lineTo(...at(line.to, side));
+      }
+      context.setLineDash([5, 4]);
+      stroke(context, band, "#7fd3ff", 1);
+      context.setLineDash([]);
+    }
     for (const [top, left] of [a, b]) {
       const end = new Path();
       end.circle(left, top, 3);

@@ -21,7 +21,7 @@ const SORTS = {
 };
 const KINDS = ["folder", "set", "file"];
 const TILE = { height: 252, width: 210 };
-const LINE = { height: 56, width: 1e9 };
+const LINE = { height: 46, width: 1e9 };
 
 /** Small pictures, fetched for what can be seen. */
 class Thumbnails {
@@ -198,7 +198,7 @@ export class ArrayList {
   _filter() {
     const words = this.search.value.trim().toLowerCase();
     this.search.hidden = this.arrays.length < 8;
-    this.shown = this.arrays.map((_, at) => at).filter((at) => titled(this.arrays[at]).toLowerCase().includes(words));
+    this.shown = this.arrays.map((_, at) => at).filter((at) => `${this.arrays[at].label ?? ""} ${this.arrays[at].path}`.toLowerCase().includes(words));
     this.cells.show(this.shown.length);
   }
 
@@ -207,7 +207,7 @@ export class ArrayList {
     const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
     const table = array.beside && !isPicture(array);
     const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
-    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array));
+    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array), array.path);
   }
 
   _again(at) {
@@ -227,9 +227,10 @@ function isPicture({ picture, shape }) {
   return picture.length === 2 && picture.every((axis) => shape[axis] > 3);
 }
 
-/** @returns {string} the name that the writing program gave an array, if any, and its path. */
+/** @returns {string} the name that the writing program gave an array, if any, and its path; numbers that only programs read are left out. */
 function titled({ label, path }) {
-  return label ? `${label} · ${path}` : path;
+  const plain = path.replace(/(^|\/)[0-9a-f]{32}(?=\/|$)/g, "$1…");
+  return label ? `${label} · ${plain}` : plain;
 }
 
 /** The first page: folders and sets. */
@@ -328,6 +329,7 @@ export class FolderList {
     for (const one of [this.search, this.order, this.how]) one.hidden = this.all.length < 2;
     const pictures = this.entries.some((entry) => entry.kind !== "folder");
     this.element.classList.toggle("plain-list", !pictures || this.lines);
+    this.element.classList.toggle("table", pictures && this.lines);
     this.cells.size = !pictures ? { height: 60, width: 260 } : this.lines ? LINE : TILE;
     this.cells.show(this.entries.length);
   }

@@ -33,6 +33,7 @@ const page = {
   again: 0, // timer
   known: null, // of what is looked at: its set and array, see metadata.js
   panels: [], // that are open, in the order in which they were opened
+  before: {}, // what had the focus before a panel was opened
 };
 
 const viewer = new Viewer(written, failed, (text) => banner(text, "notice"));
@@ -50,21 +51,21 @@ const live = new Live(viewer, () => {
   show();
 });
 const facts = el("aside.side.facts", { "aria-label": "Metadata", hidden: true, tabindex: -1 });
-const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true }, arrays.element);
+const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true, tabindex: -1 }, arrays.element);
 const banners = el("div.banners", { role: "alert" });
 const title = el("h1", {}, "vfs");
 const about = el("span.about");
 const toggles = {
   up: button("All sets", "up", () => openFolder(page.view.folder), { class: "plain" }),
-  list: button("Arrays of this set", "list", () => toggle("list"), { "aria-expanded": "false", class: "plain" }),
+  list: button("Arrays of this set", "list", (event) => toggle("list", byKey(event)), { "aria-expanded": "false", class: "plain" }),
   link: button("Copy the address of this view", "link", () => showText("Address of this view", location.href), {
     class: "plain",
   }),
-  data: button("Data: correct scan, axes, steps", "adjust", () => toggle("data"), {
+  data: button("Data: correct scan, axes, steps", "adjust", (event) => toggle("data", byKey(event)), {
     "aria-expanded": "false",
     class: "plain",
   }),
-  info: button("Metadata", "info", () => toggle("info"), { "aria-expanded": "false", class: "plain" }),
+  info: button("Metadata", "info", (event) => toggle("info", byKey(event)), { "aria-expanded": "false", class: "plain" }),
   size: button("Larger text and lines", "size", enlarge, { class: "plain" }),
   help: button("Keys", "help", () => keys.help(), { class: "plain" }),
 };
@@ -118,14 +119,33 @@ function inside(panel) {
 }
 
 const PANELS = { list: side, info: facts, data: data.element };
+for (const which of Object.keys(PANELS)) {
+  PANELS[which].addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.target.matches("[type=search]:not(:placeholder-shown)")) return;
+    toggle(which);
+    event.stopPropagation();
+  });
+}
 
-function toggle(which) {
+/** Open or close a panel. @param {boolean} [keys] true: by keys, which go on in it; when it is closed, where they were before. */
+function toggle(which, keys = false) {
   const panel = PANELS[which];
+  const inside = panel.contains(document.activeElement);
+  const before = document.activeElement;
   open(which, panel.hidden);
   if (which === "info") showFacts();
   fit();
   if (which === "list") arrays.cells.draw();
   if (which === "data" && !panel.hidden) showData(viewer.array);
+  if (!panel.hidden) {
+    page.before[which] = before === document.body ? null : before;
+    if (keys) panel.focus();
+  } else if (inside) (page.before[which]?.checkVisibility() ? page.before[which] : toggles[which]).focus();
+}
+
+/** @returns {boolean} true for a button that was pressed by a key. */
+function byKey(event) {
+  return event.detail === 0;
 }
 
 /** Show the metadata of what is looked at, where somebody can see it. */
@@ -372,17 +392,17 @@ function arrived() {
 
 function actions() {
   if (!viewer.array || viewer.element.hidden) return { "?": keys.help, z: enlarge };
+  const focused = ({ element }) => element.contains(document.activeElement);
   const framed = viewer.frame.stage.contains(document.activeElement);
-  const panel =
-    framed || viewer.scan.element.hidden || viewer.frame.element.contains(document.activeElement)
-      ? viewer.frame
-      : viewer.scan;
+  const trace = viewer.scan.kind !== "picture" && !focused(viewer.scan); // beside a picture, it is meant where it has the focus
+  const panel = viewer.scan.element.hidden || focused(viewer.frame) || (trace && viewer.frame.kind === "picture") ? viewer.frame : viewer.scan;
   const zoom = (by) => () => panel.view?.zoomBy(by);
   const move = (dy, dx) => () => panel.view?.moveBy?.(dy / 2, dx / 2);
   const { contrast } = panel;
   const preset = (name) => () => viewer.detects && viewer.detecting.preset(name);
   const able = {
     arrow: (dy, dx) => {
+      if (panel.stage.contains(document.activeElement) && viewer.measuring.nudge(panel, dy, dx)) return undefined;
       if (framed && viewer.orthogonal.on) return viewer.orthogonal.nudge(dy, dx);
       if (framed && viewer.detects) return viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx);
       return viewer.array.where.length ? viewer.step(dy, dx) : viewer.frame.view?.moveBy?.(dy / 10, dx / 10);
@@ -395,9 +415,9 @@ function actions() {
     f: () => viewer.live && live.stay(!viewer.newest),
     p: () => viewer.measuring.toggleProfile(panel),
     r: () => viewer.measuring.toggleRegion(panel),
-    m: () => toggle("info"),
-    d: () => api.alone || toggle("data"),
-    s: () => !toggles.list.hidden && toggle("list"),
+    m: () => toggle("info", true),
+    d: () => api.alone || toggle("data", true),
+    s: () => !toggles.list.hidden && toggle("list", true),
     "+": zoom(1.5),
     "=": zoom(1.5),
     "-": zoom(1 / 1.5),
@@ -432,7 +452,7 @@ function actions() {
     ["{", -1, true],
     ["}", 1, true],
   ]) {
-    able[key] = () => viewer.detects && viewer.detecting.grow(by, inner);
+    able[key] = () => viewer.measuring.grow(panel, by, inner) || (viewer.detects && viewer.detecting.grow(by, inner));
   }
   return able;
 }

@@ -7,6 +7,8 @@ const SETTLED = 120; // ms without a change before numbers are fetched
 
 export class Measured {
   /**
+   * Besides what is here, one has `nudge(dy, dx)`, which moves it by pixels, and `grow(by, inner)`.
+   *
    * @param {Panel} panel of the picture. @param {string} pressed name of the panel's button.
    * @param {{box: function(number[]): ?Promise<Object>, failed: function(Error)}} how `box` fetches numbers of which the panel
    *   shows means (see frame.js); null: it does not.
@@ -62,6 +64,7 @@ export class Measured {
   _mark() {
     this.panel[this._pressed]?.setAttribute("aria-pressed", String(this.on));
     this.strip.element.hidden = this.row.hidden = !this.on;
+    this.panel.element.classList.toggle("measured", [...this.panel.below.children].some((one) => !one.hidden));
     this._changed();
   }
 

@@ -41,7 +41,7 @@ export class Measuring {
   layers({ id }) {
     const [profile, region] = [this.profiles[id], this.regions[id]];
     const shape = () => ({ channels: region.on ? [{ shape: region.shape }] : [], active: 0, colours: [COLOUR] });
-    return [lineLayer(() => profile.line), channelsLayer(shape)].map((layer) => Object.assign(layer, { tiled: false }));
+    return [lineLayer(() => profile.drawn), channelsLayer(shape)].map((layer) => Object.assign(layer, { tiled: false }));
   }
 
   /** @returns {Function[]} what takes presses in a panel, see gestures.js. */
@@ -63,9 +63,28 @@ export class Measuring {
 
   /** Leave what is measured in a panel. @returns {boolean} false: nothing was. */
   leave({ id }) {
-    const on = [this.profiles[id], this.regions[id]].filter((one) => one.on);
-    for (const one of on) one.leave();
-    return on.length > 0;
+    const active = this._active({ id });
+    active?.leave();
+    return Boolean(active);
+  }
+
+  /** @returns {?Measured} what is measured in a panel. */
+  _active({ id }) {
+    return [this.profiles[id], this.regions[id]].find((one) => one.on);
+  }
+
+  /** Move what is measured in a panel by pixels. @returns {boolean} false: nothing is. */
+  nudge(panel, dy, dx) {
+    const active = this._active(panel);
+    active?.nudge(dy * panel.view.down, dx);
+    return Boolean(active);
+  }
+
+  /** Make what is measured larger by pixels, where that panel has the focus. @returns {boolean} false: nothing is. */
+  grow(panel, by, inner) {
+    const active = panel.stage.contains(document.activeElement) && this._active(panel);
+    if (active) active.grow(by, inner);
+    return Boolean(active);
   }
 
   /** Measure again, as there are other numbers. */

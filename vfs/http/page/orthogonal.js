@@ -13,6 +13,8 @@ import { Path } from "./svg.js";
 
 const MOST = 1024; // numbers along each axis of a view
 const OBLONG = 16; // times: steps that differ more are drawn as equal
+const THINNEST = 0.25; // of the frame, which a stack of few frames is drawn as at least, where nobody knows how thick it is
+const PAD = 6; // screen pixels between a view and the frame's place
 const LINE = "#7fd3ff";
 const SIDES = ["right", "below"]; // of the frame: [rows, frames] and [frames, columns]
 
@@ -124,11 +126,13 @@ export class Orthogonal {
       const at = this.on && get();
       if (!at) return;
       const [top, left] = picture.toStage(...at);
+      const corners = [[-0.5, -0.5], picture.size.map((n) => n - 0.5)].map((corner) => picture.toStage(...corner));
+      const ends = [0, 1].map((axis) => corners.map((corner) => Math.max(0, Math.min(picture.box[axis], corner[axis]))));
       const path = new Path();
-      path.moveTo(0, top);
-      path.lineTo(picture.box[1], top);
-      path.moveTo(left, 0);
-      path.lineTo(left, picture.box[0]);
+      path.moveTo(ends[1][0], top);
+      path.lineTo(ends[1][1], top);
+      path.moveTo(left, ends[0][0]);
+      path.lineTo(left, ends[0][1]);
       context.strokeStyle = LINE;
       context.lineWidth = 1;
       context.globalAlpha = 0.7;
@@ -173,7 +177,8 @@ export class Orthogonal {
     const [sy, sx] = frame.view.scale();
     const [along, x] = [array.where[this.place], array.picture[1]].map((axis) => array.calibration?.[array.dims[axis]]);
     const found = along?.unit && along.unit === x?.unit ? Math.abs(along.scale / x.scale) : 1;
-    const step = sx * (found > 1 / OBLONG && found < OBLONG ? found : 1);
+    const known = found > 1 / OBLONG && found < OBLONG ? found : 1;
+    const step = sx * (along?.unit ? known : Math.max(1, (THINNEST * Math.min(...frame.view.size)) / this.viewer.lengths[this.place]));
     return where === "right" ? [sy, step] : [step, sx];
   }
 
@@ -182,7 +187,8 @@ export class Orthogonal {
     const [cy, cx] = frame.view.centre();
     const right = side.where === "right";
     const [count, step] = [lengths[this.place], this._scaleOf(side)[right ? 1 : 0]];
-    const middle = count * step > side.view.box[right ? 1 : 0] ? view.at[this.place] : (count - 1) / 2;
+    const room = side.view.box[right ? 1 : 0];
+    const middle = count * step > room - 2 * PAD ? view.at[this.place] : (room / 2 - PAD) / step - 0.5; // beside the frame
     return right ? [cy, middle] : [middle, cx];
   }
 

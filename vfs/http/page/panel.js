@@ -238,6 +238,7 @@ export class Panel {
     const { controls: c, contrast } = this;
     if (!c) return;
     c.invert.checked = contrast.invert;
+    c.map.hidden = Boolean(this.shown.mixed); // layers have colours of their own
     for (const name of ["map", "curve", "mode", "low", "high"]) c[name].value = contrast[name];
     c.gamma.value = contrast.gamma;
     for (const name of ["lo", "hi"]) {

@@ -12,6 +12,7 @@ import { fitting } from "./units.js";
 const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
 const DARKER = 0.55; // of a colour, on a light ground: some 4 to 1 against it
 const FONT = "11px system-ui, sans-serif";
+const MANY = 1e6; // marks of a linear axis from here on are written with powers of ten
 
 export class Plot extends Picture {
   left = MARGIN.left; // screen pixels, where the lines begin
@@ -110,9 +111,7 @@ export class Plot extends Picture {
     const across = (value) => MARGIN.top + height * (1 - (up(value) - up(lo)) / (up(hi) - up(lo)));
     this._drawAxes(context, colours, marks, across);
     context.save();
-    context.beginPath();
-    context.rect(this.left, 0, width, this.box[0]);
-    context.clip();
+    this.clip(context);
     for (let line = 0; line < this._lines; line++) {
       context.strokeStyle = colours.line;
       context.globalAlpha = line ? 0.5 : 1;
@@ -129,6 +128,13 @@ export class Plot extends Picture {
     }
     context.setLineDash([]);
     context.restore();
+  }
+
+  /** Draw nothing but what lies between both ends of the axis, until the context is restored. */
+  clip(context) {
+    context.beginPath();
+    context.rect(this.left, 0, this._inner()[1], this.box[0]);
+    context.clip();
   }
 
   /** Find the samples that are seen, half-open, the values from bottom to top, and the marks beside them. */
@@ -236,7 +242,7 @@ export class Plot extends Picture {
 }
 
 /** @returns {string} a colour of a line, darker on a light ground: "#b388ff", "rgb(40 210 60)". */
-function readable(colour, ground) {
+export function readable(colour, ground) {
   const parts = (text) =>
     text.includes("#") ? text.match(/[\da-f]{2}/gi).map((two) => parseInt(two, 16)) : text.match(/\d+/g).map(Number);
   const light = parts(ground).reduce((a, b) => a + b) > (3 * 255) / 2;
@@ -258,8 +264,9 @@ export function ticks(lo, hi, about) {
 /** Write a mark with as many digits as tell it from the next. */
 function labelled(value, marks) {
   const most = Math.max(...marks.map(Math.abs));
-  if (!(most >= 1e5 || most < 1e-3) || value === 0) return short(value, 6);
-  const digits = marks.length > 1 ? Math.ceil(Math.log10(most / Math.abs(marks[1] - marks[0]))) : 2;
+  if (!(most >= MANY || most < 1e-3) || value === 0) return short(value, 7);
+  const ten = (size) => Math.floor(Math.log10(size) + 1e-9);
+  const digits = marks.length > 1 ? ten(Math.abs(value)) - ten(Math.abs(marks[1] - marks[0])) : 2;
   return value
     .toExponential(Math.max(0, Math.min(6, digits)))
     .replace("e+", "e")

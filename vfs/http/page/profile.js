@@ -29,7 +29,7 @@ export class Profile extends Measured {
       value: 1,
       "aria-label": `${title} profile: width in pixels`,
       title: "Pixels across, of which each number is the mean",
-      oninput: () => this.update(),
+      oninput: () => this._changed(),
     });
     this.ends = el("input.shape", {
       type: "text",
@@ -74,6 +74,21 @@ export class Profile extends Measured {
     };
   }
 
+  nudge(dy, dx) {
+    const move = ([y, x]) => [y + dy, x + dx];
+    this.line = { from: move(this.line.from), to: move(this.line.to) };
+    this._changed();
+  }
+
+  /** Make the line longer at its end, by pixels; `inner`: make the band across it wider. */
+  grow(by, inner) {
+    const { from, to } = this.line;
+    const long = Math.hypot(to[0] - from[0], to[1] - from[1]);
+    if (inner) this.width.value = Math.max(1, this._count() + by);
+    else if (long + by >= 1) this.line = { from, to: to.map((at, axis) => at + ((at - from[axis]) * by) / long) };
+    this._changed();
+  }
+
   /** Have the line that is typed. */
   _typed() {
     const [from, to] = this.ends.value.split(" to ").map((end) => end.replaceAll("−", "-").split(",").map(Number));
@@ -92,20 +107,38 @@ export class Profile extends Measured {
     this.values = this._across(view);
     const step = this.length() / (this.values.length - 1);
     const own = axis ? { ...axis, scale: Math.abs(axis.scale) * step, offset: 0 } : { scale: step, unit: "px" };
-    this.strip.show(this.values, (this.axis = own));
+    this.strip.show(this.values, (this.axis = own), { x: "distance", y: symbol(this.how.units()) || "value" });
     this.said.textContent = this._measured();
     if (document.activeElement !== this.ends) this.ends.value = [this.line.from, this.line.to].map((end) => end.map((n) => short(n)).join(", ")).join(" to ");
+  }
+
+  /** @returns {number} lines of which the mean is taken. */
+  _count() {
+    return Math.max(1, Math.min(WIDEST, Math.round(this.width.valueAsNumber) || 1));
+  }
+
+  /** @returns {[number, number]} the way from one line to the next beside it, pixels along y and x. */
+  _aside() {
+    const { from, to } = this.line;
+    const { aspect } = this.panel;
+    const long = this.length() || 1;
+    return [(to[1] - from[1]) / long / aspect, (-(to[0] - from[0]) * aspect) / long];
+  }
+
+  /** @returns {?Object} what is drawn of it: see `lineLayer`. */
+  get drawn() {
+    const half = this.on && this._count() / 2;
+    return this.line && { ...this.line, beside: half > 0.5 ? this._aside().map((n) => n * half) : [0, 0] };
   }
 
   /** @returns {Float64Array} means across the line, of so many lines one pixel apart. */
   _across(view) {
     const { from, to } = this.line;
-    const count = Math.max(1, Math.min(WIDEST, Math.round(this.width.valueAsNumber) || 1));
     const { aspect } = this.panel;
+    const count = this._count();
     const numbers = this._numbers(around([from, to], count * Math.max(aspect, 1 / aspect), view.size));
     this.means = numbers.bin > 1 ? `of means of ${numbers.bin} × ${numbers.bin} pixels` : "";
-    const long = this.length() || 1;
-    const [ny, nx] = [(to[1] - from[1]) / long / aspect, (-(to[0] - from[0]) * aspect) / long];
+    const [ny, nx] = this._aside();
     const beside = Array.from({ length: count }, (_, k) => {
       const off = k - (count - 1) / 2;
       const move = ([y, x]) => [y + ny * off, x + nx * off];

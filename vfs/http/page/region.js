@@ -4,7 +4,7 @@
 
 import { table } from "./colours.js";
 import { limits, sample, usual } from "./contrast.js";
-import { dragged, drawn, fromText, hold, toText } from "./detectors.js";
+import { dragged, drawn, fromText, grown, hold, moved, toText } from "./detectors.js";
 import { button, el, select, short } from "./dom.js";
 import { listen } from "./gestures.js";
 import { scaleBarLayer } from "./layers.js";
@@ -77,6 +77,16 @@ export class Region extends Measured {
         this._changed();
       },
     };
+  }
+
+  nudge(dy, dx) {
+    this.shape = moved(this.shape, dy, dx, this.panel.view.size);
+    this._changed();
+  }
+
+  grow(by, inner) {
+    this.shape = grown(this.shape, by, inner, this.panel.view.size);
+    this._changed();
   }
 
   _typed() {
@@ -208,11 +218,11 @@ function frequency(view, axis, [y, x]) {
   if (value === undefined) return "";
   const [dy, dx] = [Math.round(y) - (view.size[0] >> 1), Math.round(x) - (view.size[1] >> 1)];
   const far = Math.hypot(dy * view.aspect, dx);
-  return [`${dy}, ${dx}`, axis && length(axis, far), axis && spacing(axis, far), short(value)].filter(Boolean).join(" · ");
+  return [`${short(dy)}, ${short(dx)}`, axis && length(axis, far), axis && spacing(axis, far), short(value)].filter(Boolean).join(" · ");
 }
 
 function showTransform(title, data, shape, { axis, aspect, about, down }) {
-  const stage = el("div.stage.transform", { tabindex: 0, role: "application", "aria-label": `${title}. Wheel zooms.` });
+  const stage = el("div.stage.transform", { tabindex: 0, role: "application", "aria-label": `${title}. Wheel, + and - zoom, 0 shows all, arrows move.` });
   const readout = el("output.readout", { "aria-label": `${title}: value under the pointer` });
   const take = button(`${title}: numbers (.npy)`, "Numbers (.npy)", () => save(npy([data], shape), "transform.npy"), { class: "word" });
   dialog(title, stage, el("div.row", {}, el("span", {}, about), readout, take));
@@ -223,5 +233,17 @@ function showTransform(title, data, shape, { axis, aspect, about, down }) {
   view.show(data, shape, shape, 1);
   const [lo, hi] = limits(sample(data), 1, 100);
   view.colour({ ...usual({ curve: "log" }), lo, hi }, table("grey", false));
+  stage.addEventListener("keydown", (event) => steer(view, event));
   stage.focus();
+}
+
+/** Zoom and move a picture by keys. */
+function steer(view, event) {
+  const arrow = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  const by = { "+": 1.5, "=": 1.5, "-": 1 / 1.5 }[event.key];
+  if (arrow) view.moveBy(...arrow.map((n) => n / 10));
+  else if (by) view.zoomBy(by);
+  else if (event.key === "0") view.reset();
+  else return;
+  event.preventDefault();
 }

@@ -92,7 +92,8 @@ export class Showing {
   caption({ detector, fit, degrees }, some) {
     const turned = degrees ? `, turned by ${short(degrees)}°` : "";
     if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}`;
-    const what = this.window(detector) || NAMED[detector.kind] || toText(detector);
+    const mark = this.viewer.curves && detector.kind === "rectangle" ? this.viewer.spectra.markIn(detector) : "";
+    const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || toText(detector);
     if (fit) return some ? `${what} above ${MODELS[fit.model]}` : `${what}: no background fits`;
     return what + this._angles(detector);
   }

@@ -2,7 +2,7 @@
  * What is drawn with a spectrum: backgrounds below windows, spectra that are kept beside it, marks of elements.
  */
 
-import { energies, fitted } from "./background.js";
+import { before, energies, fitted } from "./background.js";
 import { marks, symbols } from "./elements.js";
 import { colourOf } from "./maps.js";
 
@@ -11,6 +11,9 @@ const BEYOND = 0.5; // a background goes on so far behind its window, as a share
 const EDS = 8000; // eV: spectra that reach further are of X-rays
 const NOISE = 200; // eV, below which detectors of X-rays count their own noise
 const PEAK = 200; // eV that a peak of X-rays is wide, about
+const EDGE = 40; // eV of an energy loss above an edge that a window on it holds
+const FARTHEST = 20_000; // eV, beyond which detectors of X-rays see little: the next line is taken
+const MAIN = { lines: ["Kα", "Lα", "Mα"], edges: ["K", "L3", "M5", "N5"] }; // of an element: the first one that the spectra hold
 const EV = { eV: 1, keV: 1000, meV: 0.001 };
 
 /** What marks stand for. */
@@ -94,6 +97,37 @@ export class Spectra {
       .map(({ text, energy }) => ({ text, x: at(energy) }))
       .filter(({ x }) => x >= 0 && x < frame.shown.size[1])
       .sort((a, b) => a.x - b.x);
+  }
+
+  /** Have a window on each marked element, with a background below edges. */
+  windows() {
+    const { viewer } = this;
+    const made = viewer.view.elements.split(" ").map((symbol) => this._windowOn(symbol)).filter(Boolean);
+    if (made.length) viewer.detecting.start(made, 0);
+    else viewer.told("These spectra hold no main line or edge of the marked elements.");
+  }
+
+  /** @returns {?{shape: Object, fit: ?Object}} a window on the main line or edge of an element, with its background. */
+  _windowOn(symbol) {
+    const { frame, images } = this.viewer;
+    const { scale, offset } = frame.axis;
+    const size = images.size[1];
+    const sample = (energy) => (energy / this.unit - (offset || 0)) / scale;
+    const wide = (energies) => Math.max(1, energies / this.unit / scale);
+    const [below, above] = this.kind === "lines" ? [wide(PEAK / 2), wide(PEAK / 2)] : [0, wide(EDGE)];
+    const known = marks([symbol], this.kind).filter(({ energy }) => this.kind === "edges" || energy < FARTHEST);
+    const main = MAIN[this.kind].map((name) => known.find(({ text }) => text === `${symbol} ${name}`));
+    const found = main.find((mark) => mark && sample(mark.energy) - below >= this.noise && sample(mark.energy) + above < size);
+    if (!found) return null;
+    const [x0, x1] = [sample(found.energy) - below, sample(found.energy) + above].map(Math.round);
+    const shape = { kind: "rectangle", y0: 0, x0, y1: 1, x1: x1 + 1 };
+    return { shape, fit: this.kind === "edges" ? before(shape, "power", size) : null };
+  }
+
+  /** @returns {string} the marked element whose main line or edge a window holds, "Fe Kα"; "": none, or several. */
+  markIn({ x0, x1 }) {
+    const main = this.marks().filter(({ x, text }) => x >= x0 - 0.5 && x < x1 - 0.5 && MAIN[this.kind].includes(text.split(" ")[1]));
+    return new Set(main.map(({ text }) => text.split(" ")[0])).size === 1 ? main[0].text : "";
   }
 
   /** Keep the spectrum that is shown, to compare others with it; the first is left out where there are too many. */

@@ -208,6 +208,7 @@ function common(viewer, panel) {
   panel.regionButton = region;
   const chosen = (what) => () => {
     menu.open = false;
+    menu.firstElementChild.focus(); // where a dialog gives the focus back to
     what();
   };
   const item = (word, what) => el("button.item", { type: "button", onclick: chosen(what) }, word);
@@ -217,7 +218,7 @@ function common(viewer, panel) {
     item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
-    item("Image with its scale (TIFF)", () => takeTiff(viewer, panel)),
+    panel.shown.shape.length === 2 ? item("Image with its scale (TIFF)", () => takeTiff(viewer, panel)) : null,
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,

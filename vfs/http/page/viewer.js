@@ -66,7 +66,7 @@ export class Viewer {
     this.scan = new Panel("scan", "Scan", () => this._changed());
     this.frame = new Panel("frame", "Frame", () => this._changed());
     this.axes = new Axes((axis, index) => this._slid(axis, index));
-    this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : null);
+    this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : this._origin());
     this.measuring = new Measuring(this);
     this.mixing = new Mixing(this);
     this.note = el("p.note", { hidden: true });
@@ -92,8 +92,8 @@ export class Viewer {
     const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
     const usable = (one) => (one?.scale && one.unit ? one : null);
     this.frame.layers.push(
-      marksLayer(() => this.spectra.marks()),
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
+      marksLayer(() => this.spectra.marks()),
       ...this.measuring.layers(this.frame),
       scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
       phaseLayer(() => this._phases()),
@@ -260,6 +260,16 @@ export class Viewer {
       const { scale, offset, unit } = array.calibration?.[array.dims[axis]] || {};
       return scale && unit ? { scale, offset: offset || 0, unit } : { scale: 1, offset: 0, unit: "" };
     });
+  }
+
+  /** @returns {?{cy: number, cx: number}} where the file says that the middle of a pattern is; null: nowhere in the picture. */
+  _origin() {
+    const { array, frames } = this;
+    const [y, x] = array.picture.map((axis) => array.calibration?.[array.dims[axis]]);
+    if (!frames || ![y, x].every((axis) => axis?.unit?.startsWith("1/") && axis.scale && axis.offset)) return null;
+    const [cy, cx] = [y, x].map(({ scale, offset }) => -offset / scale);
+    const inside = [cy, cx].every((at, axis) => at >= 0 && at < frames.size[axis]);
+    return inside ? { cy, cx } : null;
   }
 
   /** @returns {number} height of a pixel over its width, where both are known in one unit and differ by less than OBLONG. */
