@@ -81,11 +81,18 @@ def test_values_that_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert made.options == {"sync_offset": "1"}
     assert made.absent == ["dark", "derive"]
     assert made.words is None
-    signed = OpenOptions(sync_offset=-3, axes="-scan_x,scan_y|y,x", allow_incomplete=True)
+    steps = {"scan_x": {"scale": 5.3, "unit": "nm"}, "energy": {"scale": 0.5, "offset": -20, "unit": "eV"}}
+    signed = OpenOptions(
+        sync_offset=-3, axes="-scan_x,scan_y|y,x", allow_incomplete=True, hide=["a", "b/c"], calibration=steps
+    )
     assert Recipe.of([file], signed, {}).words == [
         file,
+        "--hide=a",
+        "--hide=b/c",
         "--sync-offset=-3",
         "--axes=-scan_x,scan_y|y,x",
+        "--calibration=scan_x=5.3 nm",
+        "--calibration=energy=0.5 eV from -20.0",
         "--allow-incomplete",
     ]
     assert Recipe.of([file, file], OpenOptions(), {}).words is None

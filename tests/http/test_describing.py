@@ -82,6 +82,11 @@ def test_what_can_be_changed_is_said(shown: Application) -> None:
     known = told(shown, f"/api/options/{turned['key']}")
     assert known["given"] == {"nav_shape": "6,9"}
     assert {one["name"]: one["value"] for one in known["options"]} == {"series": None, "flip_y": True}
+    hidden = opened(shown, key, hide=["exposure"], nav_shape="6,9")
+    assert [one["path"] for one in hidden["arrays"]] == ["data", "timestamp"]
+    known = told(shown, f"/api/options/{hidden['key']}")
+    assert (known["given"], known["count"]) == ({"nav_shape": "6,9", "hide": ["exposure"]}, 3)
+    assert known["arrays"][2] == {"path": "exposure", "shape": [54], "dtype": "float64"}  # as the files hold it
 
 
 def test_guesses(tmp_path: Path) -> None:
@@ -121,6 +126,11 @@ def test_guesses(tmp_path: Path) -> None:
         {"line_skip": -1, "nav_shape": "6,9"},
         {"dtype": "no such"},
         {"array": "nothing"},
+        {"hide": ["nothing"]},
+        {"hide": "timestamp"},
+        {"hide": ["data"]},
+        {"hide": [1]},
+        {"hide": ["timestamp"] * 1001},
         {"flip_y": "perhaps"},
         {f"option{k}": 1 for k in range(100)},
         [],

@@ -169,6 +169,29 @@ def test_numbered_files_are_one_stack(browse: Browse, tmp_path: Path) -> None:
     assert vfs.open(saved)[:, 0, 0].tolist() == list(range(12))
 
 
+def test_arrays_are_hidden_and_brought_back(browse: Browse, flat: Path) -> None:
+    with vfs.serve(flat.parent, tree=True, port=0, allow_describe=True) as server:
+        page = browse(server.url, width=1700).open("set=scan.zarr")
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        page.press("d", "s")
+        listed = "document.querySelectorAll('.array-list .entry').length"
+        page.wait(f"{listed} === 3")
+        page.named("checkbox", "show timestamp").focus()
+        page.press("Space")
+        page.wait(f"vfs.state.open?.hide?.length === 1 && {listed} === 2")
+        page.screenshot("data-hidden")
+        page.named("button", "Save as NAME.vfs.json beside the data").click()
+        page.wait("document.querySelector('.field-said').textContent.startsWith('saved ')")
+        assert list(vfs.open_group(flat.parent / "scan.vfs.json")) == ["data", "exposure"]
+        page.open("set=scan.zarr").wait("window.vfs && vfs.frame.status === 'exact'")
+        page.press("d", "s")
+        page.wait(f"{listed} === 2")
+        assert not page.named("checkbox", "show timestamp").is_checked()
+        page.named("checkbox", "show timestamp").check()
+        page.wait(f"{listed} === 3")
+        page.close()
+
+
 def test_a_folder_says_what_is_in_it(browse: Browse, flat: Path) -> None:
     np.save(flat.parent / "a_very_long_name_that_nobody_can_read_to_its_end_0042.npy", np.zeros((40, 50), "f4"))
     (flat.parent / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")

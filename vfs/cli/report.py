@@ -84,6 +84,7 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
         "incomplete": [one.said for one in group.absent],
         "absent": group.attrs["vfs"].get("incomplete", {}),
         "left_out": left_out(group),
+        "hidden": list(group.opening.options.hide or ()),
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "live": None if group.progress is None else group.progress.said(),
         "main": group.tree.main,
@@ -205,17 +206,19 @@ def _is_beside(array: ArrayReader) -> bool:
 
 
 def _left_out(group: OpenedSet, verbose: bool, columns: int) -> list[str]:
-    """Return lines on data sets that cannot be shown, by reason: those that hold no numbers come last."""
+    """Return lines on what is hidden, and on data sets that cannot be shown, by reason: those without numbers last."""
     names: dict[str, list[str]] = {}
     for name, why in left_out(group).items():
         names.setdefault(why, []).append(name)
     reasons = sorted(names, key=lambda why: why.endswith(_NO_NUMBERS))
+    hidden = group.opening.options.hide or ()
+    hides = _paragraph(printable(f"hidden: {_first(hidden, SHOWN)}"), columns, 2) if hidden else []
     said = [printable(f"not shown: {_first(names[why], SHOWN if verbose else 2)}: {why}") for why in reasons]
     if verbose:
-        return [line for text in said for line in _paragraph(text, columns, 2)]
+        return [*hides, *(line for text in said for line in _paragraph(text, columns, 2))]
     more = len(said) - REASONS
     lines = [f"  {cut(text, columns - 2)}" for text in said[:REASONS]]
-    return [*lines, *([f"  not shown for {count(more, 'more reason')}: -v lists them"] if more > 0 else [])]
+    return [*hides, *lines, *([f"  not shown for {count(more, 'more reason')}: -v lists them"] if more > 0 else [])]
 
 
 def _first(names: Sequence[str], most: int) -> str:

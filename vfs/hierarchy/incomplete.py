@@ -13,10 +13,16 @@ from vfs.model.stored import Absence, StoredArray, main_of
 from vfs.model.wording import ANY, option
 
 
-def standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
-    """Return the largest array of a set in which no array may be the main one; it says that the main one is absent."""
+def largest_of(datasets: Sequence[StoredArray]) -> StoredArray:
+    """Return the largest array, whatever a format says of which may be the main one. Some must be no companions."""
     found = main_of([altered(dataset, main=None) for dataset in datasets if not dataset.companion])
     assert found is not None
+    return found
+
+
+def standing_in(datasets: Sequence[StoredArray], file: str) -> StoredArray:
+    """Return the largest array of a set in which no array may be the main one; it says that the main one is absent."""
+    found = largest_of(datasets)
     own = [dataset.path for dataset in datasets if not dataset.companion]
     said = (
         f"{file}: expected images or other data to show first, found only what comes beside them: {first_names(own)};"

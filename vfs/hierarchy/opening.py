@@ -43,7 +43,8 @@ from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting,
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
 from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
-from vfs.hierarchy.incomplete import all_absent, counted, refuse, standing_in
+from vfs.hierarchy.hiding import without
+from vfs.hierarchy.incomplete import all_absent, counted, largest_of, refuse, standing_in
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
@@ -123,7 +124,8 @@ class Opening:
             return b""
         about = known(OpenOptions)
         given = {name: value for name, value in self.options.said().items() if about[name].about.scope != "reading"}
-        given.pop("derive", None)  # adds arrays, and changes none
+        for name in ("derive", "hide"):  # they add and leave out arrays, and change none
+            given.pop(name, None)
         own = dict(sorted(self.format_options.items()))
         return digest((self.paths, given, own, self.states))
 
@@ -229,10 +231,17 @@ class _StoredSet:
     Attributes:
         datasets: all arrays: the main one, its equals, others, and last those that are never main.
         main: the array that was asked for, else the one that `main_of` returns.
+        hidden: arrays beside these that nobody sees.
     """
 
     datasets: Sequence[StoredArray]
     main: StoredArray
+    hidden: Sequence[StoredArray]
+
+    @property
+    def all(self) -> Sequence[StoredArray]:
+        """All arrays, and those that nobody sees."""
+        return [*self.datasets, *self.hidden]
 
 
 def open_set(
@@ -318,24 +327,24 @@ def _open_named(
     if options.follow:
         watch = FileWatch() if watch is None else watch
         found = [grown(one, options, watch) for one in found]
-    stored = _stored(found, options.array, names[0])
+    stored = _stored(found, options.array, options.hide, names[0])
     if watch is not None and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
-    images = read_images(options, stored.datasets, stored.main, other)
+    images = read_images(options, stored.all, stored.main, other)
     mask_files = (
         [Files.stat(sources, [absolute(name)]) for name in file_names(masks(options))] if options.derive else []
     )
     if options.roi is not None:
         options = replace(options, roi=positions(sources, options.roi))
     shown = arranged(stored.datasets, stored.main, options, as_stored=bool(images.given))
-    as_stored = options.array is None and shown[stored.main.path] == Arranged(stored.main)
+    as_stored = options.array is None and not options.hide and shown[stored.main.path] == Arranged(stored.main)
     progress = progress_of(stored.main, shown[stored.main.path].dataset, options) if options.follow else None
     if options.follow_blank:
         shown = {path: one._replace(dataset=altered(one.dataset, head=None)) for path, one in shown.items()}
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
-    absent = all_absent(stored.datasets, stored.main, main.dataset)
+    absent = all_absent(stored.all, stored.main, main.dataset)
     begun: tuple[str, ...] = ()
     if progress is not None:
         begun, absent = _begun(absent)
@@ -346,7 +355,7 @@ def _open_named(
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
-    store = None if options.pyramid_cache is None else _level_store(opening, stored.datasets)
+    store = None if options.pyramid_cache is None else _level_store(opening, stored.all)
     tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
     warnings = (*images.warnings, *(absence.said for absence in absent))
     return OpenedSet(tree, opening, absent, warnings, progress, watch, begun)
@@ -394,8 +403,8 @@ def _opening(
     sources: Sources,
 ) -> Opening:
     """Record how a set was opened, in a form that works in another process, too."""
-    given = {image: lasting(getattr(options, image), stored.datasets) for image in images.given}
-    states = b"" if options.follow else _digest(stored.datasets, [*images.files, *mask_files])
+    given = {image: lasting(getattr(options, image), stored.all) for image in images.given}
+    states = b"" if options.follow else _digest(stored.all, [*images.files, *mask_files])
     options = replace(options, **given) if given else options
     return Opening(tuple(names), options, format_options, states, name, sources)
 
@@ -435,23 +444,27 @@ def _open_saved(
         raise OptionError(f"{description}: {error}") from None
 
 
-def _stored(found: Sequence[StoredArray], wanted: str | None, file: str) -> _StoredSet:
-    """Return the arrays that a format found, or the wanted one with its companions.
+def _stored(found: Sequence[StoredArray], wanted: str | None, hidden: Sequence[str] | None, file: str) -> _StoredSet:
+    """Return the arrays that a format found, or the wanted one with its companions, without those that are hidden.
 
     Raises:
-        UnknownArrayError: there is no array of that name.
+        UnknownArrayError: there is no array of such a name.
+        OptionError: all are hidden.
     """
     datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
+    seen = without(datasets, hidden, wanted, file)
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
             raise UnknownArrayError(f"{file}: no array {wanted!r}; there are: {first_names(nearest(wanted, paths))}")
         main = datasets[paths.index(wanted)]
-        datasets = [dataset for dataset in datasets if dataset is main or dataset.companion]
+        seen = [dataset for dataset in seen if dataset is main or dataset.companion]
     else:
-        main = main_of(datasets) or standing_in(datasets, file)
-    others = sorted((one for one in datasets if one.path != main.path), key=lambda one: _ORDER[one.main])
-    return _StoredSet([main, *others], main)
+        main = main_of(seen) or (largest_of(seen) if main_of(datasets) else standing_in(seen, file))
+    others = sorted((one for one in seen if one.path != main.path), key=lambda one: _ORDER[one.main])
+    left = {one.path for one in seen} if hidden else set()
+    beside = [one for one in datasets if one.path not in left and (wanted is None or one.companion)] if hidden else []
+    return _StoredSet([main, *others], main, beside)
 
 
 def refuse_without_main(found: OpenedSet) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from vfs.errors import VfsError
 from vfs.formats import by_name, detect
+from vfs.model import calibration
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.model.wording import flag
@@ -109,11 +110,28 @@ def _words(paths: Sequence[str], given: Mapping[str, Any], own: Mapping[str, Any
     if len(paths) > 1:
         return None
     try:
-        typed = [f"{flag(name)}={_typed(value)}" for name, value in given.items() if name != "derive"]
+        typed = [f"{flag(name)}={word}" for name, value in given.items() if name != "derive" for word in _said(value)]
         typed = [word.removesuffix("=true") for word in typed]
         return [paths[0], *typed, *(word for name, value in own.items() for word in ("-o", f"{name}={_typed(value)}"))]
     except ValueError:
         return None
+
+
+def _said(value: Any) -> list[str]:
+    """Write a value as a shell takes it: what may be given several times as several words.
+
+    Raises:
+        ValueError: it has no such text.
+    """
+    if isinstance(value, Mapping):
+        known = calibration.asked(value)
+        words = [calibration.written(name, axis) for name, axis in known.items()]
+        if calibration.asked(words) != known:
+            raise ValueError(value)
+        return words
+    if isinstance(value, tuple | list) and all(isinstance(one, str) for one in value):
+        return list(value)
+    return [_typed(value)]
 
 
 def _typed(value: Any) -> str:

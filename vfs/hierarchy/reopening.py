@@ -28,6 +28,7 @@ SETTABLE = {name: option.about.group for name, option in known(OpenOptions).item
 """Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""
 LONGEST = 4000  # most characters of a text
 MOST = 32  # most numbers of a list, and most options
+MOST_NAMES = 1000  # of arrays that are hidden
 _NUMBER = re.compile(r"[0-9]+")
 
 
@@ -115,7 +116,10 @@ def _common(name: str, value: Any) -> Any:
     option = known(OpenOptions)[name]
     if value is None:
         return option.default
-    if name != "calibration" and not _is_plain(value):
+    if option.about.saved == "names":
+        if not isinstance(value, list) or len(value) > MOST_NAMES or not all(isinstance(one, str) for one in value):
+            raise OptionError(f"{name}={shown(value)}: expected a list of at most {MOST_NAMES} names")
+    elif name != "calibration" and not _is_plain(value):
         raise OptionError(f"{name}={shown(value)}: expected text, a number, or a few numbers")
     return fitting(name, value, option.annotation) if option.annotation is not Any else value
 
@@ -180,4 +184,15 @@ def _said(value: Any) -> Any:
 def said_options(opening: Opening) -> dict[str, Any]:
     """Return the options for every format that may be asked for and are given, as JSON can hold them."""
     said = {name: value for name, value in opening.options.said().items() if name in SETTABLE}
-    return {name: value if name == "calibration" else _said(value) for name, value in said.items()}
+    return {name: value if name in ("calibration", "hide") else _said(value) for name, value in said.items()}
+
+
+def everything(opening: Opening, cache: ChunkCache) -> OpenedSet:
+    """Open a set as its files hold it: without a choice of arrays, another scan, and what is made of its numbers.
+
+    Raises:
+        VfsError: it cannot be opened so.
+    """
+    options = known(OpenOptions)
+    usual = {name: option.default for name, option in options.items() if option.about.scope == "one set"}
+    return opening.changed(replace(opening.options, **usual), opening.format_options, cache)

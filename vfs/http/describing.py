@@ -11,8 +11,10 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import Any
 
+from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, VfsError, printable
 from vfs.formats import by_name, formats
 from vfs.hierarchy.describing import describe
@@ -20,7 +22,7 @@ from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.guessing import MANY, guesses
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.hierarchy.recipe import SERVING
-from vfs.hierarchy.reopening import SETTABLE, alike, options_of, reopened, said_options
+from vfs.hierarchy.reopening import MOST_NAMES, SETTABLE, alike, everything, options_of, reopened, said_options
 from vfs.http.guard import RefusedError
 from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
@@ -59,7 +61,6 @@ class Describing:
         if found is not None:
             opening = found.opening
         kind = by_name(opening.format) if opening.options.format else None
-        arrays = list(found.tree.arrays) if found is not None else []
         return {
             "name": printable(os.path.basename(opening.paths[0])),
             "files": len(opening.paths),
@@ -69,9 +70,18 @@ class Describing:
             "given": plain_json(said_options(opening)),
             "options": plain_json(options_of(kind, opening.format_options)) if kind else [],
             "raw": plain_json(options_of(by_name("raw"), {})),
-            "arrays": [printable(path) for path in arrays[:ARRAYS]],
+            **self._all_arrays(found),
             "allowed": self._allowed,
         }
+
+    def _all_arrays(self, found: OpenedSet | None) -> dict[str, Any]:
+        """Say which `arrays` the files of a set hold, those that are hidden too: `count` of them."""
+        arrays: Mapping[str, ArrayReader] = {}
+        with suppress(VfsError):
+            arrays = {} if found is None else everything(found.opening, self._contents.cache).arrays
+        first = islice(arrays.items(), MOST_NAMES)
+        said = [{"path": path, "shape": list(one.shape), "dtype": str(one.dtype)} for path, one in first]
+        return {"arrays": said, "count": len(arrays)}
 
     def _stack(self, found: OpenedSet) -> int:
         """Return how many files would be one stack with that of a set; 0 if there are no others, or they cannot be."""
@@ -92,7 +102,7 @@ class Describing:
         """
         opening = self._opening(key)
         scan = [name for name, group in SETTABLE.items() if group == SCAN]
-        found = reopened(opening, dict.fromkeys(scan), self._contents.cache)
+        found = reopened(opening, dict.fromkeys([*scan, "hide"]), self._contents.cache)
         main = found.tree.arrays[found.tree.main]
         if not main.dataset.nav_ndim or main.dataset.chosen is not None:
             return []

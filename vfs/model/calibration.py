@@ -123,6 +123,12 @@ def asked(given: object) -> dict[str, dict[str, Any]]:
     return {name.strip(): _asked(name.strip(), one) for name, one in given.items()}
 
 
+def written(name: str, axis: Mapping[str, Any]) -> str:
+    """Write the calibration of an axis as text that `asked` reads: "energy=0.5 eV from -20"."""
+    offset = f" from {axis['offset']!r}" if axis["offset"] else ""
+    return f"{name}={axis['scale']!r} {axis['unit']}".rstrip() + offset
+
+
 def _asked(name: str, given: object) -> dict[str, Any]:
     known: Any = given
     if isinstance(given, str):

@@ -45,6 +45,17 @@ class OpenOptions:
     array: str | None = option(
         None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES, asked=True
     )
+    hide: Sequence[str] | None = option(
+        None,
+        "Leave out this array of a set, or all arrays of this group. May be repeated.",
+        "NAME",
+        more="`dark`, `gain` and `dead` may name an array that is hidden.",
+        saved="names",
+        scope="one set",
+        several=True,
+        group=FILES,
+        asked=True,
+    )
     nav_shape: int | str | Sequence[int] | None = option(
         None,
         "Shape of the scan, slowest axis first, such as 256,256.",

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_type_hints
 
-Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "calibration", "never"]
+Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "calibration", "names", "never"]
 """The ways in which an option stands in a description (`*.vfs.json`).
 
 "as it is": its value. "dtype": the name of a dtype. "numbers": a number, several, or their text.
 "positions": positions of the scan. "image": numbers, a file, or an array of the set. "reductions": name -> text.
-"calibration": axis -> step, offset and unit. "never": not at all; a description that has it is refused.
+"calibration": axis -> step, offset and unit. "names": a list of texts. "never": not at all; a description that has
+it is refused.
 """
 
 Scope = Literal["any", "one set", "reading"]

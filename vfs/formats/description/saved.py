@@ -136,6 +136,10 @@ def _calibration(value: Value, folder: DescribedFolder) -> dict[str, dict[str, A
         value.fail(str(error))
 
 
+def _names(value: Value, folder: DescribedFolder) -> list[str]:
+    return [item.text() for item in value.items()]
+
+
 _WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
     "dtype": _text,
     "numbers": _numbers,
@@ -143,6 +147,7 @@ _WAYS: dict[Saved, Callable[[Value, DescribedFolder], Any]] = {
     "image": _image_or_array,
     "reductions": _reductions,
     "calibration": _calibration,
+    "names": _names,
 }
 _PLAIN: dict[Any, Callable[[Value, DescribedFolder], Any]] = {bool: _flag, int: _whole, float: _number, str: _text}
 

@@ -8,6 +8,7 @@ import * as api from "./api.js";
 import * as order from "./axisorder.js";
 import { button, el, select } from "./dom.js";
 import { field, optionRow, pixels, row } from "./fields.js";
+import { boxes } from "./hiding.js";
 import { save } from "./take.js";
 
 const PAUSE = 350; // ms after a letter until the set is opened anew
@@ -33,7 +34,7 @@ export class DataPanel {
   constructor(changed, viewer) {
     Object.assign(this, { changed, viewer, key: "", known: null, options: {}, of: null, array: null, timer: 0 });
     this.said = el("p.field-said", { role: "status" });
-    this.parts = { scan: el("div"), axes: el("div"), steps: el("div"), file: el("div") };
+    this.parts = { scan: el("div"), axes: el("div"), steps: el("div"), arrays: el("div"), file: el("div") };
     this.guessed = el("div.guesses", { role: "group", "aria-label": "Guessed scan shapes" });
     this.foot = el("div.row.data-foot");
     this.element = el("aside.side.facts.data", { "aria-label": "Data", hidden: true, tabindex: -1 });
@@ -81,6 +82,7 @@ export class DataPanel {
     this._put("scan", array?.nav ? this._scan() : []);
     this._put("axes", array?.dims.length > 1 ? this._axes() : []);
     this._put("steps", array?.dims.length ? this._steps() : []);
+    this._put("arrays", known.count > 1 ? this._arrays() : []);
     this._put("file", this._file());
     this._put("foot", this._foot());
     if (array?.nav) this._guess();
@@ -89,7 +91,7 @@ export class DataPanel {
   /** Put rows into a part, unless somebody types there: what is typed stays. */
   _put(name, rows) {
     const part = this.parts[name] || this.foot;
-    if (part.contains(document.activeElement) && document.activeElement.matches("input")) return;
+    if (part.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox])")) return;
     const label = part.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     part.replaceChildren(...rows);
     if (label) part.querySelector(`[aria-label="${CSS.escape(label)}"]`)?.focus();
@@ -265,12 +267,29 @@ export class DataPanel {
     this.set({ calibration: said }, 0);
   }
 
+  /** The array that is opened first, and which others are shown. */
+  _arrays() {
+    const { arrays, count, given } = this.known;
+    const words = [["", "all"], ...arrays.map(({ path }) => [path, path])];
+    const back = (name) => (given[name] ? null : undefined); // what the set is served with is taken back
+    return [
+      el("h3", {}, "Arrays"),
+      row(
+        "only",
+        "this array, and what belongs to its frames",
+        select("show only", words, this.value("array") || "", (path) => this.set({ array: path || back("array") }, 0)),
+      ),
+      ...boxes(arrays, count, () => this.value("hide") || [], this.value("array") || "", (names) =>
+        this.set({ hide: names.length ? names : back("hide") }, 0),
+      ),
+    ];
+  }
+
   _file() {
     const { known } = this;
     const format = this.options.format ?? known.format;
     const formats = [["", "found by vfs"], ...known.formats.map((name) => [name, name])];
     const all = format === "raw" ? this._rawOptions() : known.options;
-    const arrays = known.arrays.length > 1 ? [["", "all"], ...known.arrays.map((path) => [path, path])] : [];
     return [
       el("h3", {}, "File"),
       known.stack
@@ -300,9 +319,6 @@ export class DataPanel {
               placeholder: "as stored",
             }),
           ),
-      arrays.length
-        ? row("show only", "", select("show only", arrays, this.value("array") || "", (path) => this.set({ array: path || undefined }, 0)))
-        : "",
     ];
   }
 

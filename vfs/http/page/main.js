@@ -198,16 +198,16 @@ async function correct(options) {
   const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
   if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, channels: null, selection: null });
   view.open = Object.keys(options).length ? { ...options } : null;
-  use(set);
+  use(set, !side.hidden);
   await showArray(order);
 }
 
-/** Take a set as the one that is looked at. */
-function use(set) {
+/** Take a set as the one that is looked at. @param {boolean} [listed] the list of its arrays stays open. */
+function use(set, listed = false) {
   page.set = set;
   page.opened = JSON.stringify([page.view.set, page.view.open]);
   arrays.open(set);
-  open("list", set.count > MANY, false);
+  open("list", set.count > MANY || (listed && set.count > 1), false);
   fit();
 }
 

@@ -1,0 +1,61 @@
+"""Arrays that somebody hides are gone by every way in, and are there again where nobody says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vfs
+from vfs.cli.app import main
+from vfs.folder_tree.plans import folder_tree
+
+META = ["entry/meta/times", "entry/meta/volts"]
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """A set of a stack, a preview, settings in a group of their own, and a companion."""
+    (tmp_path / "a.bin").write_bytes(np.arange(200, dtype="u1").tobytes())
+    arrays = {path: {"dtype": "u1", "shape": [3], "frames": {"first": 9}} for path in META}
+    arrays |= {
+        "entry/data": {"dtype": "u1", "shape": [4, 5, 6], "frames": {}},
+        "entry/preview": {"dtype": "u1", "shape": [5, 6], "main": False, "frames": {"first": 120}},
+        "dark": {"dtype": "u1", "shape": [5, 6], "companion": True, "frames": {"first": 1}},
+    }
+    path = tmp_path / "set.vfs.json"
+    path.write_text(json.dumps({"vfs": 1, "files": ["a.bin"], "arrays": arrays}))
+    return path
+
+
+def test_hidden_arrays_are_gone_by_every_way(several: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    others = {"entry/data", "entry/preview", "dark"}
+    assert set(vfs.open_group(several)) == {*others, *META}
+    hidden = vfs.open_group(several, hide=["entry/meta"])
+    assert set(hidden) == others
+    assert {path for path, _ in hidden.zarr().members(max_depth=None)} == {*others, "entry"}
+    assert main(["info", "--describe", "--hide", "entry/meta", "--hide", "dark", str(several)]) == 0
+    kept = several.parent / "kept.vfs.json"
+    kept.write_text(capsys.readouterr().out)
+    assert json.loads(kept.read_text())["options"] == {"hide": ["entry/meta", "dark"]}
+    assert set(vfs.open_group(kept)) == {"entry/data", "entry/preview"}
+    assert set(folder_tree(several.parent).children("kept.zarr/entry")) == {"data", "preview", "zarr.json"}
+    assert set(vfs.open_group(kept, hide=["dark"])) == {*others, *META} - {"dark"}  # what is asked for comes first
+    assert set(vfs.open_group(kept, hide=[])) == {*others, *META}
+    assert main(["info", str(kept)]) == 0
+    assert "hidden: entry/meta, dark" in capsys.readouterr().out
+
+
+def test_what_is_left_opens_first(several: Path) -> None:
+    assert vfs.open(several).shape == (4, 5, 6)
+    assert vfs.open(several, hide=["entry/data", "entry/meta"]).shape == (5, 6)  # although it is never main by itself
+    corrected = vfs.open_group(several, hide=["dark"], dark="dark")
+    np.testing.assert_array_equal(corrected["entry/data"][0], np.full((5, 6), -1))
+    assert "dark" not in corrected
+    assert "entry/data" in vfs.open_group(several, hide=["entry/data"], array="entry/data")
+    with pytest.raises(vfs.UnknownArrayError, match=r"hide='entry/met': no array or group 'entry/met'; there are: "):
+        vfs.open(several, hide=["entry/met"])
+    with pytest.raises(vfs.OptionError, match=r"hide=\['entry'\] leaves no array to show"):
+        vfs.open_group(several, hide=["entry"])
