@@ -101,9 +101,7 @@ def look_at_some(
     names = sorted(paths, key=natural)
     looked = np.array([0, len(names) // 2, len(names) - 1])
     states = known_states(sources, names)
-    if (
-        states is None
-    ):  # a web server says sizes only where it is asked for each file, with whose state its header comes
+    if states is None:  # a web server says the size of a file where it is asked for that one: with its header
         geometry, found, empty = read_heads(sources, paths, hdr)
         files, at = found.files, np.arange(len(found.files))
     else:
