@@ -18,7 +18,7 @@ from tests.zarr.support import StoppedError, stop_after
 from vfs.cli.app import main
 from vfs.errors import OptionError, VerifyError
 from vfs.testing.writers import write_mib, write_npy
-from vfs.zarr.export import files
+from vfs.zarr.export import appended, files
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.places import ZipPlace
 from vfs.zarr.verify import verify
@@ -161,26 +161,44 @@ def test_one_that_was_killed_before_its_folder_was_gone_is_complete(
 def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Marks are set after that, so that what is marked is on the disk."""
-    paths = [str(tmp_path / f"{n}") for n in range(40)]
+    """Marks are set after that, so that what is marked is on the disk, with its name."""
+    paths = [str(tmp_path / f"{n % 2}" / f"{n}") for n in range(40)]
     for path in paths:
+        Path(path).parent.mkdir(exist_ok=True)
         Path(path + files.TEMPORARY).write_bytes(b"12345")
     flushed: list[str] = []
 
     def flush(path: str) -> int:
-        assert not any(map(os.path.exists, paths))
+        assert all(map(os.path.exists, paths)) if os.path.isdir(path) else not any(map(os.path.exists, paths))
         flushed.append(path)
         return os.path.getsize(path)
 
     monkeypatch.setattr("vfs.reduce.outputs.flush", flush)
-    assert files.seal(paths) == 200
-    assert sorted(flushed) == sorted(path + files.TEMPORARY for path in paths)
+    assert files.seal(paths, str(tmp_path)) == 200
+    folders = [str(tmp_path), str(tmp_path / "0"), str(tmp_path / "1")]
+    assert sorted(flushed) == sorted([*folders, *(path + files.TEMPORARY for path in paths)])
     assert all(map(os.path.exists, paths))
-    assert files.seal([]) == 0
+    assert files.seal([], str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("sizes", [(), (0, 5), (4096,), (4096, 4096, 1), (20000, 1, 8191, 4096)])
+def test_an_appended_file_holds_what_was_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], alone: bool
+) -> None:
+    monkeypatch.setattr(appended, "PIECE", 4096)
+    monkeypatch.setattr(appended, "BEGUN", 4096)
+    parts = [bytes([k]) * size for k, size in enumerate(sizes)]
+    file = appended.AppendedFile(str(tmp_path / "a"), alone)
+    for part in parts:
+        file.write(part)
+    assert file.size == sum(sizes)
+    file.close()
+    assert (tmp_path / "a").read_bytes() == b"".join(parts)
 
 
 def test_a_file_that_cannot_be_flushed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / f"a{files.TEMPORARY}").write_bytes(b"1")
     with pytest.raises(FileNotFoundError):
-        files.seal([str(tmp_path / "a"), str(tmp_path / "b")])
+        files.seal([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path))
     assert not (tmp_path / "a").exists()

@@ -13,7 +13,7 @@ import google_crc32c
 import numpy as np
 
 from vfs.backends.mapped import one_pass
-from vfs.buffers import scratch
+from vfs.buffers import keep_freed, scratch
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
@@ -147,7 +147,11 @@ class ArrayExport:
 
 @contextmanager
 def little_memory(arrays: Iterable[ArrayReader]) -> Iterator[None]:
-    """Keep little of what is read of arrays meanwhile: each byte is read once, and batches want the memory."""
+    """Keep little of what is read of arrays meanwhile: each byte is read once, and batches want the memory.
+
+    Memory of chunks that were encoded is used again for others.
+    """
+    keep_freed()
     largest: dict[ChunkCache, int] = {}
     for array in arrays:
         most = max(CACHED, 2 * math.prod(_block(array)) * array.dtype.itemsize)

@@ -4,27 +4,25 @@ A shard holds its chunks one after the other, and at its end their places: two l
 and bytes, both 2^64 - 1 where a chunk is not stored, and a CRC-32C of these
 (https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html).
 
-Files are written under a temporary name, flushed to the disk, and renamed.
+Files are written under a temporary name, flushed to the disk, and renamed; then their folders are flushed.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO
 
 import google_crc32c
 import numpy as np
 
 from vfs.reduce.outputs import flush_together
+from vfs.zarr.export.appended import AppendedFile
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"
-WRITTEN = 8 << 20
-"""Bytes after which a disk is to begin with them, so that little is left to wait for when a file is flushed."""
 _ABSENT = np.iinfo(np.uint64).max
 
 
@@ -34,21 +32,15 @@ class _Shard:
 
     Attributes:
         index: uint64[chunks along each axis, 2], places and bytes.
-        begun: bytes that the disk was told to begin with.
     """
 
-    file: BinaryIO
+    file: AppendedFile
     index: np.ndarray
-    begun: int = 0
 
     def add(self, position: tuple[int, ...], data: bytes) -> None:
         """Write the bytes of a chunk."""
-        at = self.file.tell()
-        self.index[position] = at, len(data)
+        self.index[position] = self.file.size, len(data)
         self.file.write(data)
-        if at - self.begun >= WRITTEN:
-            os.posix_fadvise(self.file.fileno(), self.begun, at - self.begun, os.POSIX_FADV_DONTNEED)
-            self.begun = at
 
 
 class UnitFiles:
@@ -70,14 +62,19 @@ class UnitFiles:
         self._plan = plan
         self._per = tuple(s // c for s, c in zip(plan.shards, plan.chunks, strict=True))
         self._sharded = sharded
+        self._alone = sharded and plan.unit == plan.shards
         self._shards: dict[tuple[int, ...], _Shard] = {}
         self.written: list[str] = []
 
     def add(self, position: Sequence[int], data: bytes) -> None:
         """Write the bytes of the chunk at a position of the grid."""
         if not self._sharded:
-            with self._open(position) as file:
+            file = self._open(position)
+            try:
                 file.write(data)
+                file.close()
+            finally:
+                file.abandon()
             return
         shard = tuple(p // n for p, n in zip(position, self._per, strict=True))
         if shard not in self._shards:
@@ -87,25 +84,25 @@ class UnitFiles:
     def close(self) -> None:
         """Write the indexes of shards, and close the files."""
         for shard in self._shards.values():
-            with shard.file as file:
-                index = shard.index.tobytes()
-                file.write(index + struct.pack("<I", google_crc32c.value(index)))
+            index = shard.index.tobytes()
+            shard.file.write(index + struct.pack("<I", google_crc32c.value(index)))
+            shard.file.close()
         self._shards.clear()
 
     def abandon(self) -> None:
         """Close the files as they are."""
         for shard in self._shards.values():
             with suppress(OSError):
-                shard.file.close()
+                shard.file.abandon()
 
-    def _open(self, position: Sequence[int]) -> BinaryIO:
+    def _open(self, position: Sequence[int]) -> AppendedFile:
         path = chunk_name(self._folder, position, self._zarr_format)
         self.written.append(path)
         try:
-            return open(path + TEMPORARY, "wb")
+            return AppendedFile(path + TEMPORARY, self._alone)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            return open(path + TEMPORARY, "wb")
+            return AppendedFile(path + TEMPORARY, self._alone)
 
 
 def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
@@ -114,9 +111,26 @@ def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
     return "/".join([folder, *coordinates])
 
 
-def seal(paths: Sequence[str]) -> int:
-    """Flush files to the disk, and then give them their names. Return their bytes."""
+def seal(paths: Sequence[str], top: str) -> int:
+    """Flush files to the disk, give them their names, and flush these. Return the bytes of the files.
+
+    Args:
+        top: the folder below which they are.
+    """
     size = flush_together([path + TEMPORARY for path in paths])
     for path in paths:
         os.replace(path + TEMPORARY, path)
+    flush_together(folders_above(paths, top))
     return size
+
+
+def folders_above(paths: Iterable[str], top: str) -> list[str]:
+    """Return the folders that files below `top` are in, and those above these, with `top`."""
+    found: set[str] = set()
+    for path in paths:
+        while path != top:
+            path = os.path.dirname(path)
+            if path in found:
+                break
+            found.add(path)
+    return sorted(found)

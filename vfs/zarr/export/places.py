@@ -19,7 +19,7 @@ from vfs.errors import OptionError, VfsError
 from vfs.reduce.journals import MarkLines, MarksFile
 from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten
 from vfs.zarr.buckets import Bucket, bucket_name
-from vfs.zarr.export.files import TEMPORARY, seal
+from vfs.zarr.export.files import TEMPORARY, folders_above, seal
 from vfs.zarr.export.journal import read_sums, sums_in
 from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.zipped import Archive, is_zipped
@@ -219,7 +219,7 @@ class FolderPlace(StorePlace):
         os.close(self._descriptor)
 
     def keep(self, paths: Sequence[str]) -> int:
-        return seal(paths)
+        return seal(paths, self.folder)
 
     def has(self, paths: Sequence[str], size: int) -> bool:
         found = 0
@@ -229,12 +229,11 @@ class FolderPlace(StorePlace):
         return found == size
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
-        *others, root = reversed(list(documents.items()))  # the root's comes last, with what is above all chunks
-        written = [self._write_document(*one) for one in others]
         with self._appearing(sums) as name:
-            flush_together([*written, name])
-            written = [self._write_document(*root), *(below for below, _, _ in os.walk(self.folder))]
-            flush_together(written)
+            self._check_folder()
+            # The root's comes last, with what is above all chunks
+            written = [self._write_document(*one) for one in reversed(list(documents.items()))]
+            flush_together([*written, name, *folders_above(written, self.folder)])
         appear(self.folder, self.target)
         return sum(map(len, documents.values()))
 
