@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +20,9 @@ from vfs.cli.check import How, check
 from vfs.cli.common import converted
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.testing.detector_writers import write_cbf
+from vfs.testing.plane_writers import fits_unit
+from vfs.testing.stack_writers import write_mrc
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy
 
@@ -128,6 +135,56 @@ def test_a_block_that_cannot_be_decoded_is_found_by_reading(tmp_path: Path, caps
     status, lines = checked(capsys, path, "--read")
     assert (status, len(lines)) == (2, 1)
     assert lines[0].startswith(f"{path}: unreadable, tiff, 1 file, ")
+
+
+def _mrc(folder: Path, ending: str, pack: Callable[[bytes], bytes], behind: bytes = b"") -> Path:
+    path = write_mrc(folder, FRAMES, 1, name="a.mrc")
+    packed = path.with_name(f"a.mrc{ending}")
+    packed.write_bytes(pack(path.read_bytes() + behind))
+    return packed
+
+
+def _hdf5(folder: Path, **how: Any) -> Path:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset("data", data=FRAMES, chunks=(1, 16, 16), **how)
+    return folder / "a.h5"
+
+
+def _written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+FRAMES = np.random.default_rng(2).integers(0, 4000, (3, 16, 16)).astype(np.int16)
+SUMMED: dict[str, Callable[[Path], Path]] = {
+    "fits": lambda folder: _written(folder / "a.fits", fits_unit(FRAMES, sums=True, SIMPLE=True)),
+    "fits, the last unit a table": lambda folder: _written(
+        folder / "a.fits", fits_unit(FRAMES, SIMPLE=True) + fits_unit(FRAMES[0], sums=True, XTENSION="BINTABLE")
+    ),
+    "cbf": lambda folder: write_cbf(folder / "a.cbf", FRAMES[0].astype(np.int32)),
+    "mrc.gz": lambda folder: _mrc(folder, ".gz", gzip.compress),
+    "mrc.gz with more behind": lambda folder: _mrc(folder, ".gz", gzip.compress, FRAMES.tobytes()),
+    "mrc.bz2": lambda folder: _mrc(folder, ".bz2", bz2.compress),
+    "hdf5 fletcher32": lambda folder: _hdf5(folder, fletcher32=True),
+    "hdf5 gzip": lambda folder: _hdf5(folder, compression="gzip", shuffle=True),
+    "tiff deflate": lambda folder: write_tiff(folder / "a.tif", [*FRAMES], compression=8, encode=zlib.compress),
+}
+
+
+@pytest.mark.parametrize("kind", SUMMED)
+def test_a_flipped_bit_is_found_where_the_format_has_sums(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """FITS has sums that decoding does not need; a packed MRC with bytes behind its pixels was not read to its end."""
+    path = SUMMED[kind](tmp_path)
+    whole = checked(capsys, path, "--read")
+    assert whole[0] == ("behind" in kind)
+    data = bytearray(path.read_bytes())
+    data[-1000 if "behind" in kind else data.find(data[-400:]) if "fits" not in kind else -2880] ^= 4
+    path.write_bytes(data)
+    status, lines = checked(capsys, path, "--read")
+    assert (status, lines[0].split(": ")[1].split(",")[0]) == (2, "unreadable")
 
 
 @pytest.mark.parametrize(

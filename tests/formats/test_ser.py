@@ -144,3 +144,14 @@ def test_real_files(oracle: dict[str, Any]) -> None:
         if emi is not None:
             assert vfs.open_group(emi).main.attrs["emi"]
     assert seen
+
+
+def test_time_stamps_that_are_cut_are_said(tmp_path: Path) -> None:
+    """They were left out without a word."""
+    twin = frames_of((3, 4, 5), "u2")
+    path = write_ser(tmp_path, twin)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])  # the table of tags is behind them
+    same(warned(path, "ends within the tags of its 3 elements")[...], twin)
+    path.write_bytes(data[:-8] + struct.pack("<q", len(data) - 9))
+    warned(path, "ends within the tags")

@@ -384,3 +384,16 @@ def test_electron_events_are_named(tmp_path: Path, compression: int) -> None:
     with pytest.warns(vfs.IncompleteWarning, match="electron events"):
         group = vfs.open_group(path, format="tiff")
     same(group["data"][...], total)
+
+
+@pytest.mark.parametrize("damaged", ["first", "last"])
+def test_values_of_tags_beyond_the_end_are_said(tmp_path: Path, damaged: str) -> None:
+    """Half of a file could be gone, with a profile or a drawing, and it was called whole."""
+    pages = frames_of((3, 5, 6), "u2")
+    path = write_tiff(tmp_path / "a.tif", list(pages), tags={65000: (1, bytes(100), 100)})
+    data = bytearray(path.read_bytes())
+    entry = struct.pack("<HHI", 65000, 1, 100)
+    at = data.find(entry) if damaged == "first" else data.rfind(entry)
+    struct.pack_into("<I", data, at + len(entry), len(data) - 20)
+    path.write_bytes(data)
+    same(warned(path, "values of the tag 65000 lie beyond the end of the file")[...], pages)

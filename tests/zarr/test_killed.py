@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,7 +15,7 @@ import vfs
 from tests.cli.support import run
 from tests.zarr.support import content, exported_scan
 from vfs.reduce.journals import MarksFile
-from vfs.zarr.export.places import FolderPlace
+from vfs.zarr.export.places import FolderPlace, ZipPlace
 
 pytestmark = pytest.mark.zarr
 
@@ -155,6 +156,48 @@ def test_a_full_disk_says_how_to_go_on(
     assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
     assert len(capsys.readouterr().err.splitlines()) == 1, "a wrong call is no export that was interrupted"
     assert run("export", scan, target, "--chunks", "1,2,-1,-1", "--resume", "--verify") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "said"),
+    [
+        ("o.zarr", [".part"], "; the same command with --resume goes on from what {out}.part holds"),
+        ("o.zarr", [".part", ".part.marks"], "; remove {out}.part, and begin anew"),
+        ("o.zarr.zip", [".part/o.zarr.zip"], "zip: was removed or replaced while it was written; the same command"),
+        ("o.zarr", [".part.marks"], ""),
+    ],
+)
+def test_what_vanishes_while_it_is_written_is_said_in_a_line(
+    scan: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    gone: list[str],
+    said: str,
+) -> None:
+    """It said to begin anew and to go on; marks that were gone made an error of an export that was complete."""
+    real, out = FolderPlace.keep if name.endswith(".zarr") else ZipPlace.keep, tmp_path / name
+
+    def vanish(place: FolderPlace, paths: list[str]) -> int:
+        kept = real(place, paths)
+        for ending in gone:
+            path = Path(f"{out}{ending}")
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        return kept
+
+    words = ("export", scan, out, "--chunks", "1,2,-1,-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderPlace if name.endswith(".zarr") else ZipPlace, "keep", vanish)
+        assert run(*words) == (2 if said else 0)
+    found = capsys.readouterr().err
+    assert found.count("\n") == bool(said)
+    assert said.format(out=out) in found
+    if "--resume" in said:
+        assert run(*words, "--resume", "--verify") == 0
 
 
 def test_a_source_that_changed_says_to_begin_anew(

@@ -32,7 +32,11 @@ def check(
     json_: Json = False,
     read: Annotated[
         bool,
-        typer.Option("--read", help="Also read every element, so that every block is decoded.", rich_help_panel=USUAL),
+        typer.Option(
+            "--read",
+            help="Also read every element, so that every block is decoded, and compare checksums.",
+            rich_help_panel=USUAL,
+        ),
     ] = False,
     *,
     settings: Settings,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vfs.hierarchy.opening import OpenedSet
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
+    from vfs.zarr.export.places import StorePlace
 
 
 Scheduler = Annotated[
@@ -124,11 +125,8 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
                 opening=group.opening,
             )
     except BaseException as error:
-        if (begun or not isinstance(error, OptionError)) and place.noted():
-            on = f"the same command with --resume goes on from what {place.holds} holds"
-            if isinstance(error, SourceChangedError):  # nothing goes on with other data
-                on = f"remove {place.holds} and {place.marks}, and begin anew"
-            say_how_to_go_on(error, target, on)
+        if begun or not isinstance(error, OptionError):
+            _say_how_to_go_on(error, target, place)
         raise
     put(
         f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
@@ -136,6 +134,19 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
     )
     if options.verify:
         _verified(target, None, total)
+
+
+def _say_how_to_go_on(error: BaseException, target: str, place: StorePlace) -> None:
+    """Say what to do with what an export leaves that was ended by an error."""
+    if place.noted():
+        on = f"the same command with --resume goes on from what {place.holds} holds"
+        if isinstance(error, SourceChangedError):  # nothing goes on with other data
+            on = f"remove {place.holds} and {place.marks}, and begin anew"
+    elif place.begun():  # somebody removed what tells of it
+        on = f"remove {place.holds}, and begin anew"
+    else:
+        return
+    say_how_to_go_on(error, target, on)
 
 
 def _page(datasets: list[str], target: str, settings: Settings) -> None:

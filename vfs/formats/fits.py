@@ -9,14 +9,15 @@ each of blocks of 2,880 bytes: a header in cards of 80 characters, up to `END`, 
 bit turned, which `BZERO` says (32768 for uint16): these are shown as what they mean. Any other `BSCALE` and `BZERO` are
 not applied, and the attributes `scale_factor` and `add_offset` say them: those of several files must be equal. `BLANK`,
 the integer of pixels that have no value, is the attribute `_FillValue`. Units that hold no image (tables) are left out,
-and so are images that are compressed into tables (`ZIMAGE`).
+and so are images that are compressed into tables (`ZIMAGE`). `DATASUM` and `CHECKSUM` are the sums of a unit's data
+and of all of it, in 32 bits of one's complement; `vfs check --read` compares those of all units.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -105,6 +106,64 @@ class _Image(NamedTuple):
         return shown if limits.min <= shown <= limits.max else None
 
 
+@dataclass(frozen=True)
+class UnitSum:
+    """The sums that a unit has of itself.
+
+    Attributes:
+        file: index of its file.
+        start, stop: its bytes.
+        behind: byte behind its header.
+        data: sum of its data (`DATASUM`); None where it says none.
+        whole: True if its header makes the sum of all of it -0 (`CHECKSUM`).
+    """
+
+    file: int
+    start: int
+    stop: int
+    behind: int
+    data: int | None
+    whole: bool
+
+    def wrong(self, parts: Iterable[bytes]) -> str:
+        """See `vfs.model.stored.ByteSum`."""
+        sums = [0, 0]  # of the header, of the data
+        at, rest = self.start, b""
+        for part in parts:
+            held = rest + part
+            whole = len(held) - len(held) % 4
+            words = np.frombuffer(held[:whole], ">u4")
+            head = min(len(words), max(0, self.behind - at) // 4)
+            for k, some in enumerate((words[:head], words[head:])):
+                sums[k] += int(some.sum(dtype=np.uint64))
+            at, rest = at + whole, held[whole:]
+        named = f"the unit at byte {self.start:,}"
+        if self.data is not None and _folded(sums[1]) != _folded(self.data):
+            return f"{named}: expected data of the sum {self.data} (DATASUM), found {_folded(sums[1])}"
+        if self.whole and _folded(sum(sums)) != _ONES:
+            return f"{named}: its header and data do not fit its CHECKSUM" + (
+                "; its data fit DATASUM" if self.data is not None else ""
+            )
+        return ""
+
+
+_ONES = (1 << 32) - 1
+
+
+def _folded(total: int) -> int:
+    """Fold a sum of words to 32 bits in one's complement; 0 only if all words are."""
+    return (total - 1) % _ONES + 1 if total else 0
+
+
+def _sum_of(cards: dict[str, Value], file: int, start: int, behind: int, stop: int) -> UnitSum | None:
+    """Return the sums of a unit; None if it has none."""
+    data, whole = str(cards.get("DATASUM", "")).strip(), bool(str(cards.get("CHECKSUM", "")).strip())
+    known = data.isascii() and data.isdigit() and len(data) <= 10
+    if not (known or whole):
+        return None
+    return UnitSum(file, start, stop, behind, int(data) if known else None, whole)
+
+
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"SIMPLE  =") and head[10:30].strip() == b"T"
 
@@ -166,8 +225,10 @@ def _shape(path: str, cards: dict[str, Value], at: int) -> tuple[tuple[int, ...]
     raise FormatError(f"{path}: expected the type and the shape of data in the header at byte {at:,}, found {told}")
 
 
-def _images(sources: Sources, path: str, file: int, size: int, lost: list[Absence]) -> Iterator[_Image]:
-    """Yield the images of a file; add what is not shown to `lost`.
+def _images(
+    sources: Sources, path: str, file: int, size: int, lost: list[Absence], sums: list[UnitSum]
+) -> Iterator[_Image]:
+    """Yield the images of a file; add what is not shown to `lost`, and the sums of all its units to `sums`.
 
     Raises:
         FormatError: a header is garbled.
@@ -194,7 +255,10 @@ def _images(sources: Sources, path: str, file: int, size: int, lost: list[Absenc
             raise FormatError(f"{path}: expected numbers PCOUNT and GCOUNT in the header at byte {at:,}")
         counted: tuple[int, ...] = shape[:-1] if cards.get("GROUPS") is True else shape
         nbytes = abs(bits) // 8 * groups * (more + math.prod(counted)) if shape else 0
-        at = behind + -(-nbytes // _BLOCK) * _BLOCK
+        begin, at = at, behind + -(-nbytes // _BLOCK) * _BLOCK
+        summed = _sum_of(cards, file, begin, behind, at)
+        if summed is not None and at <= size:
+            sums.append(summed)
 
 
 def _calibration(cards: dict[str, Value], dims: tuple[str, ...]) -> dict[str, Any]:
@@ -220,8 +284,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """
     files = Files.stat(sources, paths)
     lost: list[Absence] = []
+    sums: list[UnitSum] = []
     found = [
-        [*_images(sources, path, k, size, lost)]
+        [*_images(sources, path, k, size, lost, sums)]
         for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True))
     ]
     for path, size, images in zip(files.paths, files.sizes.tolist(), found, strict=True):
@@ -241,9 +306,10 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                 )
                 lost.append(Absence(said, counts={"frames_left_out": len(images) - 1}))
         made = [_array("data", files, [images[0] for images in found if images], len(paths))]
-        return [altered(one, absent=tuple(lost) + one.absent) for one in made]
-    several = len(found[0]) > 1
-    made = [_array(f"image_{k}/data" if several else "data", files, [one]) for k, one in enumerate(found[0])]
+    else:
+        several = len(found[0]) > 1
+        made = [_array(f"image_{k}/data" if several else "data", files, [one]) for k, one in enumerate(found[0])]
+    made[0] = altered(made[0], sums=tuple(sums))
     return [altered(one, absent=tuple(lost) + one.absent) for one in made]
 
 

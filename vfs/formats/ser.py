@@ -59,6 +59,7 @@ HEADER = np.dtype(
 # Value of the element with the number `element`, and units per element
 CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])
 DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
+_TAG_BYTES = {0x4152: 8, 0x4142: 24}  # of a tag of each type
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
 _MOST = 1 << 28  # most elements; a header with more is garbled
@@ -80,6 +81,7 @@ class _SerSeries:
     axes: list[dict[str, Any]]
     offsets: np.ndarray  # int64[valid], bytes
     tags: np.ndarray  # int64[valid], bytes; empty where there are none
+    cut: bool  # True if the file ends within its tags
 
 
 def _series(sources: Sources, path: str, size: int) -> _SerSeries:
@@ -122,7 +124,10 @@ def _series(sources: Sources, path: str, size: int) -> _SerSeries:
         ),
         places[:0],
     )
-    return _SerSeries(header, nav, axes, places[:valid], tags)
+    width = _TAG_BYTES.get(int(header["_tag_type"]), 0)
+    last = max([*tags, *(places[count : count + valid] if len(places) >= count + valid else ())], default=0)
+    cut = bool(width) and (len(places) < 2 * valid or int(last) + width > size)
+    return _SerSeries(header, nav, axes, places[:valid], tags, cut)
 
 
 def _are_tags(sources: Sources, path: str, offsets: np.ndarray, count: int, size: int) -> bool:
@@ -242,10 +247,14 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
         declared=total,
     )
     found = [main, _stamps(main, f"{prefix}timestamp", series)] if len(series.tags) else [main]
+    if series.cut:
+        shown = "are shown" if len(series.tags) else "are left out"
+        said = f"{path}: ends within the tags of its {valid:,} elements; it looks truncated, and time stamps {shown}"
+        found = [altered(one, absent=(Absence(said, to_come=True),)) for one in found]
     if valid < total:
         said = f"{path}: {total:,} elements were allocated, {valid:,} are stored: the acquisition was stopped"
         absent = (Absence(said, counts={"frames_missing": total - valid}, to_come=True),)
-        found = [altered(one, absent=absent) for one in found]
+        found = [altered(one, absent=one.absent + absent) for one in found]
     return found
 
 

@@ -8,10 +8,10 @@ of them may be the main one (`StoredArray.main`, `main_of`). Nothing here reads 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -87,6 +87,25 @@ class Absence:
         return self.refused is None and (counted or self.arrangement)
 
 
+class ByteSum(Protocol):
+    """A checksum that a file has of a run of its bytes, and that decoding does not compare.
+
+    Attributes:
+        file: index into the files of the array.
+        start, stop: the bytes.
+    """
+
+    @property
+    def file(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def stop(self) -> int: ...
+
+    def wrong(self, parts: Iterable[bytes]) -> str:
+        """Compare it with the bytes, which come in parts of any size. Return what is wrong; "" if nothing is."""
+
+
 @dataclass(frozen=True, eq=False)
 class StoredArray:
     """Describes one array of a set of files: where its elements lie and how they decode.
@@ -126,6 +145,7 @@ class StoredArray:
         main: True for what the program that wrote the files shows first; several arrays may be equals.
             False for what is never shown first: metadata, tables, masks, thumbnails, encoded streams. None
             where the files do not say. See `main_of`.
+        sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
     """
 
@@ -144,6 +164,7 @@ class StoredArray:
     absent: tuple[Absence, ...] = ()
     companion: bool = False
     main: bool | None = None
+    sums: tuple[ByteSum, ...] = ()
     computed: bool = False
     declared: int | None = None
     proved: bool = False

@@ -9,6 +9,7 @@ import fcntl
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 
 from vfs.errors import OptionError
 
@@ -94,7 +95,8 @@ class MarksFile(MarkLines):
         os.fsync(self._file.fileno())
 
     def remove(self) -> None:
-        os.unlink(self.name)
+        with suppress(FileNotFoundError):  # somebody did
+            os.unlink(self.name)
 
     def close(self) -> None:
         self._file.close()

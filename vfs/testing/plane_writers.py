@@ -104,11 +104,12 @@ def write_edf(path: Path, frames: np.ndarray, **keys: object) -> Path:
     return path
 
 
-def fits_unit(array: np.ndarray | None, **cards: str | float | bool) -> bytes:
+def fits_unit(array: np.ndarray | None, sums: bool = False, **cards: str | float | bool) -> bytes:
     """Make a unit of a FITS file, header and data; integers of the other sign have their top bit turned.
 
     Args:
         array: what it holds; None for a header alone.
+        sums: True for DATASUM and CHECKSUM.
         cards: cards of the header: SIMPLE or XTENSION come first, others last.
     """
     shape = () if array is None else array.shape
@@ -119,13 +120,6 @@ def fits_unit(array: np.ndarray | None, **cards: str | float | bool) -> bytes:
     turned = kind in ("i1", "u2", "u4", "u8")
     if turned:
         said |= {"BSCALE": 1, "BZERO": -128 if kind == "i1" else 1 << (8 * int(kind[1:]) - 1)}
-    lines = []
-    for key, value in (said | cards).items():
-        text = "'{}'".format(value.replace("'", "''").ljust(8)) if isinstance(value, str) else None
-        lines.append(
-            f"{key:8}= {text or ('FT'[value] if value is True or value is False else repr(value)):>20}".ljust(80)
-        )
-    head = "".join([*lines, "END".ljust(80)]).encode()
     data = b""
     if array is not None:
         stored = array.astype(array.dtype.newbyteorder(">"))
@@ -134,7 +128,47 @@ def fits_unit(array: np.ndarray | None, **cards: str | float | bool) -> bytes:
             stored = stored.view(top.dtype) ^ top
         data = stored.astype(stored.dtype.newbyteorder(">")).tobytes()
         data += bytes(max(0, int(cards.get("PCOUNT", 0))) * array.itemsize)
-    return head.ljust(-(-len(head) // 2880) * 2880) + data.ljust(-(-len(data) // 2880) * 2880, b"\0")
+    data = data.ljust(-(-len(data) // 2880) * 2880, b"\0")
+    if sums:
+        said = {**said, **cards, "CHECKSUM": "0" * 16, "DATASUM": str(_ones_sum(data))}
+        made = _fits_header(said) + data
+        cards |= said | {"CHECKSUM": _fits_checksum(_ones_sum(made))}
+    return _fits_header(said | cards) + data
+
+
+def _ones_sum(data: bytes) -> int:
+    """Add the big-endian words of 32 bits in one's complement, as FITS does."""
+    total = 0
+    for word in struct.unpack(f">{len(data) // 4}I", data):
+        total += word
+        total = (total & 0xFFFFFFFF) + (total >> 32)
+    return total
+
+
+def _fits_checksum(total: int) -> str:
+    """Write the complement of a sum in 16 letters and digits (FITS standard 4.0, J.2)."""
+    made = [""] * 16
+    for k, byte in enumerate((total ^ 0xFFFFFFFF).to_bytes(4, "big")):
+        four = [byte // 4 + 48 + (byte % 4 if not j else 0) for j in range(4)]
+        while any(not chr(one).isalnum() for one in four):
+            for j in (0, 2):
+                if any(not chr(one).isalnum() for one in four[j : j + 2]):
+                    four[j], four[j + 1] = four[j] + 1, four[j + 1] - 1
+        for j, one in enumerate(four):
+            made[4 * j + k] = chr(one)
+    return "".join(made[-1:] + made[:-1])
+
+
+def _fits_header(cards: Mapping[str, str | float | bool]) -> bytes:
+    lines = []
+    for key, value in cards.items():
+        if isinstance(value, str):
+            text = "'{}'".format(value.replace("'", "''").ljust(8)).ljust(20)
+        else:
+            text = f"{'FT'[value] if value is True or value is False else repr(value):>20}"
+        lines.append(f"{key:8}= {text}".ljust(80))
+    head = "".join([*lines, "END".ljust(80)]).encode()
+    return head.ljust(-(-len(head) // 2880) * 2880)
 
 
 def write_fits(path: Path, array: np.ndarray) -> Path:

@@ -23,6 +23,7 @@ from vfs.model.layout import BlockLayout
 from vfs.model.sources import Sources
 
 _MOST_RATIO = 2000  # bytes that a packed byte may hold: 1,032 with gzip; bzip2 can hold more, but not of a real image
+_STEP = 1 << 20  # bytes
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 MARKS = tuple(_OPENERS)  # how a packed file begins
 
@@ -102,6 +103,8 @@ class UnpackedFile(MadeBlocks):
                 while done < len(memory) and (got := stream.readinto(memory[done:])):
                     done += got
                 behind = stream.read(1)  # at the end of the file it compares the checksum
+                while self.more and stream.read(_STEP):
+                    pass
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DecodeError(f"does not unpack: {error}") from None
         if done < len(memory):

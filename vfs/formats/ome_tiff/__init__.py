@@ -149,6 +149,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
     gone += _in_no_image(found, holder, named)
+    gone += tuple(one for structure in found.structures.values() for one in structure.without_values())
     shown = next((one for one in out if one.main is not False), None)  # the first image, as its programs show it
     out = [altered(one, main=True if one is shown else one.main if shown else None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]

@@ -265,6 +265,7 @@ def _member(table: PageTable, path: str, plain: bool) -> _Member:
     if found.cut is not None and not any("frames_missing" in one.counts for one in absent):
         lost = {"frames_missing": 1}
         absent += (Absence(str(found.cut), type(found.cut), "shows the pages before", lost, to_come=True),)
+    absent += found.without_values()
     return _Member(series, 1, told or vendor, found, absent, left_out)
 
 

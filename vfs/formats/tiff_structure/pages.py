@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +39,7 @@ from vfs.formats.tiff_structure.alike import (
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Reader
 from vfs.formats.tiff_structure.kinds import HOW, Kind, Unreadable, make_kind, storage_value
 from vfs.formats.tiff_structure.places import Planes, complaints, joined_planes
-from vfs.formats.tiff_structure.structure import Structure, lost_text, within
+from vfs.formats.tiff_structure.structure import Structure, lost_text, lost_values, within
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 
@@ -161,9 +161,27 @@ class PageTable:
         start = ""
         if note is not None and note.type == 2 and within(reader.size, note):
             start = reader.text(note._replace(length=min(note.length, START)))
+        lost = {} if cut else dict.fromkeys(lost_values(reader, self._ends(reader, rows)))
         return Structure(
-            self.sources, path, walk.index, reader.size, reader.order, reader.big, rows, found, tags, start, cut
+            self.sources,
+            path,
+            walk.index,
+            reader.size,
+            reader.order,
+            reader.big,
+            rows,
+            found,
+            tags,
+            start,
+            cut,
+            tuple(lost),
         )
+
+    def _ends(self, reader: Reader, rows: range) -> Iterator[tuple[int, Field, bytes]]:
+        """Yield the entries of the first and the last page of a file."""
+        for row in dict.fromkeys((rows[0], rows[-1])):
+            data, first, _ = reader.directory(self.at[row])
+            yield from reader.entries(data, first)
 
     def _sub(self, walk: _Walk, at: int) -> int:
         """Add a sub-directory. Returns its row; -1 if there is none, or if it is another page already."""

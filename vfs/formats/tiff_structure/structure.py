@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.tiff_structure.alike import START
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Field, Order, Reader
 from vfs.model.sources import Sources
+from vfs.model.stored import Absence
 
 _TOLD = {270, 271, 272, 282, 283, 305, 306, 315}  # tags with texts and resolutions
 
@@ -27,6 +29,7 @@ class Structure:
         start: the first `START` bytes of the first page's description.
         cut: error in the directory behind the last page, where the rest of the file cannot be had;
             else None.
+        lost: tags of the first and the last page of which values lie beyond the end of the file.
     """
 
     sources: Sources
@@ -40,6 +43,20 @@ class Structure:
     tags: dict[int, Field]
     start: str
     cut: FormatError | TruncatedSourceError | None = None
+    lost: tuple[int, ...] = ()
+
+    def without_values(self) -> tuple[Absence, ...]:
+        """Report tags of which values lie beyond the end of the file, where nothing else says that it is cut."""
+        if self.cut is not None or not self.lost:
+            return ()
+        named = ", ".join(map(str, self.lost[:5])) + ", …" * (len(self.lost) > 5)
+        s = "s" * (len(self.lost) > 1)
+        return (
+            Absence(
+                f"{self.path}: values of the tag{s} {named} lie beyond the end of the file, which has {self.size:,}"
+                " bytes; it looks truncated, and the pixels are shown without these metadata"
+            ),
+        )
 
     def text(self, tag: int, most: int = 1 << 62) -> str:
         """Return the text of a tag of the first directory; "" if there is none, or one longer than `most`."""
@@ -79,6 +96,11 @@ class Structure:
 def within(size: int, field: Field) -> bool:
     """Return True if a file of `size` bytes has the values of a field."""
     return field.at + field.length * Reader.width(field) <= size
+
+
+def lost_values(reader: Reader, entries: Iterable[tuple[int, Field, bytes]]) -> list[int]:
+    """Return the tags of which values lie beyond the end of the file."""
+    return [tag for tag, field, _ in entries if not within(reader.size, field)]
 
 
 def lost_text(reader: Reader, tags: dict[int, Field]) -> TruncatedSourceError | None:

@@ -273,12 +273,21 @@ class FolderPlace(StorePlace):
         Raises:
             OptionError: it was removed or moved, so that what was written is not all there.
         """
-        try:
-            same = os.path.samestat(os.fstat(self._descriptor), os.stat(self.folder))
-        except OSError:
-            same = False
-        if not same:
-            raise OptionError(f"{self.folder}: was removed or replaced while it was written; begin anew")
+        _check_same(self._descriptor, self.folder)
+
+
+def _check_same(descriptor: int, path: str) -> None:
+    """Check that a name is still that of the file or folder that is open.
+
+    Raises:
+        OptionError: it is not.
+    """
+    try:
+        same = os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except OSError:
+        same = False
+    if not same:
+        raise OptionError(f"{path}: was removed or replaced while it was written")
 
 
 class ZipPlace(FolderPlace):
@@ -316,6 +325,7 @@ class ZipPlace(FolderPlace):
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
         with self._appearing(sums) as name:
+            _check_same(self._archive.descriptor, self._path)
             self._archive.close()
             flush(name)
         appear(self._path, self.target)

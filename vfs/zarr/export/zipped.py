@@ -53,6 +53,11 @@ class Archive:
         names = [entry.filename for entry, _ in self._found]
         self._kept = len(documents) if names[: len(documents)] == _in_order(documents) else 0
 
+    @property
+    def descriptor(self) -> int:
+        """Descriptor of its file."""
+        return self._file.fileno()
+
     def has(self, paths: Sequence[str], size: int) -> bool:
         """Return True if the next entries are files that were moved into the archive before, with so many bytes.
 
