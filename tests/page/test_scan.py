@@ -105,7 +105,16 @@ def test_click_on_the_scan_shows_its_frame(page: Browsed) -> None:
     page.wait("location.hash.includes('at=9,12')")
 
 
+AT_ONCE = """async () => {
+    while (window.vfs?.scan.status !== "exact") await new Promise((then) => requestAnimationFrame(then));
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "n", bubbles: true }));
+}"""
+"""Adds a detector as soon as the first image is there."""
+
+
 def test_a_ring_that_is_dragged(page: Browsed, header: Path) -> None:
+    page.open().page.evaluate(AT_ONCE)
+    page.settled().press("Delete")
     page.wait("vfs.state.summary")
     page.named("button", "ADF: annular dark field").click()
     page.settled()

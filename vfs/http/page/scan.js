@@ -169,10 +169,10 @@ export class ScanImages {
     if (this.summary || !(this.centre || this.size[0] === 1)) return;
     const planned = plan(this.positions, this.size, this.centre);
     if (!planned) return;
-    const summary = new Summary(this.positions, this.size, this.centre, planned);
-    this.summary = summary;
     const wanted = { results: planned.results, region: null, within: this.within, coarse: false };
     this._background.run(async (signal) => {
+      const summary = new Summary(this.positions, this.size, this.centre, planned);
+      this.summary = summary; // only now: what waits may be stopped before it begins
       try {
         for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
           summary.take(head.first, values);
