@@ -78,11 +78,12 @@ def reached(url: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def linked(url: str, text: str) -> str:
     """Return HTML of a link to a server of this machine; where it leads is found out in the browser."""
-    address, known = escape(reached(url), quote=True), json.dumps(url)
-    find = f"reach({known}).then((place) => place && (link.href = place));"
+    address = reached(url)
+    links, known = json.dumps(f'a[href="{address}"]'), json.dumps(url)
+    find = f"reach({known}).then((place) => {{ for (const link of links) link.href = place || link.href; }});"
     return (
-        f'<a href="{address}" target="_blank" rel="noreferrer">{escape(text)}</a>'
-        f"<script>(() => {{ const link = document.currentScript.previousElementSibling;\n{REACH}{find} }})();</script>"
+        f'<a href="{escape(address, quote=True)}" target="_blank" rel="noreferrer">{escape(text)}</a>'
+        f"<script>(() => {{\n{REACH}const links = document.querySelectorAll({links});\n{find}\n}})();</script>"
     )
 
 
