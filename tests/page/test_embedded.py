@@ -28,7 +28,7 @@ import widget from "./view.js";
 const held = {url: URL_, view: "array=data", detector: "", height: 500}, listeners = {};
 const model = {
   get: (name) => held[name],
-  set: (changes) => Object.assign(held, changes),
+  set: (name, value) => (held[name] = value),  // not all notebooks take several
   save_changes: () => (window.saved = (window.saved || 0) + 1),
   on: (name, listener) => (listeners[name] = listener),
   off: (name) => delete listeners[name],

@@ -17,7 +17,8 @@ function render({ model, el }) {
   const ask = (want) => (origin ? frame.contentWindow.postMessage({ vfs: 1, want }, origin) : early.push(want));
   const heard = (event) => {
     if (event.source !== frame.contentWindow || event.data?.vfs !== 1) return;
-    model.set({ view: event.data.view, detector: event.data.detector });
+    model.set("view", event.data.view);
+    model.set("detector", event.data.detector);
     model.save_changes();
     origin = event.origin;
     early.splice(0).forEach(ask);
