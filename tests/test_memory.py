@@ -19,7 +19,11 @@ import pytest
 import vfs
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
+from vfs.engine.frames import FrameView
 from vfs.hierarchy.chunk_access import Chunks
+from vfs.hierarchy.file_watch import FrameMarks
+from vfs.reduce.partitions import PartOfPass
+from vfs.testing.frame_writers import write_tvips
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_raw
 
@@ -125,6 +129,59 @@ def test_a_scan_of_many_positions_takes_what_its_results_take(tmp_path: Path) ->
     (path,) = write_raw(tmp_path, np.ones((count, 1, 1), "u1"))
     array = vfs.open(path, format="raw", dtype="u1", sig_shape=(1, 1), nav_shape=(2048, 1024))
     assert peak(summed, array) < 28 * count  # the result has 8 for each, tables of frames 23 MB
+
+
+def part_of_a_pass(array: vfs.VirtualArray) -> None:
+    made = PartOfPass(reader_of(array), {"s": vfs.Sum()}, None, 0, 8)
+    made.take(0, 8)
+    assert (made.counted, made.to_take) == ([6], len(array) - 2)
+
+
+def the_middle(array: vfs.VirtualArray) -> None:
+    """Of the last quarter of the positions, which is all that is stored."""
+    late = vfs.open(array.files[0], format="raw", dtype="u1", sig_shape=(1, 1), sync_offset=-3 * HUGE // 4)
+    assert FrameView.of(reader_of(late)).middle == (7 * HUGE // 8,)
+
+
+def with_coordinates(array: vfs.VirtualArray) -> None:
+    pytest.importorskip("xarray")
+    shown = array.xarray()
+    assert list(shown.coords) == ["x"]
+    assert shown[[-1, 5], 0, 0].values.tolist() == [0, 0]
+
+
+def a_tvips_set(array: vfs.VirtualArray) -> None:
+    path = write_tvips(Path(array.files[0]).parent, np.ones((3, 1, 1), "u1"), version=1)
+    records = HUGE // 13
+    os.truncate(path, 256 + 13 * records)
+    with path.open("r+b") as file:
+        file.seek(256 + 13 * (records - 1))
+        file.write(b"abcdefghijkl")
+    assert len(vfs.open(path)) == records
+
+
+HUGE = 1 << 38
+"""Bytes of a file that is a hole, and of its frames."""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda array: array[len(array) // 2],
+        the_middle,
+        lambda array: FrameMarks(reader_of(array).dataset).same(),
+        part_of_a_pass,
+        with_coordinates,
+        a_tvips_set,
+    ],
+)
+def test_nothing_has_an_entry_for_each_frame(tmp_path: Path, act: Callable[[vfs.VirtualArray], None]) -> None:
+    (tmp_path / "hole.raw").touch()
+    os.truncate(tmp_path / "hole.raw", HUGE)
+    # Blank frames come first: not all are stored
+    how: dict[str, Any] = {"sync_offset": -2, "calibration": ["frame=0.5s", "x=2nm"]}
+    array = vfs.open(tmp_path / "hole.raw", format="raw", dtype="u1", sig_shape=(1, 1), **how)
+    assert peak(act, array) < 64 << 20
 
 
 def test_a_dask_graph_holds_nothing_a_chunk(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.formats.frame_checks import (
     warned,
 )
 from tests.formats.sets import tvips_set
-from vfs.model.layout.scan_order import placed
+from vfs.model.layout.scan_order import FrameRuns, placed
 from vfs.testing.frame_writers import write_tvips
 
 
@@ -121,18 +121,22 @@ def test_a_last_row_that_was_not_finished_is_left_out(tmp_path: Path, per_file: 
 def test_few_headers_tell_where_frames_were_lost(data: st.DataObject) -> None:
     count = data.draw(st.integers(2, 400))
     places = np.array(sorted(data.draw(st.sets(st.integers(0, 500), min_size=count // 3 + 1, max_size=count))))
-    frames = np.arange(len(places))
+    cut, gap = data.draw(st.integers(0, len(places))), data.draw(st.integers(0, 9))  # frames that files lack
+    frames = FrameRuns(np.array([0, cut + gap]), np.array([cut, len(places) - cut]))
+    places[cut:] += gap
     read: list[int] = []
 
     def flat(numbers: np.ndarray) -> np.ndarray:
         read.extend(numbers.tolist())
-        return places[numbers]
+        return places[numbers - gap * (numbers >= cut + gap)]
 
-    same(placed(flat, frames, look=4), places)
+    found = placed(flat, frames, look=4)
+    assert found is not None
+    same(found.numbers(frames), places)
     assert len(read) == len(set(read))
     jumps = np.count_nonzero(np.diff(places) != 1)
     assert len(read) <= 4 + jumps * math.ceil(math.log2(len(places) + 1))
-    assert placed(lambda numbers: places[::-1][numbers], frames, look=4) is None or len(places) == 1
+    assert placed(lambda numbers: flat(numbers).max() + 1 - flat(numbers), frames, look=4) is None or len(places) == 1
 
 
 def test_scans_that_do_not_go_row_by_row(tmp_path: Path) -> None:

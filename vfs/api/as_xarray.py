@@ -4,7 +4,7 @@ An `xarray.Dataset` has an array of a set, and beside it companions (time stamps
 the same folder whose axes agree with it. A container makes a tree of such data sets. Elements are read when they are
 used.
 
-- Calibrated axes have coordinates, with `units` and `long_name`.
+- Calibrated axes have coordinates, with `units` and `long_name`, unless they are longer than `LONGEST`.
 - Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
   they are NaT. Other elements stay as they are stored: nothing is masked.
 - Variables of netCDF-4 and of others that carry the attributes of its conventions (`_FillValue`,
@@ -41,6 +41,9 @@ except ImportError as error:
 
 BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
+
+LONGEST = 1 << 24
+"""Positions along an axis that has coordinates, at most: xarray keeps those in memory, and makes an index of them."""
 
 _AS_USUAL: Mapping[str, Any] = {}
 
@@ -285,6 +288,8 @@ def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variab
 
 
 def _positions(opened: OpenedSet, axis: Mapping[str, Any], n: int) -> np.ndarray | None:
+    if n > LONGEST:
+        return None
     if axis["scale"] is not None:
         made: np.ndarray = (axis["offset"] or 0.0) + axis["scale"] * np.arange(n)
         return made

@@ -89,12 +89,12 @@ def _cuts(part: Any, n: int, apart: bool) -> list[_Cut]:
         n: length of the axis.
         apart: elements that do not follow each other are read one by one.
     """
-    try:
-        wanted = np.atleast_1d(np.arange(n)[part])
-    except IndexError as error:
-        raise RegionError(str(error)) from None
     if isinstance(part, slice) and part.indices(n)[2] > 0:
-        return [_Cut(part, None, slice(None), len(wanted))]
+        return [_Cut(part, None, slice(None), len(range(n)[part]))]
+    wanted = np.arange(*part.indices(n)) if isinstance(part, slice) else np.atleast_1d(part)
+    if len(beyond := wanted[(wanted < -n) | (wanted >= n)]):
+        raise RegionError(f"index {beyond[0]} is out of bounds for an axis of {n:,}")
+    wanted = np.where(wanted < 0, wanted + n, wanted)
     edges = np.flatnonzero(np.diff(wanted) != 1) + 1 if apart else np.empty(0, np.int64)
     cuts = []
     for first, last in pairwise([0, *edges.tolist(), len(wanted)]):

@@ -129,11 +129,13 @@ class FrameView:
         at = tuple(n // 2 for n in self.counts)
         if 0 in self.array.shape or self.stored(at):
             return at
-        valid = self.array.valid
-        held = np.flatnonzero(valid)
+        dataset = self.array.dataset
+        held = dataset.held
         if not len(held):
             return at
-        nav = np.unravel_index(held[len(held) // 2], valid.shape)
+        ends = np.diff(held).cumsum()  # counted along the positions that hold a frame
+        run = int(np.searchsorted(ends, ends[-1] // 2, "right"))
+        nav = np.unravel_index(held[run, 1] - ends[run] + ends[-1] // 2, dataset.shape[: dataset.nav_ndim])
         return tuple(int(nav[k]) if k < len(nav) else n for k, n in zip(self.where, at, strict=True))
 
     def stored(self, position: Sequence[int]) -> bool:

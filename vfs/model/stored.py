@@ -203,6 +203,17 @@ class StoredArray:
         return self.layout.valid(self.nav_ndim)
 
     @property
+    def held(self) -> np.ndarray:
+        """The same positions in runs, which takes no byte for each where frames follow one another.
+
+        Returns: int64[r, 2], flat: the first of each, and the one behind its last. A run may go on in the next one.
+        """
+        frames = self.layout.frames
+        if frames is not None and frames.in_order:
+            return frames.held_in_order(math.prod(self.shape[: self.nav_ndim]))
+        return np.flatnonzero(np.diff(self.valid.reshape(-1).view(np.int8), prepend=0, append=0)).reshape(-1, 2)
+
+    @property
     def there(self) -> np.ndarray:
         """Scan positions at which all is stored that will be: bool, in the shape of the navigation axes.
 

@@ -29,6 +29,7 @@ from vfs.model.layout import FrameLayout, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.scan_shape import flat_positions
 from vfs.model.wording import option
+from vfs.reduce.held_frames import HeldFrames
 from vfs.reduce.reduction import FrameBlock, taken_as
 from vfs.sources.given import positions
 from vfs.sources.local import LocalSources
@@ -92,7 +93,7 @@ class FrameSupply(Protocol):
 def supply_of(
     array: ArrayReader,
     chosen: np.ndarray | None,
-    stored: np.ndarray,
+    stored: HeldFrames,
     rows: tuple[int, int],
     in_place: bool,
     turned: bool,
@@ -104,7 +105,7 @@ def supply_of(
 
     Args:
         chosen: int64[m] positions in the array's scan; None: all of them.
-        stored: bool[m], of those selected.
+        stored: which of those selected are stored.
         rows: first and last (half-open) step along the slowest axis of a frame that are wanted.
         in_place: kernels only: frames may be given by their addresses.
         turned: of these also those whose pixels come backwards, some at a time.
@@ -121,12 +122,6 @@ def supply_of(
         flat = altered(dataset.along_one_axis(), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
     return _Frames(reader, stored, rows, in_place, turned, patches, tile_bytes, tile_frames)
-
-
-def _runs(stored: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Find runs of True: first, and behind the last."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], stored, [False]]).astype(np.int8)))
-    return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
 def _named(windows: Iterator[T], reader: RegionReader, region: Region) -> Iterator[T]:
@@ -153,7 +148,7 @@ class _Frames:
     """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
 
     Args:
-        stored: bool[frames]; rows, in_place, turned, patches, tile_bytes, tile_frames: see `supply_of`.
+        stored, rows, in_place, turned, patches, tile_bytes, tile_frames: see `supply_of`.
 
     Attributes:
         least: bytes of frames that are taken at once where frames are large.
@@ -166,7 +161,7 @@ class _Frames:
     def __init__(
         self,
         reader: RegionReader,
-        stored: np.ndarray,
+        stored: HeldFrames,
         rows: tuple[int, int],
         in_place: bool,
         turned: bool,
@@ -211,7 +206,7 @@ class _Frames:
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
         if self.patches:
             for at in range(first, last, self.together):
-                for a, b in _runs(self.stored[at : min(last, at + self.together)]):
+                for a, b in self.stored.runs(at, min(last, at + self.together)):
                     yield from self._in_patches(at + a, at + b)
             return
         step = max(
@@ -280,7 +275,7 @@ class _Frames:
 
     def _stored(self, first: int, last: int, elements: np.ndarray) -> Iterator[FrameBlock]:
         """Leave out the frames that are not stored of the frames `first` to `last`."""
-        for a, b in _runs(self.stored[first:last]) if not self.stored[first:last].all() else [(0, last - first)]:
+        for a, b in self.stored.runs(first, last):
             yield _of_elements(elements[a:b], self.skipped, np.arange(first + a, first + b))
 
 
@@ -297,9 +292,9 @@ class _Boxes:
     """
 
     def __init__(
-        self, array: ArrayReader, chosen: np.ndarray | None, stored: np.ndarray, rows: tuple[int, int]
+        self, array: ArrayReader, chosen: np.ndarray | None, stored: HeldFrames, rows: tuple[int, int]
     ) -> None:
-        self.reader, self.stored = array, stored
+        self.reader, self.stored = array, stored.flags
         n = array.dataset.nav_ndim
         nav, sig, block = array.shape[:n], array.shape[n:], array.dataset.block or (1,) * array.ndim
         if sig and array.dataset.layout.whole:  # what blocks decode to belongs to whole blocks: nothing is copied
@@ -313,7 +308,7 @@ class _Boxes:
             unit[-1] *= max(1, min(-(-nav[-1] // unit[-1]), UNIT // max(1, math.prod(unit) * nbytes)))
         self.grid = ChunkGrid(nav, tuple(unit))
         self.units = math.prod(self.grid.counts)
-        self.held = self._held(chosen, stored) if n and (chosen is not None or not stored.all()) else None
+        self.held = self._held(chosen, self.stored) if n and (chosen is not None or not self.stored.all()) else None
         if self.held is not None:
             self.units = len(self.held)
         blocks = math.prod(-(-m // max(1, b)) for m, b in zip((*unit, *sig), block, strict=True))
@@ -419,17 +414,6 @@ class _Boxes:
             self.reader.fetch_blocks(plan, flat)
         except SourceError as error:
             raise self.reader.unread(error, region) from None
-
-
-def stored_positions(array: ArrayReader, chosen: np.ndarray | None) -> np.ndarray:
-    """Return bool[m], which of the selected positions hold a stored frame. It may not be written to."""
-    dataset = array.dataset
-    if chosen is None and dataset.nav_ndim and dataset.layout.frames is not None and not dataset.blanks:
-        return np.broadcast_to(np.True_, math.prod(dataset.shape[: dataset.nav_ndim]))  # no byte for each frame
-    if chosen is not None and (frames := dataset.layout.frames) is not None:
-        return np.asarray(frames.locate(chosen)[:, 0] >= 0)  # not for each position of a scan that may be huge
-    valid = dataset.valid.reshape(-1) if dataset.nav_ndim else np.ones(1, bool)
-    return valid if chosen is None else valid[chosen]
 
 
 def check_written(array: ArrayReader, chosen: np.ndarray | None) -> None:

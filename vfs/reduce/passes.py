@@ -37,7 +37,8 @@ from vfs.model.files import TRIES
 from vfs.model.stored import nav_dims
 from vfs.model.wording import shown
 from vfs.reduce import CLASSES
-from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, stored_positions, supply_of
+from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, supply_of
+from vfs.reduce.held_frames import HeldFrames
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.spelling import spelled
@@ -165,7 +166,7 @@ class Pass:
 
     Attributes:
         given: the reductions, those that look for the bright-field disk with the place that they found.
-        frames: what the frames have in common; stored: bool[m], which of those selected are stored.
+        frames: what the frames have in common; stored: which of those selected are stored.
         bound: the reductions, prepared for these frames.
         shared: buffers that have an entry for each frame, by the names of reduction and buffer.
         own: the other buffers, of each thread.
@@ -192,7 +193,7 @@ class Pass:
         chosen = chosen_positions(array, roi)
         if not grows:
             check_written(array, chosen)
-        self.stored = stored_positions(array, chosen)
+        self.stored = HeldFrames(array.dataset, chosen)
         self.frames = _frame_type(array, len(self.stored))
         if not reductions:
             raise OptionError("expected at least one reduction: a.reduce(total=vfs.Sum())")
@@ -246,8 +247,7 @@ class Pass:
     @cached_property
     def to_take(self) -> int:
         """How many of the selected frames are stored."""
-        same = self.stored.strides == (0,) and bool(self.stored[:1].all())  # all are: not looked at one by one
-        return len(self.stored) if same else int(np.count_nonzero(self.stored))
+        return self.stored.total
 
     @cached_property
     def each(self) -> bool:

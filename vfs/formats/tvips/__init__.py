@@ -35,6 +35,7 @@ from vfs.formats.written import Proof, written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
+from vfs.model.layout.scan_order import FrameRuns
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.sources.names import basename
@@ -166,17 +167,17 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> tuple[np.nda
     return gaps, series.of_another_run(strange)
 
 
-def _lost_within(files: Files, headers: FrameHeaders, stored: np.ndarray) -> tuple[Absence, ...]:
+def _lost_within(files: Files, headers: FrameHeaders, stored: FrameRuns) -> tuple[Absence, ...]:
     """Say that frames were lost within files, where no position tells where the others belong.
 
     The counter tells, if it counts the first frames and the last ones.
 
     Args:
-        stored: int64[n], the numbers of the frames that are stored.
+        stored: the numbers of the frames that are stored.
     """
     if len(stored) < 4:
         return ()
-    ends = stored[[0, 1, -2, -1]]
+    ends = stored.at(np.array([0, 1, len(stored) - 2, len(stored) - 1]))
     numbers = np.frombuffer(headers.read(ends, AT["counter"], 4), "<u4").astype(np.int64)
     lost = int(numbers[3] - numbers[0] - (ends[3] - ends[0]))
     if lost < 1 or lost > _MOST_BLANK or (np.diff(numbers)[[0, 2]] != 1).any():
@@ -225,7 +226,7 @@ def _absences(
 
 def _frames(
     files: Files, lost: series.Lost, sig: tuple[int, int], word_bytes: int, gap: int
-) -> tuple[FrameLayout, np.ndarray, tuple[Absence, ...], bool]:
+) -> tuple[FrameLayout, FrameRuns, tuple[Absence, ...], bool]:
     """Find the frames in the files of a series.
 
     Args:
@@ -248,11 +249,11 @@ def _frames(
     gaps, strange = _gaps(files, counts, layout)
     if lost.count and not gaps.any():
         raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
+    first = gaps.cumsum() + counts.cumsum() - counts
     if gaps.any():
-        first = gaps.cumsum() + counts.cumsum() - counts
         layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap, first=first)
-    stored = np.repeat(gaps.cumsum(), counts) + np.arange(counts.sum())
-    return layout, stored, unwritten + strange + _absences(files, lost, counts, rests, gaps, record), proved
+    absent = unwritten + strange + _absences(files, lost, counts, rests, gaps, record)
+    return layout, FrameRuns(first, counts), absent, proved
 
 
 def open(

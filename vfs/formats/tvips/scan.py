@@ -14,7 +14,7 @@ import numpy as np
 from vfs.errors import TruncatedSourceError
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, ScanOrder
-from vfs.model.layout.scan_order import placed
+from vfs.model.layout.scan_order import FrameRuns, Shifts, placed
 from vfs.model.stored import Absence
 
 # name, dtype, byte of the frame header, unit
@@ -110,11 +110,11 @@ class TvipsScan:
     again: int = 0
 
 
-def _last_in_scan(headers: FrameHeaders, frames: np.ndarray) -> int:
+def _last_in_scan(headers: FrameHeaders, frames: FrameRuns) -> int:
     """Count the frames in front of those that were recorded after the scan, which have no position."""
 
     def inside(index: int) -> bool:
-        x, y = headers.positions(frames[index : index + 1])[0].tolist()
+        x, y = headers.positions(frames.at(np.array([index])))[0].tolist()
         return bool(x >= 0 and y >= 0 and (x or y))
 
     low, high = 2, len(frames)  # numbers of frames that belong to the scan for certain, and perhaps
@@ -126,25 +126,25 @@ def _last_in_scan(headers: FrameHeaders, frames: np.ndarray) -> int:
     return low
 
 
-def by_position(headers: FrameHeaders, stored: np.ndarray) -> TvipsScan | None:
+def by_position(headers: FrameHeaders, stored: FrameRuns) -> TvipsScan | None:
     """Find the scan by the scan positions in the frame headers.
 
     Lost frames leave their positions blank, also the first ones. Frames of scans that do not go row by
     row are placed one by one, for which all headers are read.
 
     Args:
-        stored: int64[n] numbers of the stored frames.
+        stored: numbers of the stored frames.
 
     Returns: None if the positions are of no scan.
     """
-    begin = _begin(headers.positions(stored[:_LOOK]))
+    begin = _begin(headers.positions(stored.part(0, _LOOK).numbers()))
     if begin is None:
         return None
-    recorded = stored[begin:]
-    frames = recorded[: _last_in_scan(headers, recorded)]
+    recorded = stored.part(begin, len(stored))
+    frames = recorded.part(0, _last_in_scan(headers, recorded))
     columns = 0
     for near in range(0, min(len(frames), _LONGEST_ROW), _LOOK):
-        seen = headers.positions(frames[near : near + _LOOK])
+        seen = headers.positions(frames.part(near, near + _LOOK).numbers())
         columns = max(columns, int(np.nan_to_num(seen[:, 0], nan=0, posinf=0, neginf=0).max()) + 1)
         if (seen[:, 1] != 0).any():
             break
@@ -160,7 +160,7 @@ def by_position(headers: FrameHeaders, stored: np.ndarray) -> TvipsScan | None:
         return np.where(fits, np.where(fits, y, 0) * columns + np.where(fits, x, 0), -1).astype(np.int64)
 
     places = placed(flat, frames, _LOOK)
-    return _one_by_one(headers, recorded) if places is None else _scan(frames, places, columns)
+    return _one_by_one(headers, recorded.numbers()) if places is None else _scan(frames, places, columns)
 
 
 def _begin(seen: np.ndarray) -> int | None:
@@ -182,16 +182,22 @@ def _begin(seen: np.ndarray) -> int | None:
     return first - 1 if first and not seen[first - 1].any() else first
 
 
-def _scan(frames: np.ndarray, places: np.ndarray, columns: int) -> TvipsScan | None:
+def _ends(frames: FrameRuns) -> tuple[int, int]:
+    """Return the first and the last number."""
+    return frames.first.item(0), int(frames.first[-1] + frames.counts[-1]) - 1
+
+
+def _scan(frames: FrameRuns, places: Shifts, columns: int) -> TvipsScan | None:
     """Return the scan of frames whose positions grow; None if they fill no row."""
-    start, end = int(frames[0]), int(places[-1]) + 1
-    if end == int(frames[-1]) + 1 - start:  # none was lost; of a row that was not finished, no frame is shown
+    start, last = _ends(frames)
+    end = last + int(places.by[-1]) + 1
+    if end == last + 1 - start:  # none was lost; of a row that was not finished, no frame is shown
         return TvipsScan(start, (end // columns, columns)) if end >= columns else None
     nav = -(-end // columns), columns
     if math.prod(nav) > len(frames) + _MOST_BLANK:
         return None
-    order = ScanOrder.visiting(places, nav, frames - start)
-    elsewhere = int(frames[-1]) + 1 - start - len(frames)  # known to be missing from the files
+    order = ScanOrder.visiting(places.numbers(frames), nav, frames.numbers() - start)
+    elsewhere = last + 1 - start - len(frames)  # known to be missing from the files
     return TvipsScan(start, nav, order, order.missing - elsewhere)
 
 
@@ -217,27 +223,28 @@ def _one_by_one(headers: FrameHeaders, frames: np.ndarray) -> TvipsScan | None:
     return TvipsScan(start, (rows, columns), order, lost, len(frames) - rows * columns + lost)
 
 
-def by_rotator(headers: FrameHeaders, stored: np.ndarray) -> TvipsScan | None:
+def by_rotator(headers: FrameHeaders, stored: FrameRuns) -> TvipsScan | None:
     """Find the scan by the rotator index, which counts the positions of a square scan from 1.
 
     Returns: None if it does not.
     """
-    seen = headers.rotator(stored[:_LOOK])
+    seen = headers.rotator(stored.part(0, _LOOK).numbers())
     starts = np.flatnonzero((seen[:-1] == 1) & (seen[1:] == 2))
     if not len(starts):
         return None
-    frames = stored[int(starts[0]) :]
+    frames = stored.part(int(starts[0]), len(stored))
     low, high = 2, len(frames)  # numbers of frames that are counted for certain, and perhaps
     while low < high:
         middle = (low + high + 1) // 2
-        counted = int(headers.rotator(frames[middle - 1 : middle])[0]) >= middle
+        counted = int(headers.rotator(frames.at(np.array([middle - 1])))[0]) >= middle
         low, high = (middle, high) if counted else (low, middle - 1)
-    frames = frames[:low]
+    frames = frames.part(0, low)
     places = placed(lambda numbers: headers.rotator(numbers) - 1, frames, _LOOK)
     if places is None:
         return None
-    side = math.isqrt(int(places[-1]) + 1)
-    return _scan(frames, places, side) if side * side == int(places[-1]) + 1 else None
+    end = _ends(frames)[1] + int(places.by[-1]) + 1
+    side = math.isqrt(end)
+    return _scan(frames, places, side) if side * side == end else None
 
 
 def absences(headers: FrameHeaders, path: str, scan: TvipsScan, frames: int) -> tuple[Absence, ...]:

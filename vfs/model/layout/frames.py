@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -415,14 +415,17 @@ class FrameLayout:
     def valid(self, nav_ndim: int) -> np.ndarray:
         nav = self.shape[:nav_ndim]
         if self.in_order:
-            runs = np.stack(self._held_by_parts(math.prod(nav)), axis=1)
-            edges = np.concatenate([[0], runs[runs[:, 0] < runs[:, 1]].reshape(-1), [math.prod(nav)]])
+            edges = np.concatenate([[0], self.held_in_order(math.prod(nav)).reshape(-1), [math.prod(nav)]])
             return np.repeat(np.arange(len(edges) - 1) % 2 == 1, np.diff(edges)).reshape(nav)
         found = np.empty(math.prod(nav), bool)
-        for first in range(0, len(found), _LOCATED):
-            part = found[first : first + _LOCATED]
-            part[:] = self.locate(np.arange(first, first + len(part)))[:, 0] >= 0
+        for first, part in self._located(len(found)):
+            found[first : first + len(part)] = part
         return found.reshape(nav)
+
+    def _located(self, count: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Go through positions, some at a time: the first of these, and bool[n] which of them show a stored frame."""
+        for first in range(0, count, _LOCATED):
+            yield first, self.locate(np.arange(first, min(count, first + _LOCATED)))[:, 0] >= 0
 
     def blank(self, region: Region, nav_ndim: int) -> np.ndarray:
         box = Region(region.start[:nav_ndim], region.stop[:nav_ndim], region.step[:nav_ndim])
@@ -435,21 +438,21 @@ class FrameLayout:
     def blanks(self, nav_ndim: int) -> int:
         nav = math.prod(self.shape[:nav_ndim])
         if not self.in_order:
-            return nav - int(np.count_nonzero(self.valid(nav_ndim)))
-        first, last = self._held_by_parts(nav)
-        return nav - int(np.maximum(0, last - first).sum())
+            return nav - sum(int(np.count_nonzero(part)) for _, part in self._located(nav))
+        return nav - int(np.diff(self.held_in_order(nav)).sum())
 
-    def _held_by_parts(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Find the positions whose frames begin in each part of the stream, where positions are in order.
+    def held_in_order(self, count: int) -> np.ndarray:
+        """Find the positions whose frames begin in a part of the stream, where positions are in order.
 
         Args:
             count: number of positions that are shown.
 
-        Returns: int64[f] first position of each part, and int64[f] the one behind its last.
+        Returns: int64[r, 2], of each part that has any the first position and the one behind the last.
         """
         low, high = max(0, self.offset), min(self.stored, count + self.offset)
         first, last = (-(-(self.stream[:, end] - self.header) // self.stride) for end in (S_START, S_STOP))
-        return np.maximum(first, low) - self.offset, np.minimum(last, high) - self.offset
+        runs = np.stack([np.maximum(first, low), np.minimum(last, high)], axis=1) - self.offset
+        return runs[runs[:, 0] < runs[:, 1]]
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         if not kernels.wanted() and (alone := self.range_of_frame(region)) is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,7 +93,60 @@ def visits(positions: np.ndarray) -> np.ndarray:
     return counted
 
 
-def placed(numbers: Callable[[np.ndarray], np.ndarray], frames: np.ndarray, look: int) -> np.ndarray | None:
+@dataclass(frozen=True, eq=False)
+class FrameRuns:
+    """Numbers of frames, ascending, as runs of those that follow one another: a set may have 10 ** 10 frames.
+
+    Attributes:
+        first: int64[r] the first number of each run; counts: int64[r] how many it has.
+    """
+
+    first: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def one(cls, count: int) -> FrameRuns:
+        """Return 0, 1, 2, …, so many."""
+        return cls(np.zeros(1, np.int64), np.array([count]))
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Return the numbers at some places, from 0 on: int64[n]."""
+        ends = self.counts.cumsum()
+        run = np.searchsorted(ends, places, "right")
+        return np.asarray(self.first[run] + places - (ends - self.counts)[run])
+
+    def part(self, first: int, last: int) -> FrameRuns:
+        """Return those between two places (half-open), of which the last may be beyond the end."""
+        begins = self.counts.cumsum() - self.counts
+        low, high = np.maximum(begins, first), np.minimum(begins + self.counts, last)
+        kept = low < high
+        return FrameRuns((self.first + low - begins)[kept], (high - low)[kept])
+
+    def numbers(self) -> np.ndarray:
+        """List them: int64[n]."""
+        return self.at(np.arange(len(self)))
+
+
+class Shifts(NamedTuple):
+    """Says by how much numbers that grow from frame to frame are above those of the frames.
+
+    Attributes:
+        begin: int64[r] places, the first 0, from which each shift holds; by: int64[r] the shifts.
+    """
+
+    begin: np.ndarray
+    by: np.ndarray
+
+    def numbers(self, frames: FrameRuns) -> np.ndarray:
+        """List the numbers of all frames: int64[n]."""
+        made: np.ndarray = frames.numbers() + np.repeat(self.by, np.diff(self.begin, append=len(frames)))
+        return made
+
+
+def placed(numbers: Callable[[np.ndarray], np.ndarray], frames: FrameRuns, look: int) -> Shifts | None:
     """Find the number of each frame (a position, a count) from those of a few, if numbers grow from frame to frame.
 
     Between two frames whose numbers are as far apart as they are, none was lost, so nothing is read
@@ -100,25 +154,26 @@ def placed(numbers: Callable[[np.ndarray], np.ndarray], frames: np.ndarray, look
 
     Args:
         numbers: returns the numbers of frames, int64[m]; -1 where a frame has none.
-        frames: int64[n] places of the frames that are stored, ascending.
+        frames: those that are stored, at least one.
         look: number of frames that are looked at in any case, spread evenly.
 
-    Returns: int64[n]; None if the numbers do not grow.
+    Returns: None if the numbers do not grow.
     """
     known = spread(len(frames), look)
-    found = numbers(frames[known])
+    found = numbers(frames.at(known))
     while True:
-        lost = np.diff(found - frames[known])
+        by = found - frames.at(known)
+        lost = np.diff(by)
         if (lost < 0).any() or (found < 0).any():
             return None
         between = np.flatnonzero((lost > 0) & (np.diff(known) > 1))
         if not len(between):
             break
         middle = (known[between] + known[between + 1]) // 2
-        more = numbers(frames[middle])
+        more = numbers(frames.at(middle))
         known, found = np.insert(known, between + 1, middle), np.insert(found, between + 1, more)
-    before = np.searchsorted(known, np.arange(len(frames)), "right") - 1
-    return np.asarray(frames + (found - frames[known])[before])
+    changes = np.flatnonzero(np.append(1, lost))
+    return Shifts(known[changes], by[changes])
 
 
 def numbered_runs(numbers: Callable[[np.ndarray], np.ndarray], count: int, look: int) -> np.ndarray | None:
@@ -132,11 +187,10 @@ def numbered_runs(numbers: Callable[[np.ndarray], np.ndarray], count: int, look:
     Returns: int64[r, 3], for each run of frames that follow one another: frames in front of it,
         number of its first frame, count. None if numbers do not grow.
     """
-    found = placed(numbers, np.arange(count), look)
+    found = placed(numbers, FrameRuns.one(count), look)
     if found is None:
         return None
-    starts = np.flatnonzero(np.diff(found, prepend=-2) != 1)
-    return np.stack([starts, found[starts], np.diff(np.append(starts, count))], axis=1)
+    return np.stack([found.begin, found.begin + found.by, np.diff(found.begin, append=count)], axis=1)
 
 
 def surplus(shape: Sequence[int], stored: int, *, shown: bool = True) -> str:
