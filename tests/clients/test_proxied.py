@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
 
 import numpy as np
@@ -84,7 +84,7 @@ class Jupyter:
         try:
             with urllib.request.urlopen(urllib.request.Request(f"{self.url}api", headers=self.headers)):
                 return True
-        except URLError:
+        except OSError:  # of a server that is just getting ready, which may also close what it took
             return False
 
     def of(self, url: str) -> str:
