@@ -8,6 +8,7 @@ import pickle
 import re
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tests.engine.support import halved
 from tests.hierarchy.support import FORMATS, array_of, tree_of
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
+from vfs.hierarchy import channels
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.hierarchy.faces import GROUP, ZarrFace
 from vfs.reduce import passes, pyramid
@@ -176,6 +178,10 @@ def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> 
     assert image["type"] == "mean"
     mask = tree_of(shown("y x", (9, 16), "?")).zarr(zarr_format, "ome")
     assert said(mask)["multiscales"][0]["type"] == "nearest"
+    assert said(mask)["omero"]["channels"][0]["window"] == {"min": 0, "max": 1, "start": 0, "end": 1}
+    assert {level.dtype.str for level in mask.arrays.values()} == {"|u1"}, "viewers draw no bool"
+    half = tree_of(shown("y x", (9, 16), "f2")).zarr(zarr_format, "ome")
+    assert {level.dtype.str for level in half.arrays.values()} == {"<f4"}, "nor float16"
 
 
 def test_version_06_has_coordinate_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,9 +270,27 @@ def test_a_scan_shows_its_images(tmp_path: Path, zarr_format: int, monkeypatch: 
         check_valid(face, str(k))
     np.testing.assert_array_equal(face.arrays["0/0"][5], group["data"][1, 1])
     np.testing.assert_array_equal(face.arrays["1/0"][...], group["derived/bf"][...])
-    assert (face.arrays["1/0"].dtype, group["derived/bf"].dtype) == ("f8", "u8"), "viv draws no integers of 64 bits"
-    np.testing.assert_array_equal(face.arrays["2/0"][1], group["derived/com"][..., 1])
-    np.testing.assert_array_equal(face.arrays["3/0"][...], group["derived/mean"][...])
+    assert (face.arrays["1/0"].dtype, group["derived/bf"].dtype) == ("f4", "u8"), (
+        "no viewer draws all numbers of 64 bits"
+    )
+    np.testing.assert_array_equal(face.arrays["2/0"][1], group["derived/com"][..., 1].astype("f4"))
+    np.testing.assert_array_equal(face.arrays["3/0"][...], group["derived/mean"][...].astype("f4"))
+
+
+@pytest.mark.parametrize("stored", ["lines", "strips", "tiles"])
+def test_contrast_is_that_of_the_whole_image(
+    tmp_path: Path, stored: str, shapes_read: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It becomes brighter from one corner to the opposite one, and is larger than what is looked at."""
+    monkeypatch.setattr(channels, "_LOOK", 1 << 18)
+    image = np.add.outer(np.arange(2000), np.arange(2000)).astype("u2")
+    how: dict[str, Any] = {} if stored == "lines" else {"compression": 8, "encode": partial(zlib.compress, level=1)}
+    how |= {"tile": (128, 128)} if stored == "tiles" else {"strip": 8} if stored == "strips" else {}
+    face = set_of(vfs.open_group(write_tiff(tmp_path / "a.tif", [image], **how))).tree.zarr(3, "ome")
+    (channel,) = said(face)["omero"]["channels"]
+    assert channel["window"]["start"] < 0.3 * 4000
+    assert channel["window"]["end"] > 0.7 * 4000
+    assert 2 * sum(map(math.prod, shapes_read)) <= 1 << 18
 
 
 def test_what_cannot_be_looked_at_has_no_contrast(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     line = len(view.sizes) < 2
     rows, columns = (math.prod(view.sizes), 1) if line else (view.sizes[0], view.sizes[1])
     height, width = (width, 1) if line else (height, width)
-    pieces, finest, share = _pieces(view)
+    cut, finest, share = pieces(view, MOST)
     height, width = min(height, finest[0]), min(width, finest[1])
     scale = max(rows / height, columns / width, 1.0)
     target = (_scaled(rows, height, scale), _scaled(columns, width, scale))
@@ -312,7 +312,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     canvas = _Canvas((rows, columns), target, 3 if coloured else 1, peaks=line)
     every = max(1, math.ceil(rows * columns * share / _SAMPLE))
     few = max(1, BAND // max(1, columns))  # rows that are worked on at once
-    for lines, across in pieces:
+    for lines, across in cut:
         region = view.region(position, lines, across)
         found.stored = found.stored or view.array.dataset.holds(region)
         read = _plain(view, view.array.read(region))
@@ -336,9 +336,12 @@ def _scaled(n: int, most: int, scale: float) -> int:
     return max(round(n / scale), min(n, most, 8), 1 if n else 0)
 
 
-def _pieces(view: FrameView) -> tuple[list[tuple[range, range]], tuple[int, int], float]:
+def pieces(view: FrameView, most: int) -> tuple[list[tuple[range, range]], tuple[int, int], float]:
     """Cut a frame into pieces that are read one after the other: bands of rows. Of one that is too large to be read
     bands at even distances, or tiles where it is stored in such.
+
+    Args:
+        most: bytes that are read, about; one band or tile is read whatever its size.
 
     Returns: (the rows and columns of each piece; rows and columns of the finest picture that all pieces make; the share
         of the frame that they are).
@@ -357,22 +360,22 @@ def _pieces(view: FrameView) -> tuple[list[tuple[range, range]], tuple[int, int]
         (*(array.dataset.block[k] for k in view.shown), 1, columns)[:2] if array.dataset.block else (1, columns)
     )
     units, line = -(-rows // unit), frame // rows
-    if frame <= MOST:
+    if frame <= most:
         take = max(1, BAND // (line * unit)) * unit
         return [(range(at, min(at + take, rows)), every) for at in range(0, rows, take)], finest, 1.0
     if wide < columns:
-        most = max(1, MOST // (line // columns * unit * wide))
-        side = math.sqrt(rows * columns / most)  # of squares in each of which a tile is read
-        across = max(1, min(-(-columns // wide), most, round(columns / side)))
-        down = min(units, most // across)
+        tiles = max(1, most // (line // columns * unit * wide))
+        side = math.sqrt(rows * columns / tiles)  # of squares in each of which a tile is read
+        across = max(1, min(-(-columns // wide), tiles, round(columns / side)))
+        down = min(units, tiles // across)
         lines = [range(at * unit, min((at + 1) * unit, rows)) for at in _spread(units, down)]
         along = [range(at * wide, min((at + 1) * wide, columns)) for at in _spread(-(-columns // wide), across)]
         share = sum(map(len, lines)) * sum(map(len, along)) / (rows * columns)
         return list(product(lines, along)), (down, across), share
     if line > MOST:
         raise OptionError(f"{array.dataset.path}: a row of a frame has {size(line)}: too long to be looked at")
-    parts = max(1, min(_BANDS, units, MOST // (line * unit)))
-    take = max(1, MOST // parts // (line * unit))
+    parts = max(1, min(_BANDS, units, most // (line * unit)))
+    take = max(1, most // parts // (line * unit))
     bands = [range(at * unit, min((at + take) * unit, rows)) for at in _spread(units, parts)]
     return [(band, every) for band in bands], (parts, max(1, columns)), sum(map(len, bands)) / rows
 

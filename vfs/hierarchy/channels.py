@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.frames import FrameView, pieces
 from vfs.engine.picture import contrast
 from vfs.errors import VfsError
 from vfs.hierarchy.images import ShownImage
@@ -20,8 +21,10 @@ from vfs.model.region import Region
 
 _MOST = 64
 """Channels that are described; of more, viewers choose the contrast."""
-_SIDE = 512
-"""Pixels along y and x that are looked at, in the middle of the image."""
+_LOOK = 4 << 20
+"""Bytes of a channel that are looked at, about, all over the image."""
+_VALUES = 1 << 18
+"""Pixels that the contrast is chosen from."""
 _COSTLY = 16 << 20
 """Bytes that are read at most to look at a channel; where it takes more, viewers choose the contrast."""
 _ONE = ("FFFFFF",)
@@ -49,7 +52,8 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
     if count > _MOST or image.source.dataset.computed:
         return None
     try:
-        windows = [_window(finest, axis, k) for k in range(count)]
+        mask = image.source.dtype.kind == "b"
+        windows = [_window(finest, axis, k, mask) for k in range(count)]
     except (VfsError, MemoryError):  # said to those who read it
         return None
     if None in windows:
@@ -120,24 +124,31 @@ def _colour(said: object) -> str | None:
     return f"{(said & 0xFFFFFFFF) >> 8:06X}"
 
 
-def _window(array: ArrayReader, axis: int | None, channel: int) -> dict[str, float] | None:
+def _window(array: ArrayReader, axis: int | None, channel: int, mask: bool) -> dict[str, float] | None:
     """Choose the numbers that are shown black and white; None if that costs too much.
 
-    They are those of the middle of the middle image, as `contrast` chooses them.
+    They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
+
+    Args:
+        mask: the numbers say True or False.
 
     Raises:
         SourceError: it cannot be read.
     """
-    if array.dtype.kind == "b":
+    if mask:
         return {"min": 0, "max": 1, "start": 0, "end": 1}
     at = [n // 2 for n in array.shape[:-2]]
     if axis is not None:
         at[axis] = channel
-    image = [(max(0, (n - _SIDE) // 2), min(n, (n + _SIDE) // 2)) for n in array.shape[-2:]]
-    box = Region.box([*at, *(a for a, _ in image)], [*(k + 1 for k in at), *(b for _, b in image)])
-    if _cost(array, box) > _COSTLY:
+    *where, y, x = range(array.ndim)
+    view = FrameView(array, tuple(where), (y, x), None)
+    parts = [view.region(at, rows, columns) for rows, columns in pieces(view, _LOOK)[0]]
+    if _cost(array, parts) > _COSTLY:
         return None
-    low, high, _ = contrast(array.read(box).astype(np.float64))
+    every = -(-sum(part.size for part in parts) // _VALUES)
+    low, high, _ = contrast(
+        np.concatenate([array.read(part).reshape(-1)[::every].astype(np.float64) for part in parts])
+    )
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" and array.dtype.itemsize <= 2 else None
     least, most = (float(limits.min), float(limits.max)) if limits else (low, high)
     if not high > low:
@@ -146,12 +157,15 @@ def _window(array: ArrayReader, axis: int | None, channel: int) -> dict[str, flo
     return {name: int(value) if array.dtype.kind in "iu" else value for name, value in found.items()}
 
 
-def _cost(array: ArrayReader, box: Region) -> int:
-    """Return the bytes that are decoded to read a box."""
+def _cost(array: ArrayReader, parts: Sequence[Region]) -> int:
+    """Return the bytes that are decoded to read some parts."""
     block = array.dataset.block
     if not array.decodes_whole:
-        return box.size * array.dtype.itemsize
+        return sum(part.size for part in parts) * array.dtype.itemsize
     if len(block) != array.ndim:
         return array.nbytes
-    touched = math.prod(-(-b // n) - a // n for a, b, n in zip(box.start, box.stop, block, strict=True))
-    return touched * math.prod(block) * array.dtype.itemsize
+    return sum(_blocks(part, block) for part in parts) * math.prod(block) * array.dtype.itemsize
+
+
+def _blocks(part: Region, block: Sequence[int]) -> int:
+    return math.prod(-(-b // n) - a // n for a, b, n in zip(part.start, part.stop, block, strict=True))

@@ -26,6 +26,10 @@ BY_NAME = ("palette", "mask")
 """What `photometric` says of numbers that mean a colour of a table, or a region: there is no mean of them."""
 
 
+_DRAWN = {"b1": "u1", "f2": "f4"}
+"""As what type numbers are shown that viewers in browsers do not know."""
+
+
 @dataclass(frozen=True)
 class ShownImage:
     """An image of a data set.
@@ -154,23 +158,33 @@ def _image(
     array = arrays[path]
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
-    wide = array.dataset.computed and array.dtype.kind in "iu" and array.dtype.itemsize == 8
-    shown = converted(array, "f8") if wide else array  # what draws in browsers knows no integers of 64 bits
-    finest = arranged(shown, how, path=path, attrs=attrs, **common)
+    finest = arranged(_drawable(array), how, path=path, attrs=attrs, **common)
     found, times = [finest], [(1.0, 1.0)]
     for smaller in _stored_levels(arrays, path):
-        level = arranged(smaller, how, path=smaller.dataset.path, attrs={}, **common)
+        level = arranged(_drawable(smaller), how, path=smaller.dataset.path, attrs={}, **common)
         if level.dtype == finest.dtype and level.shape[:-2] == finest.shape[:-2] and level.shape < found[-1].shape:
             found.append(level)
             y, x = map(_times, finest.shape[-2:], level.shape[-2:])
             times.append((y, x))
-    nearest = array.attrs.get("photometric") in BY_NAME
+    nearest = array.dtype.kind == "b" or array.attrs.get("photometric") in BY_NAME
     above = levels(found[-1], nearest, store)
     for level in above:
         found.append(level)
         times.append((2 * times[-1][0], 2 * times[-1][1]))
-    computed = "" if not above else "nearest" if nearest or array.dtype.kind == "b" else "mean"
+    computed = "" if not above else "nearest" if nearest else "mean"
     return ShownImage(_name(array) or name, array, how, found, times, computed)
+
+
+def _drawable(array: ArrayReader) -> ArrayReader:
+    """Return an array as numbers that viewers in browsers draw.
+
+    They know no bool and no float16, and each knows only some types of 64 bits. Results are float32, which is what they
+    draw; numbers of 64 bits of files stay as they are.
+    """
+    shown = _DRAWN.get(array.dtype.str[1:])
+    if array.dataset.computed and array.dtype.itemsize == 8:
+        shown = "f4"
+    return converted(array, shown) if shown else array
 
 
 def _times(finest: int, length: int) -> float:
