@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import h5py
 import numpy as np
 import pytest
 import tifffile
@@ -436,6 +437,13 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
     assert np.array_equal(np.load(io.BytesIO(download(page, "Scan", "Numbers (.npy)"))), page.numbers("scan"))
     with tifffile.TiffFile(io.BytesIO(download(page, "Frame", "Image with its scale (TIFF)"))) as image:
         assert np.array_equal(image.asarray(), FRAMES[6, 8][::-1]), "the top row first"
+    with h5py.File(io.BytesIO(download(page, "Frame", "Signal of HyperSpy (.hspy)"))) as file:
+        (signal,) = file["Experiments"].values()
+        assert np.array_equal(signal["data"], FRAMES[6, 8][::-1])
+    with h5py.File(io.BytesIO(download(page, "Scan", "Signal of HyperSpy (.hspy)"))) as file:
+        (signal,) = file["Experiments"].values()
+        assert np.array_equal(signal["data"], page.numbers("scan"))
+        assert signal["original_metadata/vfs"].attrs["reduction"].startswith("disk(15.1, 16.1, 5.5)")
     picture = np.asarray(Image.open(io.BytesIO(download(page, "Frame", "Picture (PNG)"))))
     assert picture.shape == (32, 32, 4)
     scan = np.asarray(Image.open(io.BytesIO(download(page, "Scan", "Picture (PNG)"))))

@@ -37,11 +37,13 @@ from vfs.http.requests import (
     with_body,
 )
 from vfs.http.streams import Computing, Stopping
+from vfs.http.taken import MOST as MOST_TAKEN
+from vfs.http.taken import hyperspy
 from vfs.http.tally import ServerLog
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
-AT_ONCE = {"events": 8, "compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2}
+AT_ONCE = {"events": 8, "compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2, "hspy": 2}
 """Requests of a kind that a client may have under way."""
 
 
@@ -52,12 +54,15 @@ class Threads(Protocol):
 
 
 class RequestKind(NamedTuple):
-    """A kind of request: what answers it, its methods, the fields that its query may have; if it reads numbers."""
+    """A kind of request: what answers it, its methods, the fields that its query may have; if it reads numbers; if its
+    body has numbers, of which few are read at once.
+    """
 
     answering: Answering
     methods: tuple[str, ...] = ("GET", "HEAD")
     fields: tuple[str, ...] = ()
     reads: bool = False
+    numbers: bool = False
 
 
 class Api:
@@ -109,6 +114,7 @@ class Api:
             "centre": RequestKind(self._centre, fields=("within",)),
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",), True),
             "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
+            "hspy": RequestKind(self._hyperspy, ("POST",), numbers=True),
             "stop": RequestKind(stopping.stop, ("POST",)),
             "options": RequestKind(partial(self._told, self._describing.known)),
             "guesses": RequestKind(partial(self._told, self._describing.guesses)),
@@ -131,7 +137,9 @@ class Api:
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))
             )
         check_fields(request, what, kind.fields)
-        if "POST" in kind.methods:  # a body that never ends must not keep a place that others wait for
+        if (
+            "POST" in kind.methods and not kind.numbers
+        ):  # a body that never ends must not keep a place that others wait for
             request = await with_body(request)
         try:
             with self._at_once.counted(what, request.client):
@@ -168,6 +176,12 @@ class Api:
         body = await body_of(request)
         work = partial(self._describing.open, key, read_json(body))
         await answer_json(answer, request, await self._threads(("open", key, body), work, request.receive))
+
+    async def _hyperspy(self, key: str, request: Request, answer: Answer) -> None:
+        body = await body_of(request, MOST_TAKEN)
+        array = await self._threads(("hspy", key), partial(self._listing.found, key), request.receive)
+        file = await self._threads(object(), partial(hyperspy, array[2], body), request.receive)
+        await answer.whole(200, file, b"application/octet-stream")
 
     async def _centre(self, key: str, request: Request, answer: Answer) -> None:
         await self._json(request, answer, partial(self._found_centre, key, indices(request, "within")))

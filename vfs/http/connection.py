@@ -30,7 +30,8 @@ MOST = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
 SECONDS = 20.0
 """Time that a request line and headers may take from their first byte on, and then the body; after that the connection
-is closed. The bodies that are read have at most 64 KiB (`vfs.http.requests.LONGEST`): 3 KiB/s are enough.
+is closed. The bodies that are read have at most 64 KiB (`vfs.http.requests.LONGEST`): 3 KiB/s are enough. Of numbers
+that become a file there may be more (`vfs.http.taken.MOST`).
 """
 KEPT = 75  # seconds that a connection without requests is kept
 

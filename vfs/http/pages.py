@@ -45,7 +45,6 @@ _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M
 _KINDS = {
     "js": b"text/javascript; charset=utf-8",
     "css": b"text/css; charset=utf-8",
-    "svg": b"image/svg+xml",
 }
 
 
@@ -136,7 +135,6 @@ def embedded(known: Mapping[str, Any]) -> bytes:
     text = page(b"", known)
     for old, new in (
         (b'<meta charset="utf-8">', b'<meta charset="utf-8">\n' + rule),
-        (b'<link rel="icon" href="assets/icon.svg" type="image/svg+xml">\n', b""),
         (b'<link rel="stylesheet" href="assets/style.css">', b"<style>%s</style>" % style),
         (b'<script type="module" src="assets/page.js"></script>', b'<script type="module">%s</script>' % code),
     ):

@@ -15,7 +15,7 @@ from vfs.http.guard import RefusedError
 from vfs.http.reads import GoneError
 
 LONGEST = 64 << 10
-"""Most bytes of the body of a request."""
+"""Most bytes of the body of a request, but for numbers that become a file."""
 MOST = 1000
 """Most entries of a list that are sent at once."""
 FIELDS = 20  # most fields of a query
@@ -106,24 +106,24 @@ def indices(request: Request, name: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-async def body_of(request: Request) -> bytes:
-    """Read the body of a request.
+async def body_of(request: Request, most: int = LONGEST) -> bytes:
+    """Read the body of a request, of at most so many bytes.
 
     Raises:
         RefusedError: it is too long.
         GoneError: the client has gone away.
     """
-    body = b""
+    body = bytearray()
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise GoneError
         part: bytes = message.get("body", b"")
         body += part
-        if len(body) > LONGEST:
-            raise RefusedError(413, f"a request has at most {LONGEST >> 10} KiB")
+        if len(body) > most:
+            raise RefusedError(413, f"a request has at most {most >> 10:,} KiB")
         if not message.get("more_body"):
-            return body
+            return bytes(body)
 
 
 async def with_body(request: Request) -> Request:

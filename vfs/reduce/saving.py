@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Saver(NamedTuple):
     """A way to write results.
 
     Attributes:
-        write: writes them under a name.
+        write: writes them under a name; some ways also into a file that is open.
         several: a file holds any number of them; else one.
         requires: raises DependencyError where a library is missing.
         check: raises OptionError for a result that it does not hold; shape and dtype are enough to tell.
@@ -38,7 +38,7 @@ class Saver(NamedTuple):
         whole: has what is written appear only when it is complete: see `vfs.reduce.outputs.whole`.
     """
 
-    write: Callable[[Mapping[str, ResultValues], str], None]
+    write: Callable[[Mapping[str, ResultValues], Any], None]
     several: bool = False
     requires: Callable[[], object] = lambda: None
     check: Callable[[ResultValues], object] = lambda result: None
@@ -243,7 +243,7 @@ def _is_line(result: ResultValues) -> None:
         raise OptionError(f"{result.name}: OUT.csv holds real numbers, found {result.dtype}; OUT.npy holds any")
 
 
-def _hyperspy(results: Mapping[str, ResultValues], target: str) -> None:
+def _hyperspy(results: Mapping[str, ResultValues], target: str | BinaryIO) -> None:
     """Write a result as HyperSpy does: https://hyperspy.org/rosettasciio/file_specification/hspy.html."""
     h5py, result = _h5py(), _only(results)
     data, axes = upright(result)

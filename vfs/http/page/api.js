@@ -168,6 +168,19 @@ export async function saveDescription(key) {
   return (await ask(`api/save/${encoded(key)}`, { method: "POST" })).json();
 }
 
+/**
+ * Have numbers written as a file of HyperSpy.
+ *
+ * @param {string} key of the set. @param {string} path of the array. @param {Object} head what they are, see `vfs docs protocol`.
+ * @param {TypedArray} data
+ * @returns {Promise<Blob>}
+ */
+export async function hyperspy(key, path, head, data) {
+  const text = new TextEncoder().encode(JSON.stringify({ ...head, bytes: data.byteLength }));
+  const body = new Blob([new Uint32Array([text.length]), text, data], { type: "application/octet-stream" });
+  return (await ask(`api/hspy/${encoded(key)}/${encoded(path)}`, { method: "POST", body })).blob();
+}
+
 /** @returns {Promise<{cy: number, cx: number, r: number, found: boolean}>} the bright-field disk of a part of a scan, pixels. */
 export async function centre(key, path, within, signal) {
   if (own) return own.known.centre;

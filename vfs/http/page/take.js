@@ -26,6 +26,11 @@ export function nameOf(viewer, panel) {
     .slice(0, 120);
 }
 
+/** @returns {string} the name of the dtype of numbers: float32. */
+export function dtypeOf(numbers) {
+  return numbers.constructor.name.replace("Array", "").toLowerCase();
+}
+
 /**
  * Write numbers as a file of numpy.
  *

@@ -2,7 +2,7 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, alone, encoded, recipe } from "./api.js";
+import { address, alone, encoded, hyperspy, recipe } from "./api.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
 import * as figures from "./figure.js";
@@ -11,6 +11,7 @@ import * as take from "./take.js";
 import { tiff } from "./tiff.js";
 
 const MOST = 1 << 30; // numbers of a frame that are saved as a file
+const MOST_SIGNAL = 63 << 20; // bytes of numbers that the server writes as a file
 
 function partOf(viewer) {
   return viewer.complex ? viewer.view.part : "";
@@ -54,7 +55,7 @@ export function takeTiff(viewer, panel) {
   const { data, shape, bin } = panel.shown;
   if (!data || shape.length !== 2) return viewer.failed(new Error("A TIFF holds one number for each pixel: of colours, take the picture as PNG."));
   const [height, width] = shape;
-  const axes = viewer.axesOf(panel).map((axis) => ({ ...axis, scale: axis.scale * bin }));
+  const axes = viewer.axesOf(panel).map((axis) => ({ ...axis, scale: axis.scale * bin, offset: axis.offset + (axis.scale * (bin - 1)) / 2 }));
   let rows = data;
   if (panel.view.down < 0) {
     rows = data.slice();
@@ -63,6 +64,34 @@ export function takeTiff(viewer, panel) {
   }
   const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
   return take.save(tiff(rows, shape, axes), `${take.nameOf(viewer, panel)}${means}.tif`);
+}
+
+/** Save the numbers of a panel as a signal of HyperSpy, with its calibration; of a large frame, the means that are shown. */
+export async function takeHyperspy(viewer, panel) {
+  const { set, array, view } = viewer;
+  const { data, shape, bin, pairs } = panel.shown;
+  const axes = panel.id === "scan" ? [array.nav - 2, array.nav - 1].filter((axis) => axis >= 0) : array.picture;
+  const both = view.side === "potential" ? null : pairs;
+  try {
+    if (!data || shape.length !== axes.length || (viewer.line && panel.id === "frame" && axes.length > 1))
+      throw new Error("A signal holds one number for each pixel or channel: of others, take the numbers as .npy.");
+    const numbers = both || data;
+    if (numbers.byteLength > MOST_SIGNAL)
+      throw new Error(`These are ${bytes(numbers.byteLength)}, expected at most ${bytes(MOST_SIGNAL)}: the command that reduces all to a file writes .hspy, too.`);
+    const head = {
+      name: take.nameOf(viewer, panel),
+      kind: panel.id === "scan" ? "nav" : "sig",
+      dtype: take.dtypeOf(numbers),
+      shape: both ? [...shape, 2] : shape,
+      axes: both ? [...axes, null] : axes,
+      bin,
+      reduction: [panel.shown.caption, panel.shown.status].filter(Boolean).join(" · "),
+    };
+    const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
+    take.save(await hyperspy(set.key, array.path, head, numbers), `${head.name}${means}.hspy`);
+  } catch (error) {
+    viewer.failed(error);
+  }
 }
 
 /** @returns {Promise<Blob>} all numbers of a frame, of which the browser keeps in memory only those on their way. */

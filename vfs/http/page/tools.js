@@ -9,7 +9,7 @@ import { button, el, select, sheet } from "./dom.js";
 import { ARRANGED } from "./maps.js";
 import { layerTools } from "./mixing.js";
 import { radiiTools } from "./radii.js";
-import { takeAddress, takeCommand, takeFigure, takeNumbers, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
+import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
 import { SIDES } from "./wheel.js";
 
 const DETECTORS = {
@@ -219,6 +219,7 @@ function common(viewer, panel) {
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     panel.shown.shape.length === 2 ? item("Image with its scale (TIFF)", () => takeTiff(viewer, panel)) : null,
+    alone ? null : item("Signal of HyperSpy (.hspy)", () => takeHyperspy(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,

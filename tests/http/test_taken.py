@@ -1,0 +1,84 @@
+"""Numbers of the page that become a signal of HyperSpy."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused
+from tests.http.support import application_of
+from vfs.http.application import Application
+from vfs.http.taken import MOST
+from vfs.testing.writers import write_mib
+
+STEPS = {"scan_x": "5 nm from 2", "y": "0.1 1/nm", "x": "0.1 1/nm"}
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> Application:
+    write_mib(tmp_path, VALUES.reshape(-1, *FRAME), scan=SCAN)
+    return application_of(contents_of(tmp_path / "scan.hdr", calibration=STEPS))
+
+
+def body(numbers: np.ndarray, **about: Any) -> bytes:
+    head = {"name": "bf", "kind": "nav", "axes": [0, 1], "bin": 1, "reduction": "disk(1, 2, 3)"}
+    head |= {"dtype": numbers.dtype.name, "shape": list(numbers.shape)} | about
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(4, "little") + text + numbers.tobytes()
+
+
+def taken(application: Application, sent: bytes) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    done = ask(application, "/api/hspy/scan.zarr/data", "POST", sent)
+    assert done.status == 200, done.body
+    with h5py.File(io.BytesIO(done.body)) as file:
+        (signal,) = file["Experiments"].values()
+        axes = [dict(signal[f"axis-{k}"].attrs) for k in range(signal["data"].ndim)]
+        return signal["data"][...], axes
+
+
+def test_numbers_of_a_scan_and_of_a_frame(shown: Application) -> None:
+    scan = np.random.default_rng(0).normal(size=SCAN)
+    numbers, (_, x) = taken(shown, body(scan))
+    np.testing.assert_array_equal(numbers, scan)
+    assert (x["name"], x["scale"], x["offset"], x["units"], x["navigate"]) == ("scan_x", 5.0, 2.0, "nm", False)
+    pairs = np.random.default_rng(1).normal(size=(*SCAN, 2))
+    numbers, axes = taken(shown, body(pairs, axes=[0, 1, None]))
+    np.testing.assert_array_equal(numbers, pairs)
+    assert [bool(axis["navigate"]) for axis in axes] == [True, True, False]
+    means = np.arange(FRAME[0] * FRAME[1] // 4, dtype="f4").reshape(FRAME[0] // 2, FRAME[1] // 2)
+    numbers, (y, x) = taken(shown, body(means, kind="sig", axes=[2, 3], bin=2))
+    np.testing.assert_array_equal(numbers, means[::-1])  # as programs show it: the top row first
+    assert (x["scale"], x["offset"], y["scale"]) == (0.2, 0.05, 0.2)  # the first mean lies between two pixels
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"", 400),
+        (b"\xff\xff\xff\xff{}", 400),
+        (body(np.zeros(SCAN), axes=[0, 0]), 400),
+        (body(np.zeros(SCAN), axes=[0, 7]), 400),
+        (body(np.zeros(SCAN), axes=[None, 0]), 400),
+        (body(np.zeros(SCAN), axes=[None, None]), 400),
+        (body(np.zeros(SCAN), axes="01"), 400),
+        (body(np.zeros(SCAN), bin=0), 400),
+        (body(np.zeros(SCAN), bin=True), 400),
+        (body(np.zeros(SCAN), kind="single"), 400),
+        (body(np.zeros(SCAN), name=3), 400),
+        (body(np.zeros(SCAN), dtype="complex128"), 400),
+        (body(np.zeros(SCAN), dtype=[]), 400),
+        (body(np.zeros(SCAN), shape=[1 << 60, 2, 2]), 400),
+        (body(np.zeros(SCAN))[:-1], 400),
+        (body(np.zeros((2, 3))), 400),
+        (b"x" * (MOST + 1), 413),
+    ],
+)
+def test_what_is_no_such_record_is_refused(shown: Application, sent: bytes, status: int) -> None:
+    assert refused(shown, "/api/hspy/scan.zarr/data", "POST", sent)[0] == status
+    assert refused(shown, "/api/hspy/scan.zarr/none", "POST", body(np.zeros(SCAN)))[0] == 404
