@@ -107,7 +107,10 @@ def test_windows_in_colours_and_beside_each_other(browse: Browse, url: str) -> N
     assert field.input_value() == "460 to 499.5 eV"
     page.press("n")  # another one, in colours
     page.wait("vfs.state.channels.length === 2 && vfs.scan.status === 'exact'")
-    field.fill("610 - 649.5")
+    field.fill("9 - 10 eV")
+    field.press("Enter")
+    assert "expected a window within 400 to " in field.evaluate("(one) => one.validationMessage")
+    field.fill("0.61 - 0.6495 keV")
     field.press("Enter")
     page.wait("vfs.state.channels[1].shape.x0 === 420 && vfs.scan.status === 'exact'")
     both = maps(page)

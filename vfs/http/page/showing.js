@@ -7,7 +7,7 @@ import { toText } from "./detectors.js";
 import { short } from "./dom.js";
 import { mapsOf, mixed } from "./maps.js";
 import { Tiles } from "./tiles.js";
-import { fitting } from "./units.js";
+import { factorBetween, fitting } from "./units.js";
 import { SIDES, wheel } from "./wheel.js";
 
 const NAMED = { whole: "sum of all", magnitude: "sum of magnitudes" }; // images of a scan
@@ -126,13 +126,23 @@ export class Showing {
     return `${from} to ${to} ${energies.unit}`;
   }
 
-  /** @returns {?Object} the window of spectra that a text says: "520 to 560 eV", "520-560"; null: it says none. */
+  /**
+   * Read a window of spectra: "520 to 560 eV", "520-560" in the unit of the plot.
+   *
+   * @returns {?Object} the window; null: the text says none.
+   * @throws {Error} with a line for people: it lies outside, or its unit is none of the axis.
+   */
   windowOf(text) {
-    const [, from, to] = /^\s*(-?[\d.]+)\s*(?:to|-|–|…)\s*(-?[\d.]+)\s*[a-zµ]*\s*$/i.exec(text.replaceAll("−", "-")) || [];
+    const [, from, to, typed] = /^\s*(-?[\d.]+)\s*(?:to|-|–|…)\s*(-?[\d.]+)\s*([a-zµ]*)\s*$/i.exec(text.replaceAll("−", "-")) || [];
     const energies = this._energies();
     if (to === undefined || !energies) return null;
     const size = this.viewer.images.size[1];
-    const ends = [Number(from), Number(to)].map((value) => Math.round(energies.sample(value))).sort((a, b) => a - b);
+    const factor = factorBetween(typed, energies.unit);
+    const ends = [Number(from), Number(to)].map((value) => Math.round(energies.sample(value * factor))).sort((a, b) => a - b);
+    if (factor === null || !(ends[0] < size && ends[1] >= 0)) {
+      const all = [0, size - 1].map((x) => short(energies.at(x), 4)).join(" to ");
+      throw new Error(`“${text.trim()}”: expected a window within ${all} ${energies.unit}`);
+    }
     const [x0, last] = ends.map((x) => Math.max(0, Math.min(size - 1, x)));
     return { kind: "rectangle", y0: 0, x0, y1: 1, x1: last + 1 };
   }

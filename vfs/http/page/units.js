@@ -45,6 +45,24 @@ export function fitting(size, unit) {
   return { factor: 10 ** (sign * (exponent - power)), unit: symbol(`${inverse ? "1/" : ""}${prefix}m`) };
 }
 
+/**
+ * Find what numbers in a unit that somebody typed are in another one.
+ *
+ * @param {string} typed eV, keV, nm, …; "" for `unit` itself. @param {string} unit as people write it.
+ * @returns {?number} the factor; null: the one cannot be turned into the other.
+ */
+export function factorBetween(typed, unit) {
+  const plain = (text) => symbol(text).toLowerCase();
+  if (!typed || plain(typed) === plain(unit)) return 1;
+  for (const ladder of LADDERS) {
+    const [from, to] = [typed, unit].map((name) => ladder.find(([one]) => plain(one) === plain(name)));
+    if (from && to) return from[1] / to[1];
+  }
+  const [from, to] = [typed, unit].map((name) => parsed(name.replace("µ", "u")));
+  if (from.exponent === undefined || to.exponent === undefined || from.inverse !== to.inverse) return null;
+  return 10 ** ((from.inverse ? -1 : 1) * (from.exponent - to.exponent));
+}
+
 /** Read a unit of length, or of one over a length. */
 function parsed(unit) {
   const [, over, plain] = /^(1\/)?(.*)$/.exec(unit || "");
