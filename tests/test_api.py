@@ -158,7 +158,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for given, error, says in (
         (tmp_path / "gone.npy", vfs.MissingSourceError, "gone.npy: no such file"),
         (tmp_path / "*.none", vfs.MissingSourceError, "no file matches"),
-        (tmp_path, vfs.SourceError, "expected a file, found something else"),
+        (tmp_path, vfs.SourceError, "expected a file, found a folder: name a file"),
         (tmp_path / "empty", vfs.FormatError, "empty: expected a detector file, found an empty one"),
         (
             tmp_path / "foreign.npy",
@@ -426,6 +426,9 @@ def test_options_name_the_format_of_a_file_that_none_recognises(
         with pytest.raises(vfs.OptionError, match=f"format raw has no option '{name}'.*{said}"):
             vfs.open(tmp_path / "x.raw", sig_shape=(8, 8), **{name: "u2"})
     np.save(tmp_path / "x.npy", values)
+    for name in ("nav_shap", "navigation_shape", "scan_shape"):  # of all formats, and as others call it
+        with pytest.raises(vfs.OptionError, match=rf"no option '{name}' \(did you mean nav_shape\?\)"):
+            vfs.open(tmp_path / "x.npy", **{name: (2, 2)})
     with pytest.raises(vfs.OptionError, match="format npy has no option 'stored_dtype', raw has"):
         vfs.open(tmp_path / "x.npy", stored_dtype="u2")
     raw = by_name("raw")

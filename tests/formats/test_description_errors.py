@@ -438,7 +438,7 @@ def test_a_huge_document(folder: Path) -> None:
 def test_no_file_and_no_description(folder: Path) -> None:
     refused(folder / "missing.vfs.json", "no such file", MissingSourceError)
     (folder / "d.vfs.json").mkdir()
-    refused(folder / "d.vfs.json", "expected a file, found something else", SourceError)
+    refused(folder / "d.vfs.json", "expected a file, found a folder", SourceError)
     os.mkfifo(folder / "f.vfs.json")
     refused(folder / "f.vfs.json", "expected a file, found something else", SourceError)
 

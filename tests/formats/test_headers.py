@@ -101,7 +101,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for act in (read_at, lambda sources, path, size: read_side_file(sources, path)):
         with pytest.raises(MissingSourceError, match="nothing: no such file"):
             act(LocalSources(), str(tmp_path / "nothing"), 4)
-        with pytest.raises(SourceError, match="expected a file, found something else"):
+        with pytest.raises(SourceError, match="expected a file, found a folder"):
             act(LocalSources(), str(tmp_path), 4)
 
 

@@ -73,7 +73,7 @@ def test_a_pipe_is_never_waited_for(tmp_path: Path, absolute: bool) -> None:
     assert list(group) == ["data"]
     for entry in ("link", "soft", "group/soft", "growing"):
         assert left[entry].endswith(
-            "pipe, which cannot be opened (expected a file, found something else (a folder or a device))"
+            "pipe, which cannot be opened (expected a file, found something else (a pipe or a device))"
         ), entry
     assert set(left) == {"link", "soft", "group/soft", "group/softer", "growing", "words", "text"}
 

@@ -87,6 +87,8 @@ def test_an_array_says_what_it_is(tmp_path: Path) -> None:
     assert base64.b64decode((image["src"] or "").partition(",")[2]).startswith(b"\x89PNG")
     calibrated = page(vfs.open(write_dm(tmp_path, np.zeros((12, 4, 5), "u2"), units=("1/nm", "1/nm", "s")))).text
     assert "1/nm" in calibrated
+    metres = {"x": {"scale": 2e-9, "offset": -4e-8, "unit": "m"}}
+    assert "x 2 nm from -40" in page(vfs.open(write_npy(tmp_path, np.zeros((4, 5))), calibration=metres)).text
 
 
 def _drawings(shown: Page) -> list[list[str]]:

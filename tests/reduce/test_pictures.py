@@ -65,6 +65,13 @@ def test_a_result_is_drawn_where_it_lies(frames: vfs.VirtualArray) -> None:
     assert (pattern.get_xlabel(), pattern.get_ylabel()) == ("x (1/nm)", "y")
 
 
+def test_the_bar_of_a_pattern_ends_with_its_largest_value(tmp_path: Path) -> None:
+    values = np.zeros((2, 16, 16), "u2")
+    values[:, 4:9, 4:9] = 301  # its ticks are at 300 and, beyond the end, 350
+    picture = vfs.open(write_npy(tmp_path, values)).plot(0).images[0]
+    assert picture.norm(350) > 1
+
+
 def test_lines_and_numbers_are_drawn_too(frames: vfs.VirtualArray) -> None:
     results = frames.reduce(h=vfs.Histogram(4, (0, 100)))
     (line,) = made(results["h"]).lines

@@ -20,11 +20,13 @@ from typing import Any
 
 from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
 from vfs.formats.headers import exists
+from vfs.model.open_options import OpenOptions
+from vfs.model.option_fields import known as known_options
 from vfs.model.options import fitting, kinds
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Saved, StoredArray
-from vfs.model.wording import ANY, format_option, option
+from vfs.model.wording import ANY, format_option, option, option_names
 from vfs.sources.names import absolute, basename, splitext
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
@@ -81,7 +83,11 @@ class Format:
                 near = difflib.get_close_matches(name, options, 1)
                 known = ", ".join(options) or "none"
                 others = " and ".join(other.name for other in formats().values() if name in other.options)
-                hint = f" (did you mean {near[0]}?)" if near else f", {others} has" if others else ""
+                common = difflib.get_close_matches(name, known_options(OpenOptions), 1, cutoff=0.7)  # of all formats
+                if near or (common and not others):
+                    hint = f" (did you mean {near[0] if near else option_names(common[0])}?)"
+                else:
+                    hint = f", {others} has" if others else ""
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
 
     def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from vfs.engine.chunking import negotiate
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast, png, shaded
 from vfs.errors import VfsError, printable, size
+from vfs.model.units import readable, symbol
 
 THUMBNAIL = 2 << 20  # most bytes that are read for a thumbnail
 _SIDE = 128  # pixels of the longest side of a thumbnail or a drawing
@@ -98,16 +99,17 @@ def _axes(array: ArrayReader) -> str:
 
 
 def _calibrated(array: ArrayReader) -> list[str]:
-    """Describe each calibrated axis in a line."""
+    """Describe each calibrated axis in a line, with the step in the unit that people say it in."""
     lines = []
     for dim, axis in list(array.calibration.items())[:_ROWS]:
-        step = ""
+        times, unit, step = 1.0, axis["unit"], ""
         if axis["scale"] is not None:
-            step = f"{axis['scale']:.6g}"
+            times, unit = readable(axis["scale"], unit)
+            step = f"{axis['scale'] * times:.6g}"
         elif "values" in axis:
             step = f"as {_text(axis['values'])}"
-        start = f" from {axis['offset']:.6g}" if axis["offset"] else ""
-        lines.append(f"{_text(dim)} {step} {_text(axis['unit'])}{start}".rstrip())
+        start = f" from {axis['offset'] * times:.6g}" if axis["offset"] else ""
+        lines.append(f"{_text(dim)} {step} {_text(symbol(unit))}{start}".rstrip())
     return lines
 
 

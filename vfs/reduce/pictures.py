@@ -394,4 +394,4 @@ def _gentle(values: np.ndarray) -> Any:
     if not known.size or known.min() < 0 or known.min() == known.max():
         return None
     low, high, exponent = contrast(np.asarray(values, np.float64))
-    return PowerNorm(exponent, low, high, clip=True)
+    return PowerNorm(exponent, low, high)  # clipped, the bar would have ticks beyond its end

@@ -211,8 +211,10 @@ def check_file(path: str, found: os.stat_result) -> None:
     Raises:
         SourceError: it is a folder, a pipe or a device.
     """
+    if stat.S_ISDIR(found.st_mode):
+        raise SourceError(f"{path}: expected a file, found a folder: name a file of a set in it, or all by a glob")
     if not stat.S_ISREG(found.st_mode):
-        raise SourceError(f"{path}: expected a file, found something else (a folder or a device)")
+        raise SourceError(f"{path}: expected a file, found something else (a pipe or a device)")
 
 
 def _open_leased(path: str, flags: int) -> int:
