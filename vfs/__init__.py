@@ -126,7 +126,8 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
-        raise AttributeError(f"module 'vfs' has no attribute {name!r}")
+        hint = ": vfs.open opens a set" if name in ("imread", "load", "read") else ""
+        raise AttributeError(f"module 'vfs' has no attribute {name!r}{hint}")
     globals()[name] = value
     return value
 

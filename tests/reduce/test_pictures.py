@@ -184,7 +184,13 @@ def test_what_numpy_has_says_where_to_go(frames: vfs.VirtualArray, name: str, in
 
 
 def test_what_numpy_has_of_results_is_that_of_their_data(frames: vfs.VirtualArray) -> None:
-    result = frames.reduce(s=vfs.FrameSum())["s"]
+    results = frames.reduce(s=vfs.FrameSum())
+    result = results["s"]
+    with pytest.raises(AttributeError, match=r"by their names, \['s'\]"):
+        results.s  # noqa: B018
+    with pytest.raises(AttributeError, match=r"vfs\.open opens a set"):
+        vfs.imread  # noqa: B018
+    assert pickle.loads(pickle.dumps(results)).keys() == {"s"}
     with pytest.raises(AttributeError, match=r"'mean': \.data\.mean is that of its numbers"):
         result.mean  # noqa: B018
     with pytest.raises(AttributeError, match=r"'meen'$"):

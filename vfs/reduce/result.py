@@ -72,6 +72,12 @@ class Result(ResultValues):
 class Results(dict[str, Result]):
     """Results of one pass: name -> `Result`. A notebook shows a picture of each."""
 
+    if not TYPE_CHECKING:  # type checkers would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:  # Python asks here for what is not there
+            hint = f": results stand by their names, [{name!r}]" if name in self else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
     def _repr_html_(self) -> str:
         from vfs.reduce.pictures import html
 
