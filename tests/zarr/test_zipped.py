@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import sys
@@ -181,15 +183,24 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
     assert files.seal([], str(tmp_path)) == 0
 
 
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("way", ["alone", "refused", "one of several"])
 @pytest.mark.parametrize("sizes", [(), (0, 5), (4096,), (4096, 4096, 1), (20000, 1, 8191, 4096)])
 def test_an_appended_file_holds_what_was_appended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], alone: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], way: str
 ) -> None:
+    real = os.write
+
+    def write(descriptor: int, data: Any) -> int:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(descriptor, data)
+
+    if way == "refused":
+        monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(appended, "PIECE", 4096)
     monkeypatch.setattr(appended, "BEGUN", 4096)
     parts = [bytes([k]) * size for k, size in enumerate(sizes)]
-    file = appended.AppendedFile(str(tmp_path / "a"), alone)
+    file = appended.AppendedFile(str(tmp_path / "a"), way != "one of several")
     for part in parts:
         file.write(part)
     assert file.size == sum(sizes)

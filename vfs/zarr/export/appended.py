@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import ExitStack, suppress
 from fcntl import F_SETFL, fcntl
@@ -66,7 +67,7 @@ class AppendedFile:
             self._filled += part.size
             rest = rest[part.size :]
             if self._filled == PIECE:
-                self._write(self._piece.data)
+                self._write_piece(self._piece.data)
                 self._filled = 0
 
     def close(self) -> None:
@@ -86,6 +87,16 @@ class AppendedFile:
             os.close(self._descriptor)
             self._descriptor = -1
             self._memory.close()
+
+    def _write_piece(self, piece: memoryview) -> None:
+        """Write a piece, through the page cache from now on if the file system says only here that it must be."""
+        try:
+            self._write(piece)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            fcntl(self._descriptor, F_SETFL, 0)
+            self._write(piece)
 
     def _write(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)
