@@ -176,6 +176,11 @@ def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> 
         for k, y, x in ((1, 2.0, 0.0), (2, 2.25, 0.125), (4, 2.75, 0.375))
     ]
     assert image["type"] == "mean"
+    mixed = {"y": {"scale": 5.0, "offset": 10.0, "unit": "angstrom"}, "x": {"scale": 2.0, "offset": 0.0, "unit": "nm"}}
+    (image,) = said(tree_of(shown("y x", (4, 4), attrs={"calibration": mixed})).zarr(zarr_format, "ome"))["multiscales"]
+    assert [axis["unit"] for axis in image["axes"]] == ["nanometer"] * 2, "many viewers look at the numbers only"
+    scale, moved = image["datasets"][0]["coordinateTransformations"]
+    assert (scale["scale"], moved["translation"]) == ([0.5, 2.0], [1.0, 0.0])
     mask = tree_of(shown("y x", (9, 16), "?")).zarr(zarr_format, "ome")
     assert said(mask)["multiscales"][0]["type"] == "nearest"
     assert said(mask)["omero"]["channels"][0]["window"] == {"min": 0, "max": 1, "start": 0, "end": 1}

@@ -138,3 +138,4 @@ def test_sizes_as_people_say_them(size: float, unit: str, said: str) -> None:
 def test_what_has_no_common_unit() -> None:
     assert factor("nm", "1/nm") is factor("nm", "eV") is factor("px", "nm") is None
     assert factor("1/um", "1/nm") == pytest.approx(1e-3)
+    assert (factor("angstrom", "nm"), factor("1/angstrom", "1/nm")) == (pytest.approx(0.1), pytest.approx(10))

@@ -23,7 +23,7 @@ from vfs.hierarchy.channels import omero
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.images import ShownImage
 from vfs.hierarchy.ome_xml import ome_xml
-from vfs.model.units import long_name
+from vfs.model.units import factor, long_name
 from vfs.model.wording import option
 
 OLD, USUAL, NEW = "0.4", "0.5", "0.6"
@@ -120,18 +120,21 @@ def _in_system(path: str, steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _axes(array: ArrayReader, how: Arrangement, other: str) -> tuple[list[dict[str, str]], list[tuple[float, float]]]:
     """Return the axes of an image, and of each the distance of two elements and the place of the first.
 
+    Axes of space are in the unit of x where that is possible: many viewers look at the numbers only.
+
     Args:
         other: type of an axis that is none of time, channels and space; "": it has none.
     """
     axes, steps = [], []
+    common = array.calibration.get(array.dims[how.axes[-1][0]], {}).get("unit", "")
     for name, group in zip(how.dims, how.axes, strict=True):
         known = array.calibration.get(array.dims[group[0]], {}) if len(group) == 1 else {}
-        kind = _TYPES.get(name, other)
-        unit = long_name(known.get("unit", ""), kind)
+        kind, said, step = _TYPES.get(name, other), known.get("unit", ""), known.get("scale")
+        times = factor(said, common) if step and kind == "space" and long_name(common, kind) else None
+        unit = long_name(common if times else said, kind)
         axes.append({"name": name, **({"type": kind} if kind else {}), **({"unit": unit} if unit else {})})
-        step = known.get("scale")
         ascending = step is not None and step > 0
-        steps.append((abs(step) if step else 1.0, known["offset"] if ascending else 0.0))
+        steps.append((abs(step) * (times or 1) if step else 1.0, known["offset"] * (times or 1) if ascending else 0.0))
     return axes, steps
 
 

@@ -111,7 +111,7 @@ _SHOWN = {"m": {"p": -12, "n": -9, "u": -6, "m": -3, "": 0}, "s": {"n": -9, "u":
     "eV": {"m": -3, "": 0, "k": 3},
     "rad": {"m": -3},
 }
-_POWERS = {"f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "c": -2, "": 0, "k": 3, "M": 6, "G": 9}
+_POWERS = {"f": -15, "p": -12, "Å": -10, "n": -9, "u": -6, "m": -3, "c": -2, "": 0, "k": 3, "M": 6, "G": 9}
 _CRYSTALS = 1e-3, 1e3
 """Numbers of 1/nm that are said so: patterns of crystals are 0.2 1/nm, and not 200 1/um."""
 
@@ -143,7 +143,7 @@ def factor(unit: str, other: str) -> float | None:
     """Return what to multiply numbers of a unit by, so that they are of another; None if that cannot be said."""
     if unit == other:
         return 1.0
-    one, two = _parsed(unit), _parsed(other)
+    one, two = (_parsed(text.replace("angstrom", "Åm")) for text in (unit, other))  # as if it were a prefix
     if one is None or two is None or (one[0], one[2]) != (two[0], two[2]):
         return None
     return 10.0 ** (one[0] * (one[1] - two[1]))
