@@ -92,13 +92,17 @@ def focused(page: Browsed) -> str:
 
 def steered(page: Browsed) -> None:
     """Steer panels, dialogs, lines, regions and limits by keys: what is closed gives the focus back to what had it."""
-    for name, panel in (("Data: correct scan, axes, steps", "Data"), ("Metadata", "Metadata")):
+    data = ("Data: correct scan, axes, steps", "Data", ("Tab", "Escape"))
+    for name, panel, keys in (data, ("Metadata", "Metadata", ("Tab", "Escape", "Escape"))):  # a field is left first
         page.named("button", name).press("Enter")
         assert focused(page) == panel
         page.wait("document.querySelector('.side.facts:not([hidden]) input')")
-        page.press("Tab", "Escape")
+        page.press(*keys)
         assert focused(page) == name
         assert not page.page.locator(".side:visible").count()
+    page.named("button", "Another detector, beside this one").press("Enter")
+    page.named("button", "Leave this detector out").press("Enter")
+    assert focused(page) == "Another detector, beside this one"
     menu = page.page.locator("summary[aria-label='Frame: take away']")
     menu.press("Enter")
     page.named("button", "Python that makes it").press("Enter")

@@ -158,11 +158,14 @@ def test_elements_and_spectra_that_are_kept(browse: Browse, url: str) -> None:
     page.named("button", "Leave kept spectra out").click()
     assert page.page.evaluate("() => vfs.frame.others.length") == 0
     page.named("combobox", "Marks").select_option("edges")
+    field.fill("Ti O Au")
+    field.press("Enter")
     page.named("button", "A window on each marked element, up to four").click()
     page.wait("vfs.state.channels.length === 2 && vfs.scan.status === 'exact'")
     windows = [(one["shape"]["x0"], one["shape"]["x1"], one["fit"]["model"]) for one in page.state("channels")]
     assert windows == [(108, 189, "power"), (264, 345, "power")]  # 40 eV from 453.8 and 532 eV on
     assert page.page.evaluate("() => vfs.scan.caption") == "Ti L3 · 454 to 494 eV above power law"
+    assert page.page.locator(".banner").inner_text() == "These spectra hold no main line or edge of Au."
     page.screenshot("maps")
     page.close()
 

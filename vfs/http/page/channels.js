@@ -20,7 +20,10 @@ export function channelTools(viewer) {
     button("", String(k + 1), () => detecting.choose(k), { "aria-pressed": "false", class: "chip" }),
   );
   const add = button("Another detector, beside this one", "add", () => detecting.add());
-  const remove = button("Leave this detector out", "close", () => detecting.remove());
+  const remove = button("Leave this detector out", "close", () => {
+    detecting.remove();
+    if (remove.hidden) add.focus(); // what is hidden loses the focus
+  });
   const element = el("div.group.chips", { role: "group", "aria-label": "Detectors" }, ...chips, add, remove);
   const background = select("Background", Object.entries(MODELS), "", (model) => detecting.setModel(model));
   return {
@@ -73,7 +76,10 @@ export function spectrumTools(viewer) {
   const kinds = select("Marks", Object.entries(KINDS), "edges", (kind) => spectra.setKind(kind));
   const windows = button("A window on each marked element, up to four", "Maps", () => spectra.windows(), { class: "word" });
   const keep = button("Keep this spectrum, to compare", "Keep", () => spectra.keep(), { class: "word" });
-  const clear = button("Leave kept spectra out", "Clear", () => spectra.clear(), { class: "word" });
+  const clear = button("Leave kept spectra out", "Clear", () => {
+    spectra.clear();
+    keep.focus();
+  }, { class: "word" });
   const element = el("div.own", { role: "group", "aria-label": "Spectrum" }, field, kinds, windows, keep, clear);
   return {
     element,

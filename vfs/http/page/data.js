@@ -94,7 +94,9 @@ export class DataPanel {
     if (part.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox])")) return;
     const label = part.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     part.replaceChildren(...rows);
-    if (label) part.querySelector(`[aria-label="${CSS.escape(label)}"]`)?.focus();
+    if (!label) return;
+    const same = part.querySelector(`[aria-label="${CSS.escape(label)}"]:enabled`);
+    (same || this.element).focus();
   }
 
   _scan() {

@@ -34,7 +34,7 @@ const HELP = [
   ["z", "larger text and lines; after the largest the usual size"],
   ["d", "data: correct the scan shape, axes, steps, or what raw bytes are"],
   ["s", "arrays of this set"],
-  ["Esc", "leave a selection, profile or region; close what is open, also the panel that has the focus"],
+  ["Esc", "leave a selection, profile or region; close what is open, also the panel that has the focus (in a field: twice)"],
   ["?", "this list"],
   ["wheel, two fingers, drag, double click", "zoom, move, show all; Shift-drag always moves the picture"],
 ];

@@ -199,7 +199,7 @@ export function scaleBarLayer(get) {
     context.textAlign = "center";
     const text = `${short(length)} ${unit}`;
     const breadth = Math.max(pixels, context.measureText(text).width);
-    const middle = Math.min(right - pixels / 2, picture.box[1] - breadth / 2 - 12);
+    const middle = right - breadth / 2;
     const back = new Path();
     back.roundRect(middle - breadth / 2 - 8, bottom - 27, breadth + 16, 34, 6);
     context.fillStyle = "rgba(0, 0, 0, 0.6)";

@@ -207,7 +207,7 @@ export class ArrayList {
     const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
     const table = array.beside && !isPicture(array);
     const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
-    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array), array.path);
+    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array), [array.label, array.path].filter(Boolean).join("\n"));
   }
 
   _again(at) {

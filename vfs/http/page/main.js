@@ -122,7 +122,8 @@ const PANELS = { list: side, info: facts, data: data.element };
 for (const which of Object.keys(PANELS)) {
   PANELS[which].addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || event.target.matches("[type=search]:not(:placeholder-shown)")) return;
-    toggle(which);
+    if (event.target.matches("input[type=text], input[type=search]")) PANELS[which].focus({ focusVisible: true }); // leaves the field first
+    else toggle(which);
     event.stopPropagation();
   });
 }
@@ -139,7 +140,7 @@ function toggle(which, keys = false) {
   if (which === "data" && !panel.hidden) showData(viewer.array);
   if (!panel.hidden) {
     page.before[which] = before === document.body ? null : before;
-    if (keys) panel.focus();
+    if (keys) panel.focus({ focusVisible: true });
   } else if (inside) (page.before[which]?.checkVisibility() ? page.before[which] : toggles[which]).focus();
 }
 

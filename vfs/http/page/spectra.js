@@ -102,9 +102,11 @@ export class Spectra {
   /** Have a window on each marked element, with a background below edges. */
   windows() {
     const { viewer } = this;
-    const made = viewer.view.elements.split(" ").map((symbol) => this._windowOn(symbol)).filter(Boolean);
-    if (made.length) viewer.detecting.start(made, 0);
-    else viewer.told("These spectra hold no main line or edge of the marked elements.");
+    const wanted = viewer.view.elements.split(" ");
+    const made = wanted.map((symbol) => this._windowOn(symbol));
+    const missing = wanted.filter((_, k) => !made[k]);
+    if (missing.length) viewer.told(`These spectra hold no main line or edge of ${missing.join(", ")}.`);
+    if (missing.length < wanted.length) viewer.detecting.start(made.filter(Boolean), 0);
   }
 
   /** @returns {?{shape: Object, fit: ?Object}} a window on the main line or edge of an element, with its background. */
@@ -117,9 +119,9 @@ export class Spectra {
     const [below, above] = this.kind === "lines" ? [wide(PEAK / 2), wide(PEAK / 2)] : [0, wide(EDGE)];
     const known = marks([symbol], this.kind).filter(({ energy }) => this.kind === "edges" || energy < FARTHEST);
     const main = MAIN[this.kind].map((name) => known.find(({ text }) => text === `${symbol} ${name}`));
-    const found = main.find((mark) => mark && sample(mark.energy) - below >= this.noise && sample(mark.energy) + above < size);
+    const found = main.find((mark) => mark && sample(mark.energy) >= this.noise && sample(mark.energy) + above < size);
     if (!found) return null;
-    const [x0, x1] = [sample(found.energy) - below, sample(found.energy) + above].map(Math.round);
+    const [x0, x1] = [Math.max(this.noise, sample(found.energy) - below), sample(found.energy) + above].map(Math.round);
     const shape = { kind: "rectangle", y0: 0, x0, y1: 1, x1: x1 + 1 };
     return { shape, fit: this.kind === "edges" ? before(shape, "power", size) : null };
   }
