@@ -43,6 +43,7 @@ def test_files_that_are_recognised_are_opened(tmp_path: Path) -> None:
     assert path.suffix == ".hdr"
     assert napari.get_reader(str(path)) is napari.read
     assert napari.get_reader([str(path)]) is napari.read
+    assert napari.get_reader("https://host/scan.hdr") is napari.read  # nobody is asked
 
 
 def test_the_top_row_comes_first(tmp_path: Path) -> None:

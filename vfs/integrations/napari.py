@@ -21,7 +21,7 @@ from vfs.formats import detect
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
 from vfs.sources.local import LocalSources
-from vfs.sources.names import absolute
+from vfs.sources.names import absolute, is_url
 
 Layer = tuple[Any, dict[str, Any], str]
 """What napari makes a layer of: data, arguments of `add_image`, the kind of layer."""
@@ -86,10 +86,10 @@ def get_reader(path: str | list[str]) -> Callable[[Paths], list[Layer]] | None:
     """Return `read` if vfs can open a file or, of several, the first one.
 
     It is None for a file that vfs does not recognise and that may be for another plugin. For a file
-    that has an ending of ours it is `read`, whose error says what is wrong with the file.
+    that has an ending of ours, and for a URL, it is `read`, whose error says what is wrong with the file.
     """
     first = path if isinstance(path, str) else path[0]
-    if first.lower().endswith(_SHARED):
+    if first.lower().endswith(_SHARED) and not is_url(first):  # a server is not asked only to see whose it is
         try:
             detect(LocalSources(), absolute(first))
         except UnknownFormatError:
