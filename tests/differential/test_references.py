@@ -79,6 +79,8 @@ def test_a_virtual_dataset_is_written_for_others(tmp_path: Path, registry: Any) 
     assert dict(found.sizes) == {"scan_y": 4, "scan_x": 6, "y": 8, "x": 16}
     found.virtualize.to_kerchunk(str(tmp_path / "theirs.json"), format="json")
     np.testing.assert_array_equal(by_fsspec(tmp_path / "theirs.json")["data"][:].reshape(FRAMES.shape), FRAMES)  # type: ignore[index]
+    theirs = xr.open_dataset(str(tmp_path / "theirs.json"), engine="kerchunk", mask_and_scale=False)
+    np.testing.assert_array_equal(theirs["data"].values.reshape(FRAMES.shape), FRAMES)  # with masks, zeros are nan
     both = xr.concat([found, found], "scan_y", coords="minimal", compat="override")
     import icechunk
 

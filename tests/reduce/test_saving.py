@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import tifffile
 
 import vfs
+from vfs.reduce import outputs
 from vfs.testing.writers import write_mib
 
 STEPS = ["scan_y=0.0053um", "scan_x=5.3e-9m", "y=0.02 1/nm from -0.06", "x=0.02 1/nm from -0.16"]
@@ -107,3 +110,28 @@ def test_what_does_not_fit_is_said(scan: vfs.VirtualArray, tmp_path: Path) -> No
     with pytest.raises(vfs.OptionError, match="exists already"):
         results["bf"].save(tmp_path / "bf.npy")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bf.npy", "in"]
+
+
+def test_nothing_is_left_of_a_folder_into_which_threads_still_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Icechunk's went on where the disk was full, and the folder stayed."""
+    real, late = shutil.rmtree, ["late"]
+
+    def remove(path: str, **how: bool) -> None:
+        real(path, **how)
+        if late:
+            os.makedirs(os.path.join(path, late.pop()))
+
+    monkeypatch.setattr(outputs.shutil, "rmtree", remove)
+    monkeypatch.setattr(outputs.time, "sleep", lambda seconds: None)
+
+    def write() -> None:
+        with outputs.whole(tmp_path / "x") as partial:
+            os.mkdir(partial)
+            raise OSError(28, "full")
+
+    with pytest.raises(vfs.OptionError, match="full"):
+        write()
+    assert not late
+    assert os.listdir(tmp_path) == []

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 import hdf5plugin
@@ -28,6 +28,7 @@ from vfs.errors import DecodeError, IncompleteWarning, NotReferenceableError, Op
 from vfs.hierarchy.references import referenceable, references
 from vfs.testing.inside import reader_of
 from vfs.testing.rows import WrittenSet
+from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
 from vfs.zarr.references import icechunk as icechunk_writer
 from vfs.zarr.references import kerchunk, shown
@@ -343,6 +344,18 @@ def test_filters_that_all_chunks_left_out_are_no_codecs(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file["data"][2:] = 7
     assert "1 of its 2 chunks did not go through all filters (shuffle, deflate)" in why(vfs.open(path))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_tiles_of_tiff_that_are_packed_with_zstd(tmp_path: Path, order: Literal["<", ">"]) -> None:
+    """They were refused: zarr was said to have no codec for them."""
+    pages = [frame.astype(f"{order}u2") for frame in FRAMES[:3].repeat(2, axis=1)]
+    path = write_tiff(
+        tmp_path / "a.tif", pages, order=order, tile=(16, 16), compression=50000, encode=numcodecs.Zstd(3).encode
+    )
+    group = vfs.open_group(path)
+    for name in ("refs.json", "refs.icechunk"):
+        assert check(group, tmp_path, name) == ["data"]
 
 
 def test_chunks_that_were_never_written_are_blank(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from shlex import quote
 
 from vfs.errors import OptionError, VfsError
@@ -38,13 +39,23 @@ def whole(target: str | os.PathLike[str], replace: bool = False) -> Iterator[str
         flush_all(partial)
         appear(partial, target, replace)
     except BaseException as error:
-        if os.path.isdir(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-        elif os.path.lexists(partial):
-            os.unlink(partial)
+        _remove(partial)
         if isinstance(error, OSError) and not isinstance(error, VfsError):
             raise unwritten(target, error) from None
         raise
+
+
+def _remove(partial: str) -> None:
+    """Remove a file, or a folder into which threads of a library may still be writing that has failed."""
+    if not os.path.isdir(partial):
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+        return
+    for pause in (0, 0.01, 0.1, 0.5, 1):
+        time.sleep(pause)
+        shutil.rmtree(partial, ignore_errors=True)
+        if not os.path.lexists(partial):
+            return
 
 
 def appear(partial: str, target: str, replace: bool = False) -> None:

@@ -17,6 +17,11 @@ from vfs.formats.tiff_structure.kinds import lower_name, tiny_page
 from vfs.model.decode import Encoding, MadeBlocks
 
 _DEFLATE = {8, 32946}
+_CODECS: dict[int, dict[str, Any]] = {
+    **{number: {"id": "zlib", "level": 6} for number in _DEFLATE},
+    **{number: {"id": "zstd", "level": 3} for number in (50000, 34926)},
+}
+"""Compression of segments -> the codec of numcodecs that undoes it."""
 _JPEG_2000 = {33003, 33004, 33005, 34712}
 
 
@@ -36,14 +41,14 @@ def _jpeg_2000_size(data: np.ndarray) -> int:
 @lru_cache(maxsize=1024)
 def _inflated(header: bytes) -> np.dtype | None:
     """Return the dtype, in the file's byte order, of segments that only need inflating; else None."""
+    return _unpacked(header) if tiny_page(header).compression in _DEFLATE else None
+
+
+@lru_cache(maxsize=1024)
+def _unpacked(header: bytes) -> np.dtype | None:
+    """Return the dtype, in the file's byte order, of segments that need nothing behind unpacking; else None."""
     page = tiny_page(header)
-    if (
-        page.compression not in _DEFLATE
-        or page.predictor != 1
-        or page.fillorder != 1
-        or page.sampleformat == 5
-        or page.is_subsampled
-    ):
+    if page.predictor != 1 or page.fillorder != 1 or page.sampleformat == 5 or page.is_subsampled:
         return None
     dtype: np.dtype = np.dtype(page.dtype)
     whole = isinstance(page.bitspersample, int) and page.bitspersample == dtype.itemsize * 8 and dtype.kind in "iuf"
@@ -120,14 +125,14 @@ class SegmentDecoder(MadeBlocks):
 
     def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
         """See `vfs.model.encoding.SaysEncoding`."""
-        stored = _inflated(self.header)
-        if stored is None or stored.newbyteorder("=") != self.dtype:
-            page = tiny_page(self.header)
+        stored, page = _unpacked(self.header), tiny_page(self.header)
+        codec = _CODECS.get(page.compression)
+        if codec is None or stored is None or stored.newbyteorder("=") != self.dtype:
             if page.compression == 1:
                 raise NotReferenceableError("its pixels are no whole bytes in the file, or in another order")
             how = lower_name(page.compression) + (" with a predictor" if page.predictor != 1 else "")
             raise NotReferenceableError(f"zarr has no codec for its strips or tiles ({how})")
-        return Encoding(stored, ({"id": "zlib", "level": 6},))
+        return Encoding(stored, (codec,))
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,13 @@ def write(found: ReferencedSet, target: str) -> None:
         repository.save_config()
         _commit(icechunk, repository, found, MOST)
     except icechunk.IcechunkError as error:
-        raise OSError(0, f"Icechunk: {' '.join(str(error).split())[:200]}") from None
+        raise OSError(0, f"Icechunk: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of a message of Icechunk, which draws trees of causes below it."""
+    first = next((line.strip(" x×│") for line in str(error).splitlines() if line.strip(" x×│")), "")
+    return first[:200] or type(error).__name__
 
 
 def _commit(icechunk: Any, repository: Any, found: ReferencedSet, most: int) -> None:
