@@ -20,7 +20,7 @@ import pytest
 import vfs
 from vfs.api.viewing import NOTEBOOKS, View
 from vfs.http.guard import framer_of
-from vfs.http.process import REACH, linked
+from vfs.http.process import REACH, finding
 from vfs.testing.writers import write_mib
 
 _PAGE = """<!doctype html><title>cell</title><body><script type="module">
@@ -111,7 +111,9 @@ def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(chromium: Any, around: 
     folder, where = around
     config = '<script type="application/json" id="jupyter-config-data">{"baseUrl": "/user/j%C3%B6%20b/"}</script>'
     url = "http://127.0.0.1:1/t/x/"  # nobody listens: the kernel is elsewhere
-    cell = _PAGE.replace("URL_", json.dumps(url)).replace("<body>", f"<body>{config}{linked(url, 'link')}")
+    cell = _PAGE.replace("URL_", json.dumps(url)).replace(
+        "<body>", f"<body>{config}{finding('<a href={0}>link</a><img src={0}>'.format, url)}"
+    )
     (folder / "index.html").write_text(cell)
     context = chromium.new_context()
     page = context.new_page()
@@ -127,6 +129,7 @@ def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(chromium: Any, around: 
     found = f"{where}user/j%C3%B6%20b/proxy/1/t/x/"
     assert page.frames[1].url == f"{found}#array=data"
     assert [link.get_attribute("href") for link in page.locator("a").all()] == [found] * 2
+    assert page.locator("img").get_attribute("src") == found
     context.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -161,13 +160,15 @@ class View:
             return {"text/plain": repr(self), "text/html": self._frame()}
 
     def _frame(self) -> str:
-        from vfs.http.process import reached
+        from vfs.http.process import finding
 
-        address = escape(reached(self.url), quote=True)
         style = f"width:100%;height:{self._height}px;box-sizing:border-box;border:1px solid #8888"
-        return (
-            f'<iframe src="{address}" title="vfs" style="{style}"></iframe>'
-            f'<a href="{address}" target="_blank" rel="noreferrer"><small>open in a tab</small></a>'
+        return finding(
+            lambda address: (
+                f'<iframe src="{address}" title="vfs" style="{style}"></iframe>'
+                f'<a href="{address}" target="_blank" rel="noreferrer"><small>open in a tab</small></a>'
+            ),
+            self.url,
         )
 
     def __repr__(self) -> str:

@@ -54,7 +54,8 @@ class Server(ServerProcess):
         )
 
     def _repr_html_(self) -> str:
-        return linked(self.url, self.address)
+        link = f'<a href="{{}}" target="_blank" rel="noreferrer">{escape(self.address)}</a>'
+        return finding(link.format, self.url)
 
     @property
     def token(self) -> str:
@@ -76,15 +77,20 @@ def reached(url: str, environ: Mapping[str, str] = os.environ) -> str:
     return f"{prefix.rstrip('/')}/proxy/{port}/{path}"
 
 
-def linked(url: str, text: str) -> str:
-    """Return HTML of a link to a server of this machine; where it leads is found out in the browser."""
+def finding(html: Callable[[str], str], url: str) -> str:
+    """Return HTML that leads to a server of this machine: whoever shows it looks for the way from there.
+
+    Args:
+        html: makes HTML with an address, escaped, as `href` or `src`.
+        url: http://127.0.0.1:8765/t/TOKEN/…
+    """
     address = reached(url)
-    links, known = json.dumps(f'a[href="{address}"]'), json.dumps(url)
-    find = f"reach({known}).then((place) => {{ for (const link of links) link.href = place || link.href; }});"
-    return (
-        f'<a href="{escape(address, quote=True)}" target="_blank" rel="noreferrer">{escape(text)}</a>'
-        f"<script>(() => {{\n{REACH}const links = document.querySelectorAll({links});\n{find}\n}})();</script>"
+    named = json.dumps(f'[href="{address}"], [src="{address}"]')
+    script = (
+        f"const all = document.querySelectorAll({named});\nreach({json.dumps(url)}).then((place) => {{\n"
+        "  for (const one of place ? all : []) one[one.href ? 'href' : 'src'] = place;\n});"
     )
+    return f"{html(escape(address, quote=True))}<script>(() => {{\n{REACH}{script}\n}})();</script>"
 
 
 def start_in_background(

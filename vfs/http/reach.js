@@ -9,9 +9,9 @@ const OWN = ["localhost", "127.0.0.1", "[::1]"];
 function places(url) {
   const config = document.getElementById("jupyter-config-data");
   const base = config ? JSON.parse(config.textContent).baseUrl : document.body.dataset.baseUrl; // nbclassic
-  const { port, pathname } = new URL(url);
+  const { port, pathname, hash } = new URL(url);
   const here = OWN.includes(location.hostname) || !location.protocol.startsWith("http"); // VS Code has its own
-  return [...(here ? [url] : []), ...(base ? [`${location.origin}${base}proxy/${port}${pathname}`] : [])];
+  return [...(here ? [url] : []), ...(base ? [`${location.origin}${base}proxy/${port}${pathname}${hash}`] : [])];
 }
 
 /**
