@@ -530,6 +530,8 @@ def test_too_little_memory_is_no_bug(
         MemoryError, match=r"scan.*: data\[0:\d+, .*\] takes [\d.]+ [TP]iB, more than memory holds"
     ) as had:
         vfs.open(scan, nav_shape=10**12, allow_incomplete=True)[...]
+    with pytest.raises(MemoryError, match=r"read it in parts; a\.reduce\(…\) makes"):
+        np.mean(vfs.open(scan, nav_shape=10**12, allow_incomplete=True))
     monkeypatch.setattr("vfs.hierarchy.opening.open_set", Mock(side_effect=had.value))
     assert refused(capsys, "info", scan).strip() == f"vfs: {had.value}"
 

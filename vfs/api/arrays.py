@@ -201,7 +201,12 @@ class VirtualArray(Reducing):
                 f"{self._reader.dataset.path} has shape {list(self.shape)}, and {asker} takes two axes at most{frame};"
                 " a.reduce(…) makes images and patterns of all"
             )
-        return self._reader.__array__(dtype, copy)
+        try:
+            return self._reader.__array__(dtype, copy)
+        except MemoryError as error:
+            raise MemoryError(
+                f"{error}; a.reduce(…) makes results of all frames, a.dask() goes block by block"
+            ) from None
 
     def read(self, region: Region | Sequence[slice] | None = None, out: np.ndarray | None = None) -> np.ndarray:
         """Read a box of the array.

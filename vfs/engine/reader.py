@@ -141,8 +141,7 @@ class RegionReader(StoredReader):
         except MemoryError:
             nbytes = size(box.size * self.dtype.itemsize)
             raise MemoryError(
-                f"{self.files[0]}: {self.dataset.path}{box} takes {nbytes}, more than memory holds; read it in parts, "
-                "or have a.reduce(…) or a.dask() go through all of it"
+                f"{self.files[0]}: {self.dataset.path}{box} takes {nbytes}, more than memory holds; read it in parts"
             ) from None
 
     def read_once(self, box: Region, out: np.ndarray) -> None:
