@@ -311,6 +311,13 @@ export class DataPanel {
           this.set({ [option.name]: value ?? undefined }),
         ),
       ),
+      row(
+        "incomplete",
+        "open it although files or frames are missing: these are blank or left out",
+        field("open although something is missing", "checkbox", this.value("allow_incomplete"), (on) =>
+          this.set({ allow_incomplete: on || (known.given.allow_incomplete ? null : undefined) }, 0),
+        ),
+      ),
       format === "raw"
         ? ""
         : row(
