@@ -11,7 +11,7 @@ from vfs.model.wording import option
 
 
 def without(
-    datasets: Sequence[StoredArray], hidden: Sequence[str] | None, wanted: str | None, file: str
+    datasets: Sequence[StoredArray], hidden: Sequence[str], wanted: str | None, file: str
 ) -> Sequence[StoredArray]:
     """Return the arrays of a set without those that are hidden.
 
@@ -24,8 +24,6 @@ def without(
         UnknownArrayError: there is nothing of such a name.
         OptionError: nothing would be left but what stands beside arrays.
     """
-    if not hidden:
-        return datasets
     paths = [dataset.path for dataset in datasets]
     for name in hidden:
         if not any(_is_within(path, name) for path in paths):

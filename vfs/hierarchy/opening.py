@@ -231,17 +231,12 @@ class _StoredSet:
     Attributes:
         datasets: all arrays: the main one, its equals, others, and last those that are never main.
         main: the array that was asked for, else the one that `main_of` returns.
-        hidden: arrays beside these that nobody sees.
+        all: `datasets`, and what is hidden.
     """
 
     datasets: Sequence[StoredArray]
     main: StoredArray
-    hidden: Sequence[StoredArray]
-
-    @property
-    def all(self) -> Sequence[StoredArray]:
-        """All arrays, and those that nobody sees."""
-        return [*self.datasets, *self.hidden]
+    all: Sequence[StoredArray]
 
 
 def open_set(
@@ -452,7 +447,7 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, hidden: Sequence[s
         OptionError: all are hidden.
     """
     datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
-    seen = without(datasets, hidden, wanted, file)
+    seen = without(datasets, hidden, wanted, file) if hidden else datasets
     if wanted is not None:
         paths = [dataset.path for dataset in datasets]
         if wanted not in paths:
@@ -462,9 +457,12 @@ def _stored(found: Sequence[StoredArray], wanted: str | None, hidden: Sequence[s
     else:
         main = main_of(seen) or (largest_of(seen) if main_of(datasets) else standing_in(seen, file))
     others = sorted((one for one in seen if one.path != main.path), key=lambda one: _ORDER[one.main])
-    left = {one.path for one in seen} if hidden else set()
-    beside = [one for one in datasets if one.path not in left and (wanted is None or one.companion)] if hidden else []
-    return _StoredSet([main, *others], main, beside)
+    shown = [main, *others]
+    if not hidden:
+        return _StoredSet(shown, main, shown)
+    left = {one.path for one in shown}
+    beside = [one for one in datasets if one.path not in left and (wanted is None or one.companion)]
+    return _StoredSet(shown, main, [*shown, *beside])
 
 
 def refuse_without_main(found: OpenedSet) -> None:
