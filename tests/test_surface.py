@@ -9,6 +9,7 @@ import pickle
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -289,3 +290,28 @@ def test_what_is_said_of_a_wrong_type(tmp_path: Path) -> None:
         vfs.open(None)  # type: ignore[arg-type]
     with pytest.raises(vfs.OptionError, match=r"^cors='x': expected a list of texts$"):
         vfs.serve(path, cors="x")
+
+
+def test_numbers_that_would_fill_the_memory_are_a_line(tmp_path: Path) -> None:
+    path = write_npy(tmp_path, np.zeros((12, 4, 5), "u2"))
+    raw: dict[str, Any] = {"format": "raw", "dtype": "u2"}
+    array, many = vfs.open(path), range(10**18)
+    calls: list[Callable[[], object]] = [
+        lambda: vfs.open(many),  # type: ignore[arg-type]
+        lambda: vfs.open(path, **raw, sig_shape=many),
+        lambda: vfs.open(path, **raw, shape=(1,) * 100_000),
+        lambda: array.reduce(s=vfs.Sum(), roi=many),
+        lambda: array.reduce(s=vfs.Sum(), workers=10**30, roi=10**18),
+        lambda: array.reduce(s=vfs.Masks(many)),
+        lambda: vfs.export(path, tmp_path / "out.zarr", shards=many),  # type: ignore[arg-type]
+        lambda: array.plot(many),
+        lambda: array.plot(1e300),  # type: ignore[arg-type]
+        *(partial(vfs.open, path, **{name: many}) for name in ("nav_shape", "roi", "dark", "gain", "dead", "chunks")),
+    ]
+    for call in calls:
+        with pytest.raises(vfs.OptionError) as caught:
+            call()
+        assert len(str(caught.value).splitlines()) == 1
+        assert len(str(caught.value)) < 300
+    assert [array[:: 10**30, 0, 0].shape, array[:: -(10**30), 0, 0].shape] == [(1,), (1,)]
+    assert [region.shape for region, _ in array.tiles((5, -1, -1), workers=10**30)] == [(5, 4, 5), (5, 4, 5), (2, 4, 5)]

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 
 from vfs.errors import OptionError
 from vfs.model.options import whole_number
@@ -389,7 +389,7 @@ def as_bytes(spec: int | str, name: str) -> int:
 def _given(spec: object, shape: Sequence[int]) -> tuple[int, ...]:
     if not isinstance(spec, Iterable) or getattr(spec, "ndim", None) == 0:
         raise OptionError("expected a word, a number of bytes, or elements per axis")
-    asked = tuple(spec)
+    asked = tuple(islice(spec, len(shape) + 1))
     if len(asked) != len(shape):
         raise OptionError(
             f"expected an element count, or -1 for all of it, for each of {len(shape)} axes, shape {tuple(shape)}"

@@ -262,7 +262,7 @@ def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[i
 def _array(given: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(given)
-    except ValueError:  # lists of unequal lengths
+    except (ValueError, MemoryError):  # lists of unequal lengths; a range of very many numbers
         raise OptionError(
             f"{name}: expected an array, a file or a name, found {type(given).__name__} that is no array"
         ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -17,6 +17,8 @@ from vfs.model.stored import Absence
 from vfs.model.wording import format_option, option
 from vfs.sources.names import beside, split
 
+MOST_AXES = 32
+"""Axes of a shape that is given: more than numpy and zarr know."""
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>][iuf][248]|[<>]c(?:8|16)|\|[bui]1)', 'fortran_order': (True|False), "
@@ -73,15 +75,16 @@ def shape_option(
         OptionError: the value is not a shape.
     """
     if isinstance(value, str):
-        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","))
+        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","), maxsplit=MOST_AXES)
     else:
         alone = not isinstance(value, Iterable) or isinstance(value, bytes) or getattr(value, "ndim", None) == 0
-        parts = [value] if alone else list(cast(Sequence[int], value))  # arrays are iterable, also those of no axes
+        # Arrays are iterable, also those of no axes
+        parts = [value] if alone else list(islice(cast(Sequence[int], value), MOST_AXES + 1))
     try:
         shape = tuple(int(str(part)) for part in parts)
     except ValueError:
         shape = ()
-    if not shape or any(n < 1 for n in shape):
+    if not 0 < len(shape) <= MOST_AXES or any(n < 1 for n in shape):
         raise OptionError(f"{write(**{name: value})}: expected one or more positive numbers such as 256,256")
     return shape
 

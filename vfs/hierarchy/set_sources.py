@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from glob import has_magic
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from vfs.engine.chunking import as_bytes
@@ -15,7 +16,7 @@ from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
 from vfs.model.wording import option
 from vfs.sources.boundary import ANYWHERE, Boundary
-from vfs.sources.globs import expand, file_name, starts
+from vfs.sources.globs import expand, file_name, names_given, starts
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, is_url
 from vfs.sources.urls import given as given_url
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from vfs.sources.transfers import Limits
 
 MOST_REQUESTS = 128
+
+_MOST_NAMES = 1 << 20  # names that are looked at for a URL: a range of numbers, which are none, may have 10 ** 18
 
 
 def named_files(
@@ -44,7 +47,7 @@ def named_files(
         return expand(paths, sources, options.follow_outside), sources.opening()
     given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
     several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
-    for one in (*several, *given):
+    for one in (*islice(several, _MOST_NAMES), *given):
         if isinstance(one, str) and "://" in one and is_url(one):
             return _remote(paths, options, given)
     names = expand(paths, None, options.follow_outside)
@@ -61,8 +64,7 @@ def lasting_names(paths: Paths, names: Sequence[str]) -> tuple[str, ...]:
         paths: as the user gives them.
         names: the files that they name now.
     """
-    several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
-    given = [file_name(one) for one in several]
+    given = names_given(paths)
     if not any(_is_glob(name) for name in given) or any(is_url(name) for name in given):
         return tuple(names)
     return tuple(map(absolute, given))

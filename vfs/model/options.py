@@ -13,6 +13,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 from vfs.errors import OptionError
 from vfs.model.wording import option
 
+MOST_VALUES = 1 << 20
+"""Values of an option that takes several, at most: a range may have 10 ** 18."""
+
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
 _ORIGINS: dict[Any, str] = {Sequence: "a list of them", os.PathLike: "a path"}
@@ -122,6 +125,8 @@ def _as(value: Any, kind: Any) -> Any:
         return value
     if get_origin(kind) is Sequence and (isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1):
         one = get_args(kind)[0]
+        if len(value) > MOST_VALUES:
+            raise ValueError
         return tuple([item if type(item) in kinds(one) else fitting("", item, one) for item in value])
     boolean = _is_bool(value)
     if kind is bool and boolean:

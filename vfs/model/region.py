@@ -58,7 +58,7 @@ class Region:
             if not len(region.start) == len(region.stop) == len(region.step) == len(shape):
                 raise RegionError(f"region has {len(region.start)} axes, the array has {len(shape)}")
             for axis, (a, b, s, n) in enumerate(zip(region.start, region.stop, region.step, shape, strict=True)):
-                if not (0 <= a <= b <= n and s >= 1):
+                if not (0 <= a <= b <= n and 1 <= s < 1 << 63):
                     raise RegionError(f"region {a}:{b}:{s} does not fit axis {axis} of length {n}")
             return region
         cuts = [region] if isinstance(region, slice) else region
@@ -207,9 +207,10 @@ def flat_boxes(shape: Sequence[int], first: int, last: int) -> Iterator[Region]:
 
 
 def _indices(cut: slice, length: int, axis: int) -> tuple[int, int, int]:
-    """Do what `slice.indices` does, with our errors."""
+    """Do what `slice.indices` does, with our errors. A step beyond the axis is as long as the axis."""
     try:
-        return cut.indices(length)
+        start, stop, step = cut.indices(length)
+        return start, stop, max(-max(1, length), min(max(1, length), step))
     except (TypeError, ValueError) as error:  # bounds that are not integers, or a step of 0
         raise RegionError(f"axis {axis}: {cut} cannot be used: {error}") from None
 

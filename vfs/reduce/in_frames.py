@@ -223,7 +223,7 @@ class Masks(Reduction):
         if not _sparse(given):
             try:
                 given = np.asarray(given)
-            except ValueError:  # lists of unequal lengths
+            except (ValueError, MemoryError):  # lists of unequal lengths; a range of very many numbers
                 given = np.asarray(None)
         alone = given.shape == shape
         flat = _sparse(given) and len(given.shape) == 2 and given.shape[1] == size

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -239,8 +240,8 @@ def draw_all(results: Mapping[str, ResultValues], make: Callable[..., Figure], *
 def plot_frame(array: ArrayReader, at: Sequence[int] | int | None, ax: Axes | None, how: dict[str, Any]) -> Axes:
     """See `vfs.VirtualArray.plot`."""
     view = FrameView.of(array)
-    where = [at] if isinstance(at, int | np.integer) else at
-    position = view.middle if where is None else view.position(",".join(map(str, where)))
+    where = islice(at, len(view.counts) + 1) if isinstance(at, Iterable) else (at,)
+    position = view.middle if at is None else view.position(",".join(map(str, where)))
     dims = tuple(array.dims[k] for k in view.shown)
     if len(dims) == 2:
         values = look(view, position, LARGE, LARGE).picture

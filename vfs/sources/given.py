@@ -9,6 +9,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.sources import Sources
+from vfs.model.wording import option
 from vfs.sources.names import absolute
 
 
@@ -28,6 +29,8 @@ def positions(sources: Sources, roi: Any) -> np.ndarray:
             raise OptionError(
                 "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
             ) from None
+        except MemoryError as error:  # a range of very many
+            raise OptionError(f"{option(roi=roi)}: more positions than memory holds: {error}") from None
     return saved(sources, os.fspath(roi), "roi", "a mask or a list of positions")
 
 

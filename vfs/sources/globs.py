@@ -41,11 +41,8 @@ def expand(
         OptionError: nothing is given.
         MissingSourceError: a glob finds nothing.
     """
-    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
-    if not given:
-        raise OptionError("no file given: expected a file, several files, or a glob")
     found = []
-    for item in given:
+    for item in paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,):
         name = file_name(item)
         name = given_url(name) if "://" in name else name
         path = absolute(name) if name else name  # an empty name is not that of the folder
@@ -65,13 +62,14 @@ def expand(
             for hit in hits:
                 searched.check(hit)
         found += hits
+    if not found:
+        raise OptionError("no file given: expected a file, several files, or a glob")
     return found
 
 
 def starts(paths: Paths) -> list[str]:
     """Return a name in each folder in which `expand` looks for files: that of a file, or one for what a glob finds."""
-    given = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
-    names = [absolute(given_url(name)) for name in map(file_name, given) if name]
+    names = [absolute(given_url(name)) for name in names_given(paths) if name]
     return [f"{_fixed(name)[0]}/x" if _wildcard(name) >= 0 else name for name in names]
 
 
@@ -142,6 +140,16 @@ def series(paths: Sequence[str]) -> str | None:
         return None
     texts = [place.before + ("" if place.signed else place.signs[0]) + "*" for place in places]
     return beside(paths[0], "".join(texts) + behind + str(endings[0]))
+
+
+def names_given(paths: Paths) -> list[str]:
+    """Return what a user gives, one name or several, as a list.
+
+    Raises:
+        OptionError: one of them cannot be the name of a file.
+    """
+    several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
+    return list(map(file_name, several))
 
 
 def file_name(given: Any) -> str:

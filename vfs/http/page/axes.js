@@ -57,6 +57,7 @@ export class Axes {
       step: 1,
       "aria-label": `${name}: index`,
     });
+    number.style.minWidth = `calc(${String(last).length}ch + 20px)`; // of 10^10 frames all digits are seen
     number.addEventListener("change", () =>
       this._set(axis, Number.isFinite(number.valueAsNumber) ? number.valueAsNumber : this.at[axis]),
     );

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -258,7 +258,11 @@ def _parsed(shards: ShardSpec) -> ShardSpec:
     Raises:
         OptionError: it is neither.
     """
-    if not isinstance(shards, str) or shards in ("auto", "none"):
+    if not isinstance(shards, str):
+        if not isinstance(shards, int | Collection | None):
+            raise _no_shards(shards)
+        return shards
+    if shards in ("auto", "none"):
         return shards
     try:
         return chunking.parsed(shards)
