@@ -59,13 +59,14 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
     ):
         _refuse()
     scan = numbers.shape[: len(own)] if head["kind"] == "nav" else ()
+    dims = [array.dims[axis] for axis in own]
     result = ResultValues(
         name=head["name"].replace("/", "_").strip(".") or "data",
         kind=head["kind"],
         selected=numbers.reshape(-1, *numbers.shape[len(own) :]) if scan else numbers,
-        dims=(*(array.dims[axis] for axis in own), *("axis" for _ in axes[len(own) :])),
+        dims=(*dims, *("axis" for _ in axes[len(own) :])),
         units=str(array.dataset.conventions.get("units", "")),
-        calibration={array.dims[axis]: _binned(array.calibration.get(array.dims[axis], {}), side) for axis in own},
+        calibration={dim: _binned(array.calibration[dim], side) for dim in dims if dim in array.calibration},
         scan=scan,
         positions=None,
         filled=np.ones(math.prod(scan), bool),
