@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -173,6 +174,13 @@ def test_pixels_that_are_not_square(browse: Browse, url: str, tmp_path: Path) ->
     page.page.mouse.move(*page.at("frame", 4, 4))
     assert "0.3, 0.2 1/nm" in page.page.get_by_label("Frame: value under the pointer").inner_text()
     page.screenshot("oblong")
+    bars = {}
+    for panel in ("Frame", "Scan"):
+        page.page.locator(f"summary[aria-label='{panel}: take away']").click()
+        with page.page.expect_download() as waiting:
+            page.page.get_by_role("button", name="Figure with bars and caption (SVG)").locator("visible=true").click()
+        bars[panel] = re.findall(r">([\d.]+) (1/nm|nm)</text>", Path(waiting.value.path()).read_text())
+    assert bars == {"Frame": [("0.2", "1/nm"), ("0.2", "1/nm")], "Scan": [("2", "nm")]}
     page.page.locator("summary[aria-label='Frame: take away']").click()
     with page.page.expect_download() as waiting:
         page.page.get_by_role("button", name="Image with its scale (TIFF)").locator("visible=true").click()

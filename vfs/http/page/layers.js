@@ -179,35 +179,56 @@ function edges(picture) {
   return [Math.min(...both), Math.max(...both)];
 }
 
-/** @param {function(): ?{scale?: number, unit?: string}} get calibration along x, {}: pixels; null: no bar. */
+/**
+ * Draw a bar along x, and one along y where another length is as long there.
+ *
+ * @param {function(): ?{x: Object, y: ?Object}} get calibration (`scale`, `unit`) of both axes, {}: pixels; y null: as that of x; null: no bars.
+ */
 export function scaleBarLayer(get) {
   return (context, picture) => {
-    const [, sx] = picture.scale();
-    const given = get();
-    if (given === null) return;
-    const wide = Math.min(picture.box[1], picture.size[1] * sx);
-    const about = wide * 0.3 * Math.abs(given.scale ?? 1);
-    const { factor, unit } = fitting(about / sx, given.unit ?? "px");
-    const scale = (given.scale ?? 1) * factor;
-    const most = (about * factor) / sx;
-    const length = round(most);
-    if (!(length > 0) || wide < 80 || (unit === "px" && length < 1)) return;
-    const pixels = (length / Math.abs(scale)) * sx;
-    const right = (picture.box[1] + wide) / 2 - 14;
+    const { x, y } = get() || {};
+    const wide = Math.min(picture.box[1], picture.size[1] * picture.scale()[1]);
     const bottom = Math.min(picture.box[0], edges(picture)[1]) - 14;
     context.font = "600 12px system-ui, sans-serif";
-    context.textAlign = "center";
-    const text = `${short(length)} ${unit}`;
-    const breadth = Math.max(pixels, context.measureText(text).width);
-    const middle = right - breadth / 2;
-    const back = new Path();
-    back.roundRect(middle - breadth / 2 - 8, bottom - 27, breadth + 16, 34, 6);
-    context.fillStyle = "rgba(0, 0, 0, 0.6)";
-    context.fill(back);
-    context.fillStyle = "#fff";
-    context.fillRect(middle - pixels / 2, bottom - 2, pixels, 3);
-    context.fillText(text, middle, bottom - 10);
+    const along = x && barOf(picture, 1, x);
+    if (along) {
+      const breadth = Math.max(along.pixels, context.measureText(along.text).width);
+      const middle = (picture.box[1] + wide) / 2 - 14 - breadth / 2;
+      ground(context, middle - breadth / 2 - 8, bottom - 27, breadth + 16, 34);
+      context.fillRect(middle - along.pixels / 2, bottom - 2, along.pixels, 3);
+      context.textAlign = "center";
+      context.fillText(along.text, middle, bottom - 10);
+    }
+    const down = y && barOf(picture, 0, y);
+    if (down) {
+      const left = (picture.box[1] - wide) / 2 + 14;
+      const height = Math.max(down.pixels, 16);
+      ground(context, left - 7, bottom + 7 - height - 14, context.measureText(down.text).width + 27, height + 14);
+      context.fillRect(left, bottom - height / 2 - down.pixels / 2, 3, down.pixels);
+      context.textAlign = "left";
+      context.fillText(down.text, left + 11, bottom - height / 2 + 4);
+    }
   };
+}
+
+/** Draw what makes a bar readable on any picture. */
+function ground(context, left, top, width, height) {
+  const back = new Path();
+  back.roundRect(left, top, width, height, 6);
+  context.fillStyle = "rgba(0, 0, 0, 0.6)";
+  context.fill(back);
+  context.fillStyle = "#fff";
+}
+
+/** @returns {?{pixels: number, text: string}} a bar along an axis of a picture; null: there is no room for it. */
+function barOf(picture, axis, given) {
+  const step = picture.scale()[axis];
+  const shown = Math.min(picture.box[axis], picture.size[axis] * step);
+  const about = shown * 0.3 * Math.abs(given.scale ?? 1);
+  const { factor, unit } = fitting(about / step, given.unit ?? "px");
+  const length = round((about * factor) / step);
+  if (!(length > 0) || shown < 80 || (unit === "px" && length < 1)) return null;
+  return { pixels: (length / Math.abs((given.scale ?? 1) * factor)) * step, text: `${short(length)} ${unit}` };
 }
 
 /** @returns {number} the largest of 1, 2, 5 times a power of ten that is not above. */

@@ -228,7 +228,7 @@ function showTransform(title, data, shape, { axis, aspect, about, down }) {
   dialog(title, stage, el("div.row", {}, el("span", {}, about), readout, take));
   const view = new Picture(stage, "transform", title);
   Object.assign(view, { aspect, down });
-  view.layers = [scaleBarLayer(() => axis ?? null)];
+  view.layers = [scaleBarLayer(() => axis && { x: axis })];
   listen(view, [], (place) => (readout.textContent = place ? frequency(view, axis, place) : ""));
   view.show(data, shape, shape, 1);
   const [lo, hi] = limits(sample(data), 1, 100);

@@ -95,7 +95,7 @@ export class Viewer {
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
       marksLayer(() => this.spectra.marks()),
       ...this.measuring.layers(this.frame),
-      scaleBarLayer(() => (this.frame.kind === "picture" ? (usable(sig()) ?? {}) : null)),
+      scaleBarLayer(() => this._steps(this.frame)),
       phaseLayer(() => this._phases()),
     );
     this.scan.layers.push(
@@ -103,7 +103,7 @@ export class Viewer {
       cursorLayer(() => (this.view.selection ? null : this.position())),
       ...this.measuring.layers(this.scan),
       channelsLayer(() => this.spectra.places()),
-      scaleBarLayer(() => (this.scan.kind === "picture" ? (usable(nav()) ?? {}) : null)),
+      scaleBarLayer(() => this._steps(this.scan)),
       Object.assign(wheelLayer(() => this.showing.wheel), { tiled: false }),
       labelLayer((place) => this.showing.labels(place)),
     );
@@ -260,6 +260,14 @@ export class Viewer {
       const { scale, offset, unit } = array.calibration?.[array.dims[axis]] || {};
       return scale && unit ? { scale, offset: offset || 0, unit } : { scale: 1, offset: 0, unit: "" };
     });
+  }
+
+  /** @returns {?{x: Object, y: ?Object}} the steps of a picture for its bars; y null where they are those of x; null: it is no picture. */
+  _steps(panel) {
+    if (panel.kind !== "picture") return null;
+    const [y, x] = this.axesOf(panel).map((axis) => (axis.unit ? axis : {}));
+    const same = y.unit === x.unit && Math.abs(y.scale ?? 1) === Math.abs(x.scale ?? 1);
+    return { x, y: same ? null : y };
   }
 
   /** @returns {?{cy: number, cx: number}} where the file says that the middle of a pattern is; null: nowhere in the picture. */
