@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -176,6 +177,32 @@ def test_a_pyramid_in_colours(viewer: Any, tmp_path: Path) -> None:
     assert (shown(layer) == image[1, 0, 0]).all()
 
 
+def test_channels_are_layers_that_are_added_up(viewer: Any, tmp_path: Path, shapes_read: list[tuple[int, ...]]) -> None:
+    """Whether there are smaller versions or not."""
+    image = np.random.default_rng(5).integers(0, 900, (2, 3, 2, 64, 96)).astype("u2")
+    image[:, 1] //= 30
+    path = write_ome_tiff(tmp_path, image)
+    for levels in (False, True):
+        if levels:
+            smaller = [[plane[::2, ::2], plane[::4, ::4]] for plane in image.reshape(-1, 64, 96)]
+            path = write_ome_tiff(tmp_path, image, smaller=smaller)
+        layers = viewer.open(path, plugin="vfs")
+        assert [layer.name.partition(": ")[2] for layer in layers] == ["dye 0", "dye 1", "dye 2"]
+        assert [layer.colormap.colors[-1][:3].tolist() for layer in layers] == np.eye(3).tolist()
+        assert {(str(layer.blending), layer.visible, layer.multiscale) for layer in layers} == {
+            ("additive", True, levels)
+        }
+        assert [layer.contrast_limits[1] // 100 for layer in layers] == [8, 0, 8]
+        shapes_read.clear()
+        viewer.dims.set_current_step((0, 1), (1, 0))
+        for k, layer in enumerate(layers):
+            assert (layer.axis_labels, layer.scale.tolist()) == (("t", "z", "y", "x"), [3, 2, 0.25, 0.5])
+            fine = layer.data[0] if levels else layer.data
+            assert (fine.shape, np.asarray(fine[1, 0]).tolist()) == ((2, 2, 64, 96), image[1, k, 0].tolist())
+        assert {math.prod(shape[:-2]) for shape in shapes_read} == {1}
+        viewer.layers.clear()
+
+
 def test_levels_of_a_served_image_with_the_plugin_of_ome(viewer: Any, tmp_path: Path) -> None:
     """Each channel is a layer with levels, its name, colour, contrast and steps."""
     pytest.importorskip("napari_ome_zarr")
@@ -188,7 +215,10 @@ def test_levels_of_a_served_image_with_the_plugin_of_ome(viewer: Any, tmp_path: 
             assert (layer.name, layer.colormap.name) == (f"cells: dye {number}", colour)
             assert layer.multiscale
             assert 0 <= layer.contrast_limits[0] < 50 < 850 < layer.contrast_limits[1] <= 900
-            assert (layer.axis_labels, layer.scale.tolist()) == (("t", "z", "y", "x"), [3, 2, 0.25, 0.5])
+            assert (layer.axis_labels, layer.scale.tolist()) == (
+                ("t", "z", "y", "x"),
+                [3, 2, 0.00025, 0.5],
+            )  # y in um, as x
             whole, half = (np.asarray(level[1]) for level in layer.data)
             assert (whole == image[1, number]).all()
             assert (half == halved(image[1, number])).all()

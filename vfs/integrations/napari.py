@@ -18,6 +18,7 @@ from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast
 from vfs.errors import OptionError, SourceError, UnknownFormatError
 from vfs.formats import detect
+from vfs.hierarchy.channels import channel_looks
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
 from vfs.sources.local import LocalSources
@@ -38,39 +39,47 @@ _FRAMES = 5
 _LAYERS = 20
 """Most layers beside that of the main array."""
 
+_MIXED = 6
+"""Most channels that are shown at first."""
+
 _LARGE = 4096
 """Pixels along y or x of images above which smaller versions are made where the file holds none."""
 
 
-class Level:
-    """One size of an image with a pyramid.
+class Part:
+    """What a layer shows of an array that is more than it: one channel, or one size of an image with a pyramid.
 
-    Of these napari first takes the part that is in view, of all frames, and of that part the frame.
+    Of a pyramid napari first takes the part that is in view, of all frames, and of that part the frame.
     So slices are remembered; elements are read when an index or numpy asks for them.
 
     Args:
-        part: which elements of each axis; None: all.
+        part: which elements of each axis; a number takes the axis away. None: all.
     """
 
-    def __init__(self, array: VirtualArray | ArrayReader, part: tuple[range, ...] | None = None) -> None:
+    def __init__(self, array: VirtualArray | ArrayReader, part: Sequence[range | int] | None = None) -> None:
         self._array = array
-        self._part = tuple(map(range, array.shape)) if part is None else part
-        self.shape = tuple(map(len, self._part))
-        self.ndim, self.dtype, self.size = array.ndim, array.dtype, math.prod(self.shape)
+        self._part = tuple(map(range, array.shape)) if part is None else tuple(part)
+        self._axes = [k for k, one in enumerate(self._part) if isinstance(one, range)]
+        self.shape = tuple(len(one) for one in self._part if isinstance(one, range))
+        self.ndim, self.dtype, self.size = len(self.shape), array.dtype, math.prod(self.shape)
 
-    def __getitem__(self, key: tuple[int | slice, ...]) -> Level | np.ndarray:
+    @classmethod
+    def of(cls, array: VirtualArray | ArrayReader, axis: int, index: int) -> Part:
+        """Take an element along an axis, which goes away."""
+        return cls(array, [index if k == axis else range(n) for k, n in enumerate(array.shape)])
+
+    def __getitem__(self, key: tuple[int | slice, ...]) -> Part | np.ndarray:
         """Take a part.
 
         Args:
             key: for each of the first axes an index or a slice with a positive step; the others are taken whole.
 
-        Returns: a Level if there are only slices; otherwise what is read.
+        Returns: a Part if there are only slices; otherwise what is read.
         """
-        rest = (slice(None),) * (self.ndim - len(key))
-        taken = [axis[k] for axis, k in zip(self._part, (*key, *rest), strict=True)]
-        if all(isinstance(one, range) for one in taken):
-            return Level(self._array, tuple(taken))  # type: ignore[arg-type]
-        return self._read(taken)
+        taken = list(self._part)
+        for axis, one in zip(self._axes, key, strict=False):
+            taken[axis] = taken[axis][one]  # type: ignore[index]
+        return Part(self._array, taken) if all(isinstance(one, slice) for one in key) else self._read(taken)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._read(self._part), dtype)
@@ -100,8 +109,8 @@ def get_reader(path: str | list[str]) -> Callable[[Paths], list[Layer]] | None:
 def read(paths: Paths) -> list[Layer]:
     """Open a data set as layers for napari. Reads headers, and a few frames to choose the contrast.
 
-    The first layer is the main array. The others are hidden: images of the same set along the same
-    axes, such as those of other detectors. What belongs to the scan (time stamps, a virtual
+    The first layer is the main array, or the first ones, where it has channels. The others are hidden: images of the
+    same set along the same axes, such as those of other detectors. What belongs to the scan (time stamps, a virtual
     bright-field image) is no layer: napari would lay it over the frame.
 
     Args:
@@ -116,7 +125,7 @@ def read(paths: Paths) -> list[Layer]:
     if main.ndim < 2 or not main.size:
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(main.dims, main.shape, strict=True))
         raise OptionError(f"{main.files[0]}: {path} has the axes ({axes}); napari shows images, which have two or more")
-    layers = [_layer(main.group, path, visible=True)]
+    layers = _layers(main.group, path, visible=True)
     others = sorted(_alike(main), key=lambda other: -main.group[other].size)
     if len(others) > _LAYERS:
         warnings.warn(
@@ -124,10 +133,11 @@ def read(paths: Paths) -> list[Layer]:
             " viewer.add_image(vfs.open(…, array=…))",
             stacklevel=2,
         )
-    return layers + [_layer(main.group, other, visible=False) for other in others[:_LAYERS]]
+    return [*layers, *(one for other in others[:_LAYERS] for one in _layers(main.group, other, visible=False))]
 
 
-def _layer(group: VirtualGroup, path: str, visible: bool) -> Layer:
+def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
+    """Make the layer of an array, or one for each of its channels."""
     array = group[path]
     levels = _smaller(group, path)
     rgb = _colours(array)
@@ -143,9 +153,35 @@ def _layer(group: VirtualGroup, path: str, visible: bool) -> Layer:
         "visible": visible,
         "metadata": {"vfs": dict(array.attrs)},
     }
-    if visible and not rgb and (limits := _contrast(levels[-1] if levels else array._reader)):
-        given["contrast_limits"] = limits
-    return [Level(array), *map(Level, levels)] if levels else array, given, "image"
+    sizes: list[VirtualArray | ArrayReader] = [array, *levels]
+    smallest = levels[-1] if levels else array._reader
+    channels = None if rgb else _channels(group, path)
+    if channels is None:
+        if visible and not rgb and (limits := _contrast(smallest)):
+            given["contrast_limits"] = limits
+        return [([*map(Part, sizes)] if levels else array, given, "image")]
+    axis, looks = channels
+    for name in ("axis_labels", "scale", "translate", "units"):
+        given[name] = [one for k, one in enumerate(given[name]) if k != axis]
+    made: list[Layer] = []
+    for k, (label, colour) in enumerate(looks):
+        own: dict[str, Any] = {"name": f"{given['name']}: {label}", "colormap": f"#{colour}", "blending": "additive"}
+        own["visible"] = visible and k < _MIXED
+        if visible and (limits := _contrast(smallest, axis, k)):
+            own["contrast_limits"] = limits
+        parts = [Part.of(size, axis, k) for size in sizes]
+        made.append((parts if levels else parts[0], {**given, **own}, "image"))
+    return made
+
+
+def _channels(group: VirtualGroup, path: str) -> tuple[int, list[tuple[str, str]]] | None:
+    """Return the axis of channels of an array, and of each a label and a colour (rrggbb); None if it has none."""
+    image = group._opened.tree.images.get(path)
+    looks = [] if image is None else channel_looks(image)
+    if image is None or image.channels is None or not looks:
+        return None
+    axes = image.how.axes[image.channels]
+    return (axes[0], looks) if len(axes) == 1 else None
 
 
 def _alike(main: VirtualArray) -> Iterator[str]:
@@ -212,21 +248,28 @@ def _unit(text: str) -> str:
     return text or "dimensionless"
 
 
-def _contrast(array: ArrayReader) -> tuple[float, float] | None:
+def _contrast(array: ArrayReader, axis: int = -1, index: int = 0) -> tuple[float, float] | None:
     """Choose contrast limits by frames at even distances; None where these are all the same or blank.
+
+    Args:
+        axis: one of channels, of which only that at `index` counts; -1: there is none.
 
     Raises:
         SourceError: not one of the frames can be read.
     """
     view = FrameView.of(array)
+    if axis >= 0 and axis not in view.where:  # of colours, which are looked at together
+        return None
     frames = math.prod(view.counts)
     few = min(_FRAMES, frames, max(1, _SAMPLE * frames // array.nbytes))
     values: list[np.ndarray] = []
     failed: SourceError | None = None
     for k in range(few):
-        position = np.unravel_index((2 * k + 1) * frames // (2 * few), view.counts)
+        position = [int(at) for at in np.unravel_index((2 * k + 1) * frames // (2 * few), view.counts)]
+        if axis >= 0:
+            position[view.where.index(axis)] = index
         try:
-            seen = look(view, position, 1, 1)  # type: ignore[arg-type]
+            seen = look(view, position, 1, 1)
         except SourceError as error:  # napari says so when somebody goes to this frame
             failed = error
             continue
