@@ -46,7 +46,7 @@ _LARGE = 4096
 """Pixels along y or x of images above which smaller versions are made where the file holds none."""
 
 
-class Part:
+class LayerPart:
     """What a layer shows of an array that is more than it: one channel, or one size of an image with a pyramid.
 
     Of a pyramid napari first takes the part that is in view, of all frames, and of that part the frame.
@@ -64,22 +64,22 @@ class Part:
         self.ndim, self.dtype, self.size = len(self.shape), array.dtype, math.prod(self.shape)
 
     @classmethod
-    def of(cls, array: VirtualArray | ArrayReader, axis: int, index: int) -> Part:
+    def of(cls, array: VirtualArray | ArrayReader, axis: int, index: int) -> LayerPart:
         """Take an element along an axis, which goes away."""
         return cls(array, [index if k == axis else range(n) for k, n in enumerate(array.shape)])
 
-    def __getitem__(self, key: tuple[int | slice, ...]) -> Part | np.ndarray:
+    def __getitem__(self, key: tuple[int | slice, ...]) -> LayerPart | np.ndarray:
         """Take a part.
 
         Args:
             key: for each of the first axes an index or a slice with a positive step; the others are taken whole.
 
-        Returns: a Part if there are only slices; otherwise what is read.
+        Returns: a LayerPart if there are only slices; otherwise what is read.
         """
         taken = list(self._part)
         for axis, one in zip(self._axes, key, strict=False):
             taken[axis] = taken[axis][one]  # type: ignore[index]
-        return Part(self._array, taken) if all(isinstance(one, slice) for one in key) else self._read(taken)
+        return LayerPart(self._array, taken) if all(isinstance(one, slice) for one in key) else self._read(taken)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._read(self._part), dtype)
@@ -159,7 +159,7 @@ def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
     if channels is None:
         if visible and not rgb and (limits := _contrast(smallest)):
             given["contrast_limits"] = limits
-        return [([*map(Part, sizes)] if levels else array, given, "image")]
+        return [([*map(LayerPart, sizes)] if levels else array, given, "image")]
     axis, looks = channels
     for name in ("axis_labels", "scale", "translate", "units"):
         given[name] = [one for k, one in enumerate(given[name]) if k != axis]
@@ -169,7 +169,7 @@ def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
         own["visible"] = visible and k < _MIXED
         if visible and (limits := _contrast(smallest, axis, k)):
             own["contrast_limits"] = limits
-        parts = [Part.of(size, axis, k) for size in sizes]
+        parts = [LayerPart.of(size, axis, k) for size in sizes]
         made.append((parts if levels else parts[0], {**given, **own}, "image"))
     return made
 
