@@ -101,7 +101,7 @@ def test_names() -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(MissingSourceError, match=r"nothing.bin: no such file"):
         local_files([tmp_path / "nothing.bin"])
-    with pytest.raises(SourceError, match="found something else"):
+    with pytest.raises(SourceError, match="found a folder: name a file of a set in it"):
         local_files([tmp_path])
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(SourceError, match="cannot be opened"):

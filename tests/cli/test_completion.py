@@ -30,7 +30,7 @@ def test_words_that_may_come(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert completed(capsys, "info", "--format", "mi") == ["mib"]
     assert "--nav-shape" in completed(capsys, "info", scan, "--")
     assert completed(capsys, "look", "--chu") == [], "look refuses it"
-    assert completed(capsys, "info", scan, "-o", "") == ["every_header=", "flip_y=", "series="]
+    assert completed(capsys, "info", scan, "-o", "") == ["flip_y=", "series="]
     assert completed(capsys, "info", "--format", "frms6", "-o", "g") == ["gain_map="]
     assert completed(capsys, "info", scan, "-o", "flip_y=") == ["flip_y=true", "flip_y=false"][::-1]
     assert completed(capsys, "info", "--format", "tvips", "-o", "scan=r") == ["scan=rotator"]

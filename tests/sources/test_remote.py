@@ -132,16 +132,16 @@ def test_a_scan_of_many_files_asks_for_all_at_the_same_time(tmp_path: Path) -> N
 
 
 def test_last_headers_are_asked_for_at_the_same_time(tmp_path: Path) -> None:
+    """Of few files all, of many those of some."""
     frames = np.zeros((64, 64, 64), "u2")
-    write_mib(tmp_path, frames, frames_per_file=2, scan=(8, 8))
-    with RangeServer(tmp_path, latency=0.05) as server:
-        vfs.open(f"{server.url}/scan.hdr", every_header=True)
-        assert server.most_at_once > 8
-        assert len(server.asked) == 2 + 2 * 32
-        assert server.sent < 2 * 32 * HEAD + 20_000
-        server.asked.clear()
-        vfs.open(f"{server.url}/scan.hdr")
-        assert len(server.asked) == 2 + 32 + 3
+    for each, files, last in ((8, 8, 8), (2, 32, 3)):
+        (tmp_path / f"{files}").mkdir()
+        write_mib(tmp_path / f"{files}", frames, frames_per_file=each, scan=(8, 8))
+        with RangeServer(tmp_path / f"{files}", latency=0.05) as server:
+            vfs.open(f"{server.url}/scan.hdr")
+            assert server.most_at_once >= files // 4
+            assert len(server.asked) == 2 + files + last
+            assert server.sent < 2 * files * HEAD + 20_000
 
 
 def test_headers_are_read_in_blocks_that_double(tmp_path: Path) -> None:

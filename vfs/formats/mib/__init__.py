@@ -71,9 +71,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
 
 
-def open(
-    paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False, every_header: bool = False
-) -> list[StoredArray]:
+def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
     """Open MIB files.
 
     Args:
@@ -81,8 +79,6 @@ def open(
             false, only that file
         flip_y: show the top row first, which is the last one of the file, as the vendor's viewer, RosettaSciIO
             and HyperSpy do
-        every_header: of more than eight files on a server, look at all when they are opened, and not at some of
-            them then and at the others when they are read
 
     Raises:
         FormatError: a file is not a MIB file, a header is garbled, files do not belong together, or
@@ -92,7 +88,7 @@ def open(
     """
     hdr_path, mib_paths, whole_series = _members(sources, paths, series)
     hdr, whole_hdr, garbled = _read_hdr(sources, hdr_path, hdr_path in paths) if hdr_path else ({}, True, ())
-    geometry, found, empty = look_at_some(sources, mib_paths, hdr, every_header)
+    geometry, found, empty = look_at_some(sources, mib_paths, hdr)
     decoder, sig, payload, pieces = pixels(found.files.paths[0], geometry)
     if flip_y:
         pieces = mirrored(pieces, 0)

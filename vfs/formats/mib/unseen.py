@@ -22,7 +22,6 @@ from vfs.model.files import Files
 from vfs.model.name_order import natural
 from vfs.model.sources import Sources, far_away, known_states
 from vfs.model.unseen import Unseen
-from vfs.model.wording import format_option
 
 _MANY = 8  # files of a set that are all looked at
 
@@ -57,8 +56,7 @@ class UnseenMib(Unseen):
         wrong = (self.heads and self._wrong_begin(path, file, parts[0])) or self._wrong_end(file, parts[-1])
         if wrong:
             raise SourceError(
-                f"{path}: {wrong}, which nobody looked at when the set was opened; open it with"
-                f" {format_option(every_header=True)}"
+                f"{path}: {wrong}; nobody looked at it when the set was opened, and vfs check looks at all of its files"
             )
 
     def _wrong_begin(self, path: str, file: int, head: bytes) -> str:
@@ -87,16 +85,13 @@ class UnseenMib(Unseen):
 
 
 def look_at_some(
-    sources: Sources, paths: Sequence[str], hdr: Mapping[str, str], every: bool
+    sources: Sources, paths: Sequence[str], hdr: Mapping[str, str]
 ) -> tuple[Geometry, MibFiles, list[str]]:
     """Read the first header of every file, or of some if these tell what the others hold.
 
-    Args:
-        every: look at every file.
-
     Returns, Raises: see `vfs.formats.mib.heads.read_heads`.
     """
-    if every or len(paths) <= _MANY or not far_away(sources):
+    if len(paths) <= _MANY or not far_away(sources):
         return read_heads(sources, paths, hdr)
     names = sorted(paths, key=natural)
     looked = np.array([0, len(names) // 2, len(names) - 1])
