@@ -50,13 +50,9 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     (folder / "export_mib").mkdir()
     mib = write_mib(folder / "export_mib", frames, kind="U16", depth=12)
     sources = {
-        "raw": vfs.open_group(
-            plain, format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=(CHUNK, -1, -1), backend="buffered"
-        ),
-        "MIB U16": vfs.open_group(mib, nav_shape=(len(frames),), chunks=(CHUNK, -1, -1), backend="buffered"),
-        "DM4": vfs.open_group(
-            write_dm(folder, frames, version=4, name="export"), chunks=(CHUNK, -1, -1), backend="buffered"
-        ),
+        "raw": vfs.open_group(plain, format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=(CHUNK, -1, -1)),
+        "MIB U16": vfs.open_group(mib, nav_shape=(len(frames),), chunks=(CHUNK, -1, -1)),
+        "DM4": vfs.open_group(write_dm(folder, frames, version=4, name="export"), chunks=(CHUNK, -1, -1)),
         "OME-TIFF": _ome_tiff(folder, frames),
     }
     chunks = [frames[n : n + CHUNK] for n in range(0, len(frames), CHUNK)]
@@ -171,7 +167,7 @@ def _ome_tiff(folder: Path, frames: np.ndarray) -> vfs.VirtualGroup:
 
     path = folder / "export.ome.tif"
     tifffile.imwrite(path, frames, ome=True, metadata={"axes": "TYX"})
-    return vfs.open_group(path, chunks=(CHUNK, *(-1,) * 4), backend="buffered")
+    return vfs.open_group(path, chunks=(CHUNK, *(-1,) * 4))
 
 
 _EXPORT = """

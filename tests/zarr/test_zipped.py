@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import sys
@@ -20,7 +18,7 @@ from tests.zarr.support import StoppedError, stop_after
 from vfs.cli.app import main
 from vfs.errors import OptionError, VerifyError
 from vfs.testing.writers import write_mib, write_npy
-from vfs.zarr.export import appended, files
+from vfs.zarr.export import files
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.places import ZipPlace
 from vfs.zarr.verify import verify
@@ -181,31 +179,6 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
     assert sorted(flushed) == sorted([*folders, *(path + files.TEMPORARY for path in paths)])
     assert all(map(os.path.exists, paths))
     assert files.seal([], str(tmp_path)) == 0
-
-
-@pytest.mark.parametrize("way", ["alone", "refused", "one of several"])
-@pytest.mark.parametrize("sizes", [(), (0, 5), (4096,), (4096, 4096, 1), (20000, 1, 8191, 4096)])
-def test_an_appended_file_holds_what_was_appended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], way: str
-) -> None:
-    real = os.write
-
-    def write(descriptor: int, data: Any) -> int:
-        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT:
-            raise OSError(errno.EINVAL, "Invalid argument")
-        return real(descriptor, data)
-
-    if way == "refused":
-        monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(appended, "PIECE", 4096)
-    monkeypatch.setattr(appended, "BEGUN", 4096)
-    parts = [bytes([k]) * size for k, size in enumerate(sizes)]
-    file = appended.AppendedFile(str(tmp_path / "a"), way != "one of several")
-    for part in parts:
-        file.write(part)
-    assert file.size == sum(sizes)
-    file.close()
-    assert (tmp_path / "a").read_bytes() == b"".join(parts)
 
 
 def test_a_file_that_cannot_be_flushed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,15 +14,17 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import google_crc32c
 import numpy as np
 
 from vfs.reduce.outputs import flush_together
-from vfs.zarr.export.appended import AppendedFile
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"
+WRITTEN = 8 << 20
+"""Bytes after which a disk is to begin with them, so that little is left to wait for when a file is flushed."""
 _ABSENT = np.iinfo(np.uint64).max
 
 
@@ -32,15 +34,21 @@ class _Shard:
 
     Attributes:
         index: uint64[chunks along each axis, 2], places and bytes.
+        begun: bytes that the disk was told to begin with.
     """
 
-    file: AppendedFile
+    file: BinaryIO
     index: np.ndarray
+    begun: int = 0
 
     def add(self, position: tuple[int, ...], data: bytes) -> None:
         """Write the bytes of a chunk."""
-        self.index[position] = self.file.size, len(data)
+        at = self.file.tell()
+        self.index[position] = at, len(data)
         self.file.write(data)
+        if at - self.begun >= WRITTEN:
+            os.posix_fadvise(self.file.fileno(), self.begun, at - self.begun, os.POSIX_FADV_DONTNEED)
+            self.begun = at
 
 
 class UnitFiles:
@@ -62,19 +70,14 @@ class UnitFiles:
         self._plan = plan
         self._per = tuple(s // c for s, c in zip(plan.shards, plan.chunks, strict=True))
         self._sharded = sharded
-        self._alone = sharded and plan.unit == plan.shards
         self._shards: dict[tuple[int, ...], _Shard] = {}
         self.written: list[str] = []
 
     def add(self, position: Sequence[int], data: bytes) -> None:
         """Write the bytes of the chunk at a position of the grid."""
         if not self._sharded:
-            file = self._open(position)
-            try:
+            with self._open(position) as file:
                 file.write(data)
-                file.close()
-            finally:
-                file.abandon()
             return
         shard = tuple(p // n for p, n in zip(position, self._per, strict=True))
         if shard not in self._shards:
@@ -84,25 +87,25 @@ class UnitFiles:
     def close(self) -> None:
         """Write the indexes of shards, and close the files."""
         for shard in self._shards.values():
-            index = shard.index.tobytes()
-            shard.file.write(index + struct.pack("<I", google_crc32c.value(index)))
-            shard.file.close()
+            with shard.file as file:
+                index = shard.index.tobytes()
+                file.write(index + struct.pack("<I", google_crc32c.value(index)))
         self._shards.clear()
 
     def abandon(self) -> None:
         """Close the files as they are."""
         for shard in self._shards.values():
             with suppress(OSError):
-                shard.file.abandon()
+                shard.file.close()
 
-    def _open(self, position: Sequence[int]) -> AppendedFile:
+    def _open(self, position: Sequence[int]) -> BinaryIO:
         path = chunk_name(self._folder, position, self._zarr_format)
         self.written.append(path)
         try:
-            return AppendedFile(path + TEMPORARY, self._alone)
+            return open(path + TEMPORARY, "wb")
         except FileNotFoundError:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            return AppendedFile(path + TEMPORARY, self._alone)
+            return open(path + TEMPORARY, "wb")
 
 
 def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
