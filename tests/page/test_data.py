@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns
+from tests.waiting import eventually
 from vfs.testing.writers import write_mib
 
 Browse = Callable[..., Browsed]
@@ -187,6 +189,13 @@ def test_arrays_are_hidden_and_brought_back(browse: Browse, flat: Path) -> None:
         page.named("button", "Save as NAME.vfs.json beside the data").click()
         page.wait("document.querySelector('.field-said').textContent.startsWith('saved ')")
         assert list(vfs.open_group(flat.parent / "scan.vfs.json")) == ["data", "exposure"]
+
+        def arrays() -> int:  # as of somebody who goes by the folder, which is looked at again within a second or two
+            with urlopen(f"{server.url}api/list") as folder, urlopen(f"{server.url}api/set/scan.zarr") as known:
+                folder.read()
+                return len(json.loads(known.read())["arrays"])
+
+        assert eventually(lambda: arrays() == 2)
         page.open("set=scan.zarr").wait("window.vfs && vfs.frame.status === 'exact'")
         page.press("d", "s")
         page.wait(f"{listed} === 2")
