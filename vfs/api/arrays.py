@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vfs.api.again import opened_again, store_again
+from vfs.api.elsewhere import INSTEAD, OF_TWO_AXES, asker
 from vfs.api.following import SetInUse, in_use
 from vfs.api.reducing import Reducing
 from vfs.engine import chunking
@@ -23,8 +23,6 @@ from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     import dask.array
     import xarray
     import zarr
@@ -32,47 +30,6 @@ if TYPE_CHECKING:
 
     from vfs.api.viewing import View
     from vfs.zarr.store import Store
-
-
-_PART = "read a part first (a[…] is a numpy array), or a.dask() for all of it, a block at a time"
-_INSTEAD = (
-    dict.fromkeys((name for name in dir(np.ndarray) if not name.startswith("_")), _PART)
-    | {
-        name: f"a.reduce({name}=vfs.{kind}()) makes it of all frames in one pass, numpy.{name}(a[…]) of a part"
-        for name, kind in {
-            "mean": "Mean",
-            "sum": "Sum",
-            "max": "Max",
-            "min": "Min",
-            "std": "Std",
-            "var": "Variance",
-        }.items()
-    }
-    | dict.fromkeys(("imshow", "hist"), "a.plot((10, 20)) draws a frame")
-    | dict.fromkeys(("values", "data", "load"), "a[…] is a numpy array of a part, a.read() of all")
-    | dict.fromkeys(("compute", "persist", "rechunk", "map_blocks"), "a.dask() has it")
-    | dict.fromkeys(("sel", "isel", "coords", "to_dataset"), "a.xarray() has it")
-    | dict.fromkeys(("inav", "isig", "axes_manager"), "hs.load(FILE, file_format=vfs.rsciio, lazy=True) is a signal")
-    | dict.fromkeys(("scale", "units", "axes"), "a.calibration has scale, offset and unit of each axis of a.dims")
-    | dict.fromkeys(("metadata", "meta", "header"), "a.attrs has the metadata of the format")
-    | dict.fromkeys(("save", "export", "tofile"), 'vfs.export(FILE, "OUT.zarr") writes a zarr store')
-    | {"close": "its files are closed when the last name of it goes: del a"}
-)
-"""What arrays of numpy, dask, xarray and HyperSpy have and one in files does not: what to do instead."""
-
-
-_OF_TWO_AXES = frozenset(("matplotlib", "pandas", "plotly", "seaborn"))
-"""Libraries that draw or list numbers of one or two axes, and ask for all of an array before they say so."""
-_BETWEEN = frozenset(("numpy", "vfs"))
-
-
-def _asker() -> str:
-    """Return the library that has numpy make an array of ours. No protocol tells: `__array__` is asked by all alike."""
-    frame: FrameType | None = sys._getframe(1)
-    name = ""
-    while frame is not None and (name := frame.f_globals.get("__name__", "").partition(".")[0]) in _BETWEEN:
-        frame = frame.f_back
-    return name
 
 
 class VirtualArray(Reducing):
@@ -105,7 +62,7 @@ class VirtualArray(Reducing):
             if name == "to_numpy":  # what `plt.plot` and pandas ask for; `read` is the name for people
                 return self.__array__
             if name not in ("_group", "_reader"):
-                hint = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
+                hint = f": {INSTEAD[name]}" if name in INSTEAD else ""
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
             opening, path = self._again
             group = group_again(opening)
@@ -194,11 +151,11 @@ class VirtualArray(Reducing):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         colours = self.ndim == 3 and self.shape[-1] in (3, 4)
-        if self.ndim > 2 and not colours and (asker := _asker()) in _OF_TWO_AXES:
+        if self.ndim > 2 and not colours and (who := asker()) in OF_TWO_AXES:
             at = ", ".join(str(n // 2) for n in self.shape[: self._reader.dataset.nav_ndim])
             frame = f": a[{at}] is one of its frames, which a.plot(({at})) draws" if at else ": take a part of it, a[…]"
             raise TypeError(
-                f"{self._reader.dataset.path} has shape {list(self.shape)}, and {asker} takes two axes at most{frame};"
+                f"{self._reader.dataset.path} has shape {list(self.shape)}, and {who} takes two axes at most{frame};"
                 " a.reduce(…) makes images and patterns of all"
             )
         try:

@@ -18,9 +18,9 @@ from vfs.cli.report import count, sources
 from vfs.engine.array import ArrayReader, ahead
 from vfs.errors import FormatError, SourceError, VfsError, size
 from vfs.hierarchy.opening import OpenedSet
+from vfs.model.checksums import ByteSum
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
-from vfs.model.stored import ByteSum
 
 FOLDERS = 4
 """Folders that are looked at at once."""

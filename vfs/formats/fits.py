@@ -126,7 +126,7 @@ class UnitSum:
     whole: bool
 
     def wrong(self, parts: Iterable[bytes]) -> str:
-        """See `vfs.model.stored.ByteSum`."""
+        """See `vfs.model.checksums.ByteSum`."""
         sums = [0, 0]  # of the header, of the data
         at, rest = self.start, b""
         for part in parts:

@@ -137,9 +137,8 @@ class Api:
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))
             )
         check_fields(request, what, kind.fields)
-        if (
-            "POST" in kind.methods and not kind.numbers
-        ):  # a body that never ends must not keep a place that others wait for
+        # A body that never ends must not keep a place that others wait for
+        if "POST" in kind.methods and not kind.numbers:
             request = await with_body(request)
         try:
             with self._at_once.counted(what, request.client):

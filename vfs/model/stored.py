@@ -8,15 +8,16 @@ of them may be the main one (`StoredArray.main`, `main_of`). Nothing here reads 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from vfs.errors import NotYetError, OptionError, VfsError
 from vfs.model import calibration
+from vfs.model.checksums import ByteSum
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
@@ -85,25 +86,6 @@ class Absence:
         """
         counted = bool(self.counts) and self.counts.keys() <= {"frames_missing", "frames_left_out"}
         return self.refused is None and (counted or self.arrangement)
-
-
-class ByteSum(Protocol):
-    """A checksum that a file has of a run of its bytes, and that decoding does not compare.
-
-    Attributes:
-        file: index into the files of the array.
-        start, stop: the bytes.
-    """
-
-    @property
-    def file(self) -> int: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def stop(self) -> int: ...
-
-    def wrong(self, parts: Iterable[bytes]) -> str:
-        """Compare it with the bytes, which come in parts of any size. Return what is wrong; "" if nothing is."""
 
 
 @dataclass(frozen=True, eq=False)
