@@ -4,6 +4,7 @@ or put back, whoever names the set.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -68,6 +69,31 @@ def test_a_set_that_was_broken_when_it_was_first_looked_at(tmp_path: Path, quiet
     os.truncate(tmp_path / "scan002.mib", size)
     assert {name.split(".")[0] for name in names(folder_tree)} == {"scan"}  # not what one of its members is called
     np.testing.assert_array_equal(pixels(folder_tree), FRAMES.ravel())
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("named", ["scan", "mine"])
+def test_a_description_that_comes_while_its_set_is_open(tmp_path: Path, quiet: None, named: str, broken: bool) -> None:
+    """Nobody lists the folder: who goes on with the set gets what the description says."""
+    hdr = write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))
+    folder_tree = plans.folder_tree(tmp_path)
+    before, time = (folder_tree.node("scan.npy"), folder_tree.stamp("scan.npy")), folder_tree.time("scan.npy")
+    np.testing.assert_array_equal(pixels(folder_tree), FRAMES.ravel())
+    saved = tmp_path / f"{named}.vfs.json"
+    said = {"vfs": 1, "format": "mib", "files": [hdr.name], "options": {"nav_shape": [2, 2]}}
+    saved.write_text(json.dumps(said)[: 20 if broken else None])
+    if broken:
+        assert (folder_tree.node("scan.npy"), folder_tree.stamp("scan.npy")) == before
+        saved.write_text(json.dumps(said))
+    if named == "scan":
+        np.testing.assert_array_equal(pixels(folder_tree), FRAMES[:4].ravel())
+        assert folder_tree.stamp("scan.npy") != before[1]
+        assert folder_tree.time("scan.npy") > time  # else the kernel goes on with pages that it has
+    else:
+        with pytest.raises(SourceError):
+            pixels(folder_tree)
+        np.testing.assert_array_equal(pixels(folder_tree, "mine.npy"), FRAMES[:4].ravel())
+    assert {name.split(".")[0] for name in names(folder_tree)} == {named}
 
 
 @pytest.mark.parametrize("hdr", [True, False])

@@ -94,6 +94,9 @@ class Listing:
                 names.take_back(names.taken[name])
             names.entries.show(name)
         candidates = self.folder.candidates.order
+        names.newcomers.intersection_update(candidates)
+        if names.base:
+            names.newcomers.update(changes.new_files.intersection(self.folder.candidates.index_files))
         if self.folder.rules.show_files:
             for name in sorted(changes.new_files - candidates.keys()):
                 if name not in names.taken:

@@ -7,7 +7,8 @@ that may be behind it. The rules depend on nothing but the contents of the folde
 - Files are taken in natural order; those that only name sets (a .hdr, a .vfs.json:
   `Format.index_extensions`) come first.
 - A file that belongs to the set of an earlier file is not shown. Nor is one that belongs to the set of a later file,
-  unless that one belongs to its set, too.
+  unless that one belongs to its set, too. That holds for files that come later, too: a description that is saved
+  beside a set which is in use takes its place when somebody asks for the set.
 - Equal names of faces get -2, -3, as in `vfs.hierarchy.face_folder.FaceFolder`. Names of subfolders
   go before all. A set keeps its name while it is there.
 - Links to files are followed where they lead below the root of the tree. Links to folders are not: they could lead
@@ -59,11 +60,11 @@ class Naming:
             record = self._records.current(name)
             if not record.faces:
                 return None
-            if name in names.base and name not in names.owner:
-                return record
-            for lead in folder.candidates.index_files:
+            for lead in self._newcomers() if name in names.base else folder.candidates.index_files:
                 if folder.rules.may_name(lead, name, record.format):
                     self.named(lead)
+            if name in names.base and name not in names.owner:
+                return record
             if name not in names.owner and self._in_the_set_of_an_earlier_one(name, record):
                 return None
             with folder.lock:
@@ -73,6 +74,15 @@ class Naming:
                     names.claim(name, record)
                     return record
         raise self._restless(name)
+
+    def _newcomers(self) -> list[str]:
+        """Return the files that may name a set which has its name already. Broken ones stay: they may be mended."""
+        names, records, order = self._names, self._records, self._folder.candidates.order
+        for name in list(names.newcomers):
+            record = records.known.get(name)
+            if record is not None and not record.faces and not record.error:
+                names.newcomers.discard(name)
+        return sorted(names.newcomers, key=lambda name: order.get(name, 0))
 
     def _in_the_set_of_an_earlier_one(self, name: str, record: Record) -> bool:
         order = self._folder.candidates.order

@@ -8,6 +8,8 @@ from vfs.folder_tree.entries import Entries
 from vfs.folder_tree.records import Record
 from vfs.folder_tree.watched_folder import WatchedFolder
 
+REMEMBERED = 65_536  # most names of sets that are gone of which it is known when they were written
+
 
 class SetNames:
     """Gives names to the sets of a folder, and takes them back.
@@ -24,6 +26,8 @@ class SetNames:
         taken: name of a face -> the file that names its set.
         entries: all names in the folder, as they are listed.
         pending: candidates still to be opened.
+        newcomers: files that only name the files of sets, such as descriptions, and came after the folder was first
+            read: whoever asks for a set that has its name already must look whether they name it.
         taken_back: how often names of faces were taken back.
     """
 
@@ -33,9 +37,11 @@ class SetNames:
         self.taken: dict[str, str] = {}
         self.entries = Entries()
         self.pending: deque[str] = deque()
+        self.newcomers: set[str] = set()
         self.taken_back = 0
         self._folder = folder
         self._sets: dict[str, Record] = {}  # file that names a set -> what its names and members were taken from
+        self._before: dict[str, tuple[int, int]] = {}  # what faces were called -> stamp and time of their set
 
     def settled(self, name: str) -> bool:
         """Return True if a file names a set, or belongs to one."""
@@ -55,6 +61,9 @@ class SetNames:
         faces = [base + ending for ending, _ in record.faces]
         if any(face in self._folder.folders or face in self.taken for face in faces):
             return False
+        stamp, time = self._before.pop(base, (record.stamp, 0))
+        if stamp != record.stamp:
+            record.time = max(record.time, time + 1)  # by this the kernel knows that its pages are of another set
         self.base[name] = base
         self._sets[name] = record
         for face in faces:
@@ -65,6 +74,7 @@ class SetNames:
     def claim(self, name: str, record: Record) -> None:
         """Note that files belong to a set, except those that belong to another set already."""
         self._sets[name] = record
+        self.newcomers.discard(name)
         for member in record.members:
             if member in self._folder.files and member not in self.owner:
                 self.take_back(member)
@@ -79,6 +89,9 @@ class SetNames:
         again = [name] if base is not None else []
         if record is not None:
             if base is not None:
+                self._before[base] = record.stamp, record.time
+                if len(self._before) > REMEMBERED:
+                    del self._before[next(iter(self._before))]
                 for face in [base + ending for ending, _ in record.faces]:
                     if self.taken.get(face) == name:
                         del self.taken[face]
