@@ -150,6 +150,7 @@ def test_a_description_keeps_every_option_that_it_may_say(tmp_path: Path) -> Non
     path = write_npy(tmp_path, np.arange(240, dtype="u2").reshape(12, 4, 5))
     values = {
         "array": "data",
+        "main": "data",
         "hide": ["data"],
         "sync_offset": 1,
         "roi": [0, 1],

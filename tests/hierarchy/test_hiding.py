@@ -1,4 +1,6 @@
-"""Arrays that somebody hides are gone by every way in, and are there again where nobody says so."""
+"""Arrays that somebody hides are gone by every way in, and are there again where nobody says so. One that somebody
+takes as the main one opens first by every way in, and hides none.
+"""
 
 from __future__ import annotations
 
@@ -59,3 +61,40 @@ def test_what_is_left_opens_first(several: Path) -> None:
         vfs.open(several, hide=["entry/met"])
     with pytest.raises(vfs.OptionError, match=r"hide=\['entry'\] leaves no array to show"):
         vfs.open_group(several, hide=["entry"])
+
+
+def test_another_array_is_the_main_one_by_every_way(several: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    every = set(vfs.open_group(several))
+    kept = several.parent / "kept.vfs.json"
+    for form in ([], ["--explicit"]):
+        assert main(["info", "--describe", *form, "--main", "entry/preview", str(several)]) == 0
+        kept.write_text(capsys.readouterr().out)
+        group = vfs.open_group(kept)
+        assert (set(group), group.main.shape, vfs.open(kept).shape) == (every, (5, 6), (5, 6))
+    assert main(["info", "--describe", "--main", "entry/preview", str(several)]) == 0
+    kept.write_text(capsys.readouterr().out)
+    tree = folder_tree(several.parent)
+    assert {"kept.npy", "kept.entry.data.npy"} < {*tree.children("")}
+    assert "kept.entry.preview.npy" not in tree.children("")
+    assert main(["info", str(kept)]) == 0
+    said = capsys.readouterr().out
+    assert "main array, as asked: entry/preview" in said
+    assert said.index("entry/preview") < said.index("entry/data")
+    turned = vfs.open_group(several, main="entry/preview", axes="-y,x")
+    np.testing.assert_array_equal(turned.main[...], vfs.open_group(several)["entry/preview"][::-1])
+    assert vfs.open(kept, main="entry/data").shape == (4, 5, 6)  # what is asked for comes first
+    assert set(vfs.open_group(kept, array="entry/data")) == {"entry/data", "dark"}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"main": "entry/dat"}, "no array 'entry/dat'; there are: entry/data, "),
+        ({"main": "entry/data", "hide": ["entry/data"]}, r"main='entry/data' is hidden by hide=\['entry/data'\]"),
+        ({"main": "entry/data", "array": "dark"}, "main='entry/data' has no effect with array='dark', the only array"),
+        ({"main": 3}, "main=3: expected text"),
+    ],
+)
+def test_an_array_that_cannot_be_the_main_one(several: Path, said: dict[str, object], why: str) -> None:
+    with pytest.raises(vfs.VfsError, match=why):
+        vfs.open(several, **said)  # type: ignore[arg-type]

@@ -126,6 +126,8 @@ def test_guesses(tmp_path: Path) -> None:
         {"line_skip": -1, "nav_shape": "6,9"},
         {"dtype": "no such"},
         {"array": "nothing"},
+        {"main": "nothing"},
+        {"main": "data", "hide": ["data"]},
         {"hide": ["nothing"]},
         {"hide": "timestamp"},
         {"hide": ["data"]},

@@ -312,7 +312,7 @@ def completion(
 ) -> None:
     """Print what a shell has to run to complete commands, options, formats and their options, arrays and results.
 
-    What comes after `--array` and `--hide` is found in the file that stands before it.
+    What comes after `--array`, `--main` and `--hide` is found in the file that stands before it.
     """
     from vfs.cli.completion import completed, script
 

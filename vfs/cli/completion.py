@@ -113,7 +113,7 @@ def _values(flag: str, before: Sequence[str], options: dict[str, Any], typed: st
         return formats()
     if flag in ("-o", "--option"):
         return _format_options(before, _given(before[:-1], options), typed.partition("="))
-    if flag in ("--array", "--hide"):
+    if flag in ("--array", "--main", "--hide"):
         return _arrays(_given(before[:-1], options))
     if flag == "--derive":
         return _results()

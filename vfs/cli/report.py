@@ -206,19 +206,24 @@ def _is_beside(array: ArrayReader) -> bool:
 
 
 def _left_out(group: OpenedSet, verbose: bool, columns: int) -> list[str]:
-    """Return lines on what is hidden, and on data sets that cannot be shown, by reason: those without numbers last."""
+    """Return lines on which array is the main one because somebody said so, on what is hidden, and on data sets that
+    cannot be shown, by reason: those without numbers last.
+    """
     names: dict[str, list[str]] = {}
     for name, why in left_out(group).items():
         names.setdefault(why, []).append(name)
     reasons = sorted(names, key=lambda why: why.endswith(_NO_NUMBERS))
-    hidden = group.opening.options.hide or ()
-    hides = _paragraph(printable(f"hidden: {_first(hidden, SHOWN)}"), columns, 2) if hidden else []
+    options = group.opening.options
+    asked = {"main array, as asked": options.main, "hidden": _first(options.hide or (), SHOWN)}
+    chosen = [
+        row for word, said in asked.items() if said for row in _paragraph(printable(f"{word}: {said}"), columns, 2)
+    ]
     said = [printable(f"not shown: {_first(names[why], SHOWN if verbose else 2)}: {why}") for why in reasons]
     if verbose:
-        return [*hides, *(line for text in said for line in _paragraph(text, columns, 2))]
+        return [*chosen, *(line for text in said for line in _paragraph(text, columns, 2))]
     more = len(said) - REASONS
     lines = [f"  {cut(text, columns - 2)}" for text in said[:REASONS]]
-    return [*hides, *lines, *([f"  not shown for {count(more, 'more reason')}: -v lists them"] if more > 0 else [])]
+    return [*chosen, *lines, *([f"  not shown for {count(more, 'more reason')}: -v lists them"] if more > 0 else [])]
 
 
 def _first(names: Sequence[str], most: int) -> str:

@@ -238,11 +238,14 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
 
 def _rank(path: str, group: OpenedSet) -> dict[str, bool]:
     """Describe which array opens first. Nothing says that of an array that was asked for, or that is alone."""
-    dataset = group.arrays[path].dataset
+    dataset, options = group.arrays[path].dataset, group.opening.options
     if dataset.companion and path != group.tree.main:
         return {"companion": True}
-    asked, alone = group.opening.options.array is not None, len(group.arrays) == 1
-    return {} if asked or alone or dataset.main is None else {"main": dataset.main}
+    main = dataset.main
+    if options.main is not None:  # no other one may be as good
+        main = path == options.main or (None if main is None else False)
+    asked, alone = options.array is not None, len(group.arrays) == 1
+    return {} if asked or alone or main is None else {"main": main}
 
 
 def _fill(dataset: StoredArray, stored: np.dtype) -> Any:

@@ -58,6 +58,7 @@ from vfs.model.pickles import digest
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray, main_of
+from vfs.model.wording import option
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.names import absolute
@@ -230,7 +231,7 @@ class _StoredSet:
 
     Attributes:
         datasets: all arrays: the main one, its equals, others, and last those that are never main.
-        main: the array that was asked for, else the one that `main_of` returns.
+        main: the array that was asked for (`OpenOptions.first`), else the one that `main_of` returns.
         all: `datasets`, and what is hidden.
     """
 
@@ -322,7 +323,7 @@ def _open_named(
     if options.follow:
         watch = FileWatch() if watch is None else watch
         found = [grown(one, options, watch) for one in found]
-    stored = _stored(found, options.array, options.hide, names[0])
+    stored = _stored(found, options, names[0])
     if watch is not None and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
@@ -345,7 +346,7 @@ def _open_named(
         begun, absent = _begun(absent)
     if absent:
         refuse([absence for absence in absent if not absence.main], options)
-    stands_in = options.array is None and not options.allow_incomplete and any(absence.main for absence in absent)
+    stands_in = any(absence.main for absence in absent) and options.first is None and not options.allow_incomplete
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
@@ -432,28 +433,44 @@ def _open_saved(
         OptionError: an option does not fit; the message names the description.
     """
     try:
-        said, own = split(OpenOptions, {**saved.options, **options.said(), "format": saved.format})
+        asked = options.said()
+        kept = saved.options if not {"array", "main"} & asked.keys() else _without_first(saved.options)
+        said, own = split(OpenOptions, {**kept, **asked, "format": saved.format})
         said = said if said.derive is None else _derivable(said)
         return _open_named(saved.paths, said, own, cache, sources, name=name, watch=watch)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
 
 
-def _stored(found: Sequence[StoredArray], wanted: str | None, hidden: Sequence[str] | None, file: str) -> _StoredSet:
+def _without_first(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a description without those that say which array comes first."""
+    return {name: value for name, value in options.items() if name not in ("array", "main")}
+
+
+def _stored(found: Sequence[StoredArray], options: OpenOptions, file: str) -> _StoredSet:
     """Return the arrays that a format found, or the wanted one with its companions, without those that are hidden.
 
     Raises:
         UnknownArrayError: there is no array of such a name.
-        OptionError: all are hidden.
+        OptionError: all are hidden, or the one that is to be the main one; or this one is not the only one wanted.
     """
     datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
+    wanted, hidden = options.array, options.hide
+    first = options.main if wanted is None else wanted
     seen = without(datasets, hidden, wanted, file) if hidden else datasets
-    if wanted is not None:
+    if first is not None:
         paths = [dataset.path for dataset in datasets]
-        if wanted not in paths:
-            raise UnknownArrayError(f"{file}: no array {wanted!r}; there are: {first_names(nearest(wanted, paths))}")
-        main = datasets[paths.index(wanted)]
-        seen = [dataset for dataset in seen if dataset is main or dataset.companion]
+        if first not in paths:
+            raise UnknownArrayError(f"{file}: no array {first!r}; there are: {first_names(nearest(first, paths))}")
+        main = datasets[paths.index(first)]
+        if wanted is not None:
+            if options.main not in (None, wanted):
+                raise OptionError(
+                    f"{file}: {option(main=options.main)} has no effect with {option(array=wanted)}, the only array"
+                )
+            seen = [dataset for dataset in seen if dataset is main or dataset.companion]
+        elif main not in seen:
+            raise OptionError(f"{file}: {option(main=first)} is hidden by {option(hide=list(hidden or ()))}")
     else:
         main = main_of(seen) or (largest_of(seen) if main_of(datasets) else standing_in(seen, file))
     others = sorted((one for one in seen if one.path != main.path), key=lambda one: _ORDER[one.main])
@@ -470,7 +487,7 @@ def refuse_without_main(found: OpenedSet) -> None:
 
     Raises: what `refuse` raises.
     """
-    if found.absent and found.opening.options.array is None:
+    if found.absent and found.opening.options.first is None:
         refuse([absence for absence in found.absent if absence.main], found.opening.options)
 
 

@@ -45,6 +45,15 @@ class OpenOptions:
     array: str | None = option(
         None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES, asked=True
     )
+    main: str | None = option(
+        None,
+        "Take this array of a set as its main one, which opens first. All others stay beside it.",
+        "NAME",
+        more="`nav_shape` and other options about frames are about this one.",
+        scope="one set",
+        group=FILES,
+        asked=True,
+    )
     hide: Sequence[str] | None = option(
         None,
         "Leave out this array of a set, or all arrays of this group. May be repeated.",
@@ -331,6 +340,11 @@ class OpenOptions:
     def may_change(self) -> bool:
         """True if files may change after they were opened."""
         return self.accept_changes or self.follow
+
+    @property
+    def first(self) -> str | None:
+        """Name of the array that opens first, where somebody says it: `array`, the only one then, or `main`."""
+        return self.main if self.array is None else self.array
 
     def common(self, **changes: Any) -> OpenOptions:
         """Return these options as `OpenOptions`, without the options that a subclass adds.

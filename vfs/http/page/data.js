@@ -19,6 +19,7 @@ const TURNS = [
   ["swap", "swap rows and columns"],
   ["turn", "turn by a right angle"],
 ];
+const OF_MAIN = ["nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype"]; // what is said of the main array's frames
 const RAW = ["stored_dtype", "sig_shape"]; // what raw bytes need
 
 /** @returns {Object} options without those that say nothing. */
@@ -34,7 +35,7 @@ export class DataPanel {
   constructor(changed, viewer) {
     Object.assign(this, { changed, viewer, key: "", known: null, options: {}, of: null, array: null, timer: 0 });
     this.said = el("p.field-said", { role: "status" });
-    this.parts = { scan: el("div"), axes: el("div"), steps: el("div"), arrays: el("div"), file: el("div") };
+    this.parts = { first: el("div"), scan: el("div"), axes: el("div"), steps: el("div"), arrays: el("div"), file: el("div") };
     this.guessed = el("div.guesses", { role: "group", "aria-label": "Guessed scan shapes" });
     this.foot = el("div.row.data-foot");
     this.element = el("aside.side.facts.data", { "aria-label": "Data", hidden: true, tabindex: -1 });
@@ -79,13 +80,15 @@ export class DataPanel {
         pixels(),
       );
     }
-    this._put("scan", array?.nav ? this._scan() : []);
-    this._put("axes", array?.dims.length > 1 ? this._axes() : []);
-    this._put("steps", array?.dims.length ? this._steps() : []);
+    const about = array?.main ? array : null; // what is said of scan, axes and steps is said of the main array
+    this._put("first", array && !about ? this._beside() : []);
+    this._put("scan", about?.nav ? this._scan() : []);
+    this._put("axes", about?.dims.length > 1 ? this._axes() : []);
+    this._put("steps", about?.dims.length ? this._steps() : []);
     this._put("arrays", known.count > 1 ? this._arrays() : []);
     this._put("file", this._file());
     this._put("foot", this._foot());
-    if (array?.nav) this._guess();
+    if (about?.nav) this._guess();
   }
 
   /** Put rows into a part, unless somebody types there: what is typed stays. */
@@ -269,20 +272,43 @@ export class DataPanel {
     this.set({ calibration: said }, 0);
   }
 
+  /** Of an array beside the main one, scan, axes and steps stay as they are, unless it becomes the main one. */
+  _beside() {
+    const { path } = this.array;
+    return [
+      el("p.quiet", {}, "Scan, axes and steps can be said of the main array only."),
+      button(`take ${path} as the main array`, "Take this one as main", () => this._setMain(path), { class: "word" }),
+    ];
+  }
+
+  /** Take an array as the main one. What was said of frames was said of another one. */
+  _setMain(path) {
+    const again = Object.fromEntries([...OF_MAIN, "array"].map((name) => [name, undefined]));
+    this.set({ ...again, main: path || undefined }, 0);
+  }
+
   /** The array that is opened first, and which others are shown. */
   _arrays() {
-    const { arrays, count, given } = this.known;
-    const words = [["", "all"], ...arrays.map(({ path }) => [path, path])];
-    const back = (name) => (given[name] ? null : undefined); // what the set is served with is taken back
+    const { arrays, count } = this.known;
+    const paths = arrays.map(({ path }) => [path, path]);
+    const hidden = () => this.value("hide") || [];
+    const [only, first] = [this.value("array") || "", this.value("main") || ""];
     return [
       el("h3", {}, "Arrays"),
       row(
+        "main",
+        "the array that opens first, whose scan and steps are said here; all others stay beside it",
+        select("main array", [["", "found by vfs"], ...paths], only ? "" : first, (path) => this._setMain(path)),
+      ),
+      row(
         "only",
         "this array, and what belongs to its frames",
-        select("show only", words, this.value("array") || "", (path) => this.set({ array: path || back("array") }, 0)),
+        select("show only", [["", "all"], ...paths], only, (path) =>
+          this.set({ array: path || undefined, main: undefined }, 0),
+        ),
       ),
-      ...boxes(arrays, count, () => this.value("hide") || [], this.value("array") || "", (names) =>
-        this.set({ hide: names.length ? names : back("hide") }, 0),
+      ...boxes(arrays, count, hidden, only || first, (names) =>
+        this.set({ hide: names.length ? names : undefined }, 0),
       ),
     ];
   }
@@ -307,7 +333,7 @@ export class DataPanel {
         select("format", formats, format || "", (name) => this._setFormat(name)),
       ),
       ...all.map((option) =>
-        optionRow(option, this.options[option.name] ?? option.value, (value) =>
+        optionRow(option, option.name in this.options ? this.options[option.name] : option.value, (value) =>
           this.set({ [option.name]: value ?? undefined }),
         ),
       ),
@@ -315,7 +341,7 @@ export class DataPanel {
         "incomplete",
         "open it although files or frames are missing: these are blank or left out",
         field("open although something is missing", "checkbox", this.value("allow_incomplete"), (on) =>
-          this.set({ allow_incomplete: on || (known.given.allow_incomplete ? null : undefined) }, 0),
+          this.set({ allow_incomplete: on || undefined }, 0),
         ),
       ),
       format === "raw"
@@ -368,6 +394,7 @@ export class DataPanel {
       const { name, text, save: allowed } = await api.description(this.of.key);
       if (allowed) {
         await api.saveDescription(this.of.key);
+        this.known = { ...(await api.options(this.of.key)), stack: this.known.stack }; // so it is served from now on
         this.say(`saved ${name} beside the data`);
       } else {
         save(new Blob([text], { type: "application/json" }), name);
@@ -384,9 +411,12 @@ export class DataPanel {
     this.said.classList.toggle("wrong", wrong);
   }
 
-  /** Change options, and have the set opened anew a moment later. */
+  /** Change options, and have the set opened anew a moment later. Those that are undefined are taken back. */
   set(changes, pause = PAUSE) {
-    this.options = without({ ...this.options, ...changes });
+    const own = this.options.format ? [] : this.known.options.filter(({ value }) => value !== null).map(({ name }) => name);
+    const served = [...own, ...Object.keys(this.known.given)];
+    const back = served.filter((name) => name in changes && changes[name] === undefined).map((name) => [name, null]);
+    this.options = without({ ...this.options, ...changes, ...Object.fromEntries(back) });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.apply(), pause);
   }

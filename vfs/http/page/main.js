@@ -194,7 +194,7 @@ async function correct(options) {
   const { view } = page;
   const set = await opened(view.set, options);
   if (order !== page.order) return;
-  const now = set.arrays.find((one) => one.path === view.array);
+  const now = options.main === view.open?.main && set.arrays.find((one) => one.path === view.array);
   if (!now) view.array = "";
   const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
   if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, channels: null, selection: null });
