@@ -237,10 +237,12 @@ def test_velox_opens_as_what_was_measured(tmp_path: Path, arrays: Mapping[str, A
 
 
 def test_metadata_of_velox_that_is_no_json(tmp_path: Path) -> None:
-    for text in (b"\xff" * 500, b"[]", b'{"BinaryResult": 3}', b"{" * 5000):
+    deep = b'{"a": ' * 300 + b"1" + b"}" * 300
+    for text in (b"\xff" * 500, b"[]", b'{"BinaryResult": 3}', b"{" * 5000, deep):
         group = vfs.open_group(velox(tmp_path, {"Image/a": (2, 3, 1)}, **{"Image/a": text}))
         assert set_of(group).tree.main == "Data/Image/a/Data"
         assert set_of(group).main.dataset.label == ""
+        assert group["Data/Image/a/Data"].attrs.get("metadata") == ({"BinaryResult": 3} if b"3" in text[:20] else None)
 
 
 def test_a_file_of_streams_opens_as_a_group_only(tmp_path: Path) -> None:
@@ -271,7 +273,29 @@ def test_names_and_order_of_velox(tmp_path: Path) -> None:
         found = set_of(vfs.open_group(velox(tmp_path, arrays, texts, **computed)))
         assert found.tree.main == f"Data/Image/{main}/Data"
         assert [found.arrays[f"Data/{name}/Data"].dataset.label for name in arrays] == names
+        assert found.arrays["Data/Spectrum/s/Data"].attrs["metadata"] == {"BinaryResult": computed["Spectrum/s"]}
         label = names["ab".index(main)]
         assert found.main.attrs["name"] == described("", found.main, True)["label"] == label
         assert f"Data/Image/{main}/Data ({label})" in "\n".join(as_text(found))
         assert not list(found.arrays)[-1].endswith("/Data")  # what is never shown first comes last
+
+
+def test_metadata_of_hyperspy(tmp_path: Path) -> None:
+    path = hdf5(tmp_path, {"Experiments/a/data": np.zeros((4, 5)), "Experiments/b/data": np.zeros((4, 5))})
+    deep = "/".join("x" * 300)
+    with h5py.File(path, "r+") as file:
+        for name, attrs in {
+            "metadata": {"title": "a"},
+            "metadata/General/One": {"date": "2026", "numbers": [1, 2]},
+            "metadata/title": {"of": "no dictionary"},
+            "original_metadata": {"kV": 200.0},
+            f"metadata/{deep}": {"y": 1},
+        }.items():
+            file.create_group(f"Experiments/a/{name}").attrs.update(attrs)
+    group = vfs.open_group(path)
+    assert group["Experiments/a/data"].attrs["metadata"] == {
+        "title": "a",
+        "General": {"One": {"date": "2026", "numbers": [1, 2]}},
+    }
+    assert group["Experiments/a/data"].attrs["original_metadata"] == {"kV": 200.0}
+    assert "metadata" not in group["Experiments/b/data"].attrs

@@ -27,7 +27,7 @@ numbers that do not fill their bytes, unknown filters, names that a hierarchy ca
 
 Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox, DigitalMicrograph (`.dm5`) or
 NeXus (`axes`), which also say which array opens first (`ranks`). Arrays of Velox have their names (HAADF)
-in the attribute `name`.
+in the attribute `name`, and what Velox and HyperSpy say of the instrument in `metadata` (`told`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from typing import Any
 
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
-from vfs.formats.hdf5 import swmr, velox
+from vfs.formats.hdf5 import swmr
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
@@ -47,6 +47,7 @@ from vfs.formats.hdf5.ranks import marks
 from vfs.formats.hdf5.series import absences, declared, join_numbered, partly, unflushed
 from vfs.formats.hdf5.spectra import counted_spectra, streams
 from vfs.formats.hdf5.storage import stored
+from vfs.formats.hdf5.told import told
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
 from vfs.model.files import Files
@@ -232,14 +233,14 @@ def _datasets(
         paths = found[name].files or (path,)
         if paths not in files:
             files[paths] = _unchanged(Files.stat(sources, paths), known)
-    labels = velox.names(found, known)
+    beside = told(found, known)
     made = [
         _dataset(
             known,
             name,
             found[name],
             files[found[name].files or (path,)],
-            {"root": root} | ({"name": labels[name]} if name in labels else {}),
+            {**beside.get(name, {}), "root": root},
             axes[name],
             dims[name],
             main[name],

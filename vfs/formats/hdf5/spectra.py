@@ -167,7 +167,12 @@ def counted_spectra(
         width = max(1, min(scan[1], _BLOCK // channels))
         decoder = SpectraDecoder(sources, stream, files[name], scan, channels, width)
         about = velox.metadata(group, found, known)
-        attrs = {"name": _detector(about), "events": stream.shape[0], "calibration": _calibration(about)}
+        attrs = {
+            "name": _detector(about),
+            "events": stream.shape[0],
+            **({"metadata": about} if about else {}),
+            "calibration": _calibration(about),
+        }
         shape = (*scan, channels)
         made.append(
             StoredArray(

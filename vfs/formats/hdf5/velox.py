@@ -1,4 +1,4 @@
-"""Reads what Velox (Thermo Fisher) writes beside its images and spectra: which is shown first, and their names.
+"""Reads what Velox (Thermo Fisher) writes beside its images and spectra: which is shown first, names, metadata.
 
 `Data/Image/ID/Data` has an image series, `Data/Spectrum/ID/Data` spectra, `Data/SpectrumStream/ID/Data`
 encoded events, `Data/SpectrumImage/ID/Data` encoded maps; `Metadata` beside each is JSON, a column for each
@@ -26,6 +26,7 @@ from vfs.h5.facts import Survey
 
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)
 _DISPLAY = re.compile(r"(Presentation/)?Displays/ImageDisplay/[^/]+", re.ASCII)
+_DEEPEST = 20  # levels of JSON
 _HALF = re.compile(r"realFloatHalf(Even|Odd)")
 """The name of the real part in a half of a Fourier transform."""
 
@@ -74,15 +75,20 @@ def _ranks(images: list[str], found: Mapping[str, StoredData], survey: Survey) -
     return ranks
 
 
-def names(found: Mapping[str, StoredData], survey: Survey) -> dict[str, str]:
-    """Return the names of the images and spectra: those of their displays, else those of their detectors."""
+def about(found: Mapping[str, StoredData], survey: Survey) -> dict[str, dict[str, Any]]:
+    """Return attributes of the images and spectra.
+
+    Returns: array -> `name`, that of its display, else that of its detector, and `metadata` of its first frame, as the
+        file has them; each where there is one.
+    """
     displays = _displays(survey)
-    made: dict[str, str] = {}
+    made: dict[str, dict[str, Any]] = {}
     for name in found:
         group, _, own = name.rpartition("/")
         if own == "Data" and _ARRAY.fullmatch(name) and f"{group}/Metadata" in found:
-            label = displays.get(group, ("", 0.0))[0] or _detector(metadata(group, found, survey))
-            made |= {name: label} if label else {}
+            said = metadata(group, found, survey)
+            label = displays.get(group, ("", 0.0))[0] or _detector(said)
+            made[name] = ({"name": label} if label else {}) | ({"metadata": said} if said else {})
     return made
 
 
@@ -142,9 +148,14 @@ def _number(value: object) -> float:
 
 
 def _json(text: bytes) -> dict[str, Any]:
-    """Return the object that a text holds; {} if it holds none."""
+    """Return the object that a text holds; {} if it holds none, or one of too many levels."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return said if isinstance(said, dict) and _within(said, _DEEPEST) else {}
+
+
+def _within(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_within(one, levels - 1) for one in inner)
