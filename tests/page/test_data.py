@@ -77,6 +77,11 @@ def test_frames_and_scans_turn(page: Browsed) -> None:
     page.press("d")
     page.named("button", "As it is served").click()
     page.wait("vfs.state.open === null")
+    page.named("button", "swap scan and frame").click()
+    page.wait("document.querySelector('.top .about').textContent.includes('32 × 32 × 192')")
+    assert page.named("textbox", "order of the axes").input_value() == "y, x | frame"
+    page.named("button", "As it is served").click()
+    page.wait("vfs.state.open === null")
 
 
 def test_steps_are_typed_and_drawn(page: Browsed) -> None:
@@ -86,6 +91,7 @@ def test_steps_are_typed_and_drawn(page: Browsed) -> None:
     page.settled()  # the set that was opened anew is shown
     page.named("textbox", "known distance").fill("3.1 1/nm")
     page.named("button", "draw the known distance in the frame").click()
+    assert page.named("button", "draw the known distance in the frame").get_attribute("aria-pressed") == "true"
     page.drag("frame", (10, 0), (10, 31))
     page.page.mouse.up()
     page.named("button", "draw the known distance in the frame").click()
@@ -108,8 +114,10 @@ def test_what_is_wrong_is_said_and_changes_nothing(page: Browsed) -> None:
 
 
 def test_only_save_writes(page: Browsed, flat: Path) -> None:
+    page.named("textbox", "scan shape").fill("12, 15")
+    page.page.get_by_text("nav_shape 12,15 holds 180 frames").wait_for()
     page.named("textbox", "scan shape").fill("12, 16")
-    page.wait("vfs.scan.shape?.length === 2")
+    page.wait("vfs.scan.shape?.[1] === 16 && !document.body.innerText.includes('holds 180 frames')")
     assert [one.name for one in flat.parent.iterdir()] == [flat.name]
     page.named("button", "Save as NAME.vfs.json beside the data").click()
     page.wait("document.querySelector('.field-said').textContent.startsWith('saved')")

@@ -57,6 +57,12 @@ export function turned(order, part, way) {
   return { ...order, [part]: [...axes.slice(0, -2), ...WAYS[way](axes.slice(-2))] };
 }
 
+/** @returns {Object} what was the frame as the scan, and the scan as the frame. As many axes keep the names of their places. */
+export function exchanged({ scan, frame }) {
+  const named = (axes, names) => (axes.length === names.length ? axes.map((one, k) => ({ ...one, name: names[k].name })) : axes);
+  return { scan: named(frame, scan), frame: named(scan, frame) };
+}
+
 /** @returns {Object} the same order of axes, of which the first `count` are the scan. */
 export function split(order, count) {
   const axes = [...order.scan, ...order.frame];

@@ -185,6 +185,9 @@ export class DataPanel {
         "scan axes",
         "how many of the axes, the first ones, are the scan; the others are a frame",
         select("axes of the scan", counts, String(now.scan.length), (n) => this._setOrder(order.split(now, Number(n)))),
+        now.scan.length && now.frame.length
+          ? button("swap scan and frame", "scan ⇄ frame", () => this._setOrder(order.exchanged(now)), { class: "word" })
+          : "",
       ),
       row(
         "order",
@@ -258,7 +261,10 @@ export class DataPanel {
     const [, number, unit] = /^\s*([\d.,]+(?:e[-+]?\d+)?)\s*(.*?)\s*$/i.exec(length.value) || [];
     const known = Number((number || "").replace(",", "."));
     if (!profile.on || !(known > 0)) {
-      if (!profile.on) this.viewer.measuring.toggleProfile(this.viewer[id]);
+      if (!profile.on) {
+        this.viewer.measuring.toggleProfile(this.viewer[id]);
+        this._put("steps", this._steps()); // the button is pressed
+      }
       this.say(known > 0 ? "drag the line over the distance, then press again" : "type how long the line is: 100 nm");
       return;
     }

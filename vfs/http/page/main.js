@@ -199,6 +199,7 @@ async function correct(options) {
   const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
   if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, channels: null, selection: null });
   view.open = Object.keys(options).length ? { ...options } : null;
+  for (const one of banners.querySelectorAll(".notice")) one.remove(); // they are about the set as it was
   use(set, !side.hidden);
   await showArray(order);
 }
