@@ -132,9 +132,10 @@ def test_a_scan_of_many_positions_takes_what_its_results_take(tmp_path: Path) ->
 
 
 def part_of_a_pass(array: vfs.VirtualArray) -> None:
-    made = PartOfPass(reader_of(array), {"s": vfs.Sum()}, None, 0, 8)
-    made.take(0, 8)
-    assert (made.counted, made.to_take) == ([6], len(array) - 2)
+    made = PartOfPass(reader_of(array), {"s": vfs.Sum(), "each": vfs.FrameSum()}, None, 1, 9)
+    made.take(1, 9)
+    assert (made.counted, made.to_take) == ([7], len(array) - 2)
+    assert [(len(buffer), made.origin) for buffer in made.shared["each"].values()] == [(8, 1)]
 
 
 def the_middle(array: vfs.VirtualArray) -> None:

@@ -23,6 +23,7 @@ from tests.waiting import eventually
 from vfs.backends import choice
 from vfs.reduce import executors, partitions
 from vfs.reduce.executors import AHEAD, UNDER_WAY, in_order
+from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
 
 distributed = pytest.importorskip("distributed")
@@ -177,6 +178,8 @@ def test_blocks_that_span_frames(tmp_path: Path, threads: ThreadPoolExecutor) ->
         many = array.reduce(x=vfs.Sum(), y=Where(), z=vfs.FrameSum(), roi=roi, executor=threads)
         for name, result in many.items():
             np.testing.assert_array_equal(result.data, one[name].data)
+    part = partitions.PartOfPass(reader_of(array), {"z": vfs.FrameSum()}, None, 2, 4)  # of 5 units
+    assert (part.origin, part.done.shape) == (8 * 22, (8 * 22,))
 
 
 def test_partial_results(array: vfs.VirtualArray, frames: np.ndarray, executor: Any) -> None:

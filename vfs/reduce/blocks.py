@@ -351,7 +351,16 @@ class _Boxes:
         return which[kept], at[kept]
 
     def places(self, first: int, last: int) -> tuple[int, int]:
-        return 0, len(self.stored)
+        nav, counts = self.grid.shape, self.grid.counts
+        if not nav:
+            return 0, len(self.stored)
+        ends = np.array([first, last - 1]) if self.held is None else self.held[[first, last - 1]]
+        rows = ends // math.prod(counts[1:]) * self.grid.chunks[0]  # whole steps along the slowest axis
+        low, high = rows[0] * math.prod(nav[1:]), min(nav[0], rows[1] + self.grid.chunks[0]) * math.prod(nav[1:])
+        if self.sorted is None or self.order is None:
+            return int(low), int(high)
+        at = self.order[slice(*np.searchsorted(self.sorted, [low, high]))]
+        return int(at.min()), int(at.max()) + 1
 
     def blocks(self, first: int, last: int) -> Generator[FrameBlock, None, None]:
         for start, stop in self._stretches(first, last):

@@ -152,21 +152,17 @@ def _reduced(task: Partition, work: PartitionWork) -> Part:
 
 
 def _part(made: Pass) -> Part:
-    done, where = made.done, _taken(made.done, made.origin)
-    nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
-    return Part(where, int(np.count_nonzero(done)), nav, made.own[0])
-
-
-def _taken(done: np.ndarray, origin: int) -> slice | np.ndarray:
-    """Return the places of the frames that were taken: as a slice, which takes nothing for each, where it can be."""
+    done, origin = made.done, made.origin
     first, last = int(done.argmax()), len(done) - int(done[::-1].argmax())
-    if done[first:last].all():
-        return slice(origin + first, origin + last)
-    return np.flatnonzero(done) + origin
+    # As a slice, which takes nothing for each, where it can be
+    where = slice(first, last) if done[first:last].all() else np.flatnonzero(done)
+    nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
+    at = slice(origin + first, origin + last) if isinstance(where, slice) else where + origin
+    return Part(at, int(np.count_nonzero(done)), nav, made.own[0])
 
 
 class PartOfPass(Pass):
-    """Makes what a worker does of a pass, in one thread.
+    """Makes what a worker does of a pass, in one thread, in buffers of these frames alone.
 
     Args:
         array, reductions, roi: see `Pass`; first, last: see `Partition`.

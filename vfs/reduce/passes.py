@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from operator import index
@@ -170,7 +171,8 @@ class Pass:
         bound: the reductions, prepared for these frames.
         shared: buffers that have an entry for each frame, by the names of reduction and buffer.
         own: the other buffers, of each thread.
-        done: bool[m], which frames were taken, from frame `origin` on; counted: how many, by each thread.
+        origin: the first place in the selection that is taken here, at which `shared` and `done` begin.
+        done: bool[m], which frames were taken; counted: how many, by each thread.
 
     Raises:
         OptionError: an argument does not fit.
@@ -206,10 +208,10 @@ class Pass:
             self.workers = usual_threads(array, sum(_needs(one, self.frames).thread for one in self.bound.values()))
         self.supply = self._supply(chosen)
         self.chosen = chosen
-        self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
-        self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
         self.origin, last = self._places()
         self.done = np.zeros(last - self.origin, bool)
+        self.shared = {name: self._zeros(name, nav=True) for name in self.bound}
+        self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
         self.counted = [0]
         self.stopped = threading.Event()
 
@@ -232,12 +234,14 @@ class Pass:
         made = {}
         for key, (kind, dtype, extra) in self.specs[name].items():
             if (kind == "nav") == nav:
-                lead = (self.frames.count,) if nav else self.frames.shape if kind == "sig" else ()
+                lead = self.done.shape if nav else self.frames.shape if kind == "sig" else ()
                 shape = lead + tuple(extra)
                 try:
                     made[key] = np.zeros(shape, dtype)
                 except (MemoryError, ValueError) as error:
-                    raise OptionError(f"{name}: no memory for {key}, {dtype}{list(shape)}: {error}") from None
+                    fewer = "; select fewer positions (roi)" if nav else ""
+                    said = f"{name}: no memory for {key}, {np.dtype(dtype)}{list(shape)}: {error}{fewer}"
+                    raise OptionError(said) from None
         return made
 
     def _places(self) -> tuple[int, int]:
@@ -251,8 +255,9 @@ class Pass:
 
     @cached_property
     def each(self) -> bool:
-        """Whether any result has an entry for each frame."""
-        return any(one.kind == "nav" for one in self.bound.values())
+        """Whether any result, or any buffer, has an entry for each frame."""
+        kinds = [spec[0] for specs in self.specs.values() for spec in specs.values()]
+        return "nav" in (*kinds, *(one.kind for one in self.bound.values()))
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete."""
@@ -328,10 +333,11 @@ class Pass:
         own, shared, done = self.own[worker], self.shared, self.done
         with np.errstate(all="ignore"), closing(self.supply.blocks(first, last)) as blocks:
             for block in blocks:
+                moved = replace(block, at=block.at - self.origin, origin=self.origin) if self.origin else block
                 for name, reduction in self.bound.items():
-                    reduction.take(block, own[name], shared[name])
+                    reduction.take(moved, own[name], shared[name])
                 if block.last:
-                    done[block.at - self.origin] = True
+                    done[moved.at] = True
                     self.counted[worker] += len(block)
                 if tell is not None:
                     tell()

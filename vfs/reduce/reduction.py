@@ -62,7 +62,7 @@ class FrameBlock:
 
     Attributes:
         places, like, order: see `vfs.kernels.reduce`.
-        at: int64[n], the places in the selection that the frames have.
+        at: int64[n], the entries of "nav" buffers that the frames have; origin: the place in the selection of entry 0.
         elements: [n, rows, …] in native byte order; None where frames can be had by `places` only.
         memory: what the addresses lead to.
         turned: so many pixels come backwards at a time, along the last axis, which is a multiple of it; 1: none do.
@@ -79,6 +79,7 @@ class FrameBlock:
     turned: int = 1
     patch: Region | None = None
     last: bool = True
+    origin: int = 0
 
     def __len__(self) -> int:
         return len(self.at)
@@ -173,13 +174,14 @@ class Reduction:
         """Take frames, in tiles.
 
         Args:
-            buffers: of this thread; shared: the "nav" ones, whole.
+            buffers: of this thread; shared: the "nav" ones, with an entry for each frame of this pass.
         """
         assert block.elements is not None, "frames whose place is all that is known are for kernels"
         tile = block.elements.view()
         tile.flags.writeable = False
         first, last = int(block.at[0]), int(block.at[-1]) + 1
-        region = Region.box((first, *[0] * (tile.ndim - 1)), (last, *tile.shape[1:]))
+        start, zeros = first + block.origin, [0] * (tile.ndim - 1)
+        region = Region.box((start, *zeros), (start + last - first, *tile.shape[1:]))
         self.process(tile, region, {**buffers, **{name: buffer[first:last] for name, buffer in shared.items()}})
 
 
