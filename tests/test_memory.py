@@ -171,6 +171,7 @@ HUGE = 1 << 38
         lambda array: array[len(array) // 2],
         the_middle,
         lambda array: FrameMarks(reader_of(array).dataset).same(),
+        lambda array: reader_of(array).dataset.holds(vfs.Region.whole(array.shape)),
         part_of_a_pass,
         with_coordinates,
         a_tvips_set,

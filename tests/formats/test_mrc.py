@@ -242,7 +242,7 @@ def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
     [
         (0, struct.pack("<i", 1 << 30), "not plausible"),
         (8, struct.pack("<i", -1), "not plausible"),
-        (8, struct.pack("<i", 1 << 25), "truncated"),
+        (8, struct.pack("<i", (1 << 31) - 1), "truncated"),
         (12, struct.pack("<i", 5), "not plausible"),
     ],
 )

@@ -333,6 +333,8 @@ def test_a_mount_reads_with_pread_unless_told_otherwise(
 def test_what_cannot_be_opened_is_said_before_anything_is_started(tmp_path: Path, point: Path, small: Path) -> None:
     with pytest.raises(OptionError, match="nothing to mount"):
         vfs.mount([], point)
+    with pytest.raises(OptionError, match="expected the name of a file"):
+        vfs.mount(range(10**18), point)  # type: ignore[arg-type]
     with pytest.raises(vfs.MissingSourceError):
         vfs.mount(tmp_path / "nothing.npy", point)
     with pytest.raises(OptionError):

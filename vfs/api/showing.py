@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from vfs.backends import choice
@@ -85,11 +86,7 @@ def serve(paths: Several, **given: Any) -> Server:
 
 def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:
     """Open the data sets, or find out that the folder can be shown, and plan what the other process is to show."""
-    items: Sequence[Any] = (
-        [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else list(paths)
-    )
-    if not items:
-        raise OptionError(f"nothing to {verb}: expected at least one data set")
+    items: Iterable[Any] = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else paths
     if options.show_files and not options.tree:
         raise OptionError(f"{option(show_files=True)} goes with {option(tree=True)}")
     for_urls = isinstance(options, ServeOptions)
@@ -97,8 +94,12 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
     common = options.common()
     if options.tree:
         shown = {"cache_size": limit, "show_files": options.show_files, "for_urls": for_urls}
-        return plan_tree(items, common, format_options, **shown)
+        return plan_tree(list(islice(items, 2)), common, format_options, **shown)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)
-    sets = [warned(open_set(item, common, format_options, cache)) for item in items]
+    sets = [
+        warned(open_set(item, common, format_options, cache)) for item in items
+    ]  # a range of numbers may be endless
+    if not sets:
+        raise OptionError(f"nothing to {verb}: expected at least one data set")
     return plan_sets(sets, cache, for_urls=for_urls)

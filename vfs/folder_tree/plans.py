@@ -85,7 +85,7 @@ def plan_tree(
         OptionError: there are several folders; also errors of `folder_tree`.
     """
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
-        raise OptionError(f"{option(tree=True)} shows one folder, found {len(folders)}")
+        raise OptionError(f"{option(tree=True)} shows one folder: name one")
     root = folder_name(folders[0])
     make = partial(folder_tree, root, options, format_options, **how)
     shown = make()  # raises errors now rather than in the process that serves; opens nothing

@@ -433,7 +433,14 @@ class FrameLayout:
         return found.reshape(box.shape + (1,) * (len(self.shape) - nav_ndim))
 
     def holds(self, region: Region, nav_ndim: int) -> bool:
-        return not self.blank(region, nav_ndim).all()
+        parts = [Region(region.start[:nav_ndim], region.stop[:nav_ndim], region.step[:nav_ndim])]
+        while parts:
+            part = parts.pop()
+            if part.size > _LOCATED:
+                parts += part.halves()[::-1]
+            elif (self.locate(part.flat(self.shape[:nav_ndim]))[:, 0] >= 0).any():
+                return True
+        return False
 
     def blanks(self, nav_ndim: int) -> int:
         nav = math.prod(self.shape[:nav_ndim])
