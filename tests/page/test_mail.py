@@ -74,6 +74,23 @@ def test_the_page_works_from_the_disk(browse: Browse, exported: Path, header: Pa
     page.close()
 
 
+def test_numbers_that_are_rounded_are_not_called_exact(browse: Browse, tmp_path: Path) -> None:
+    frames = FRAMES[..., ::4, ::4] / 3
+    np.save(tmp_path / "scan.npy", frames)
+    vfs.export(tmp_path / "scan.npy", tmp_path / "scan.html")
+    page = browse((tmp_path / "scan.html").as_uri()).open()
+    page.wait("window.vfs && vfs.scan.status === 'exact' && vfs.frame.status === 'rounded'")
+    assert "rounded to seven digits" in page.page.inner_text(".banner")
+    field = page.named("textbox", "Detector")
+    field.fill("rectangle(10, 2, 20, 14)")
+    field.press("Enter")
+    page.wait("vfs.scan.status === 'of rounded numbers'")
+    assert np.allclose(page.numbers("scan"), frames[..., 10:20, 2:14].sum(axis=(2, 3)), rtol=1e-6)
+    page.named("button", "All positions").click()
+    page.wait("vfs.frame.caption.startsWith('mean') && vfs.frame.status === 'rounded'")
+    page.close()
+
+
 def test_no_folder_is_named_in_the_file(exported: Path, header: Path) -> None:
     assert str(header.parent) not in exported.read_text()
 

@@ -86,12 +86,6 @@ def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> 
     disk = centre(array, (), array.cache)._asdict() if array.ndim == 4 else None
     images = _usual(disk, array.shape[2:]) | {"frame_sum()": spelling.read_call("frame_sum()")}
     bins, side, made = _computed(array, images, progress)
-    exact = "of the usual detectors" if disk else "that are sums of all"
-    warning = (
-        f"Exported by vfs: frames are in bins of {side} pixels, of which images are made. Exact are those {exact}."
-        if side > 1
-        else "Exported by vfs, with all pixels of all frames."
-    )
     return {
         "listing": {
             "path": "",
@@ -104,7 +98,9 @@ def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> 
                 "key": key,
                 "name": printable(recipe["name"]),
                 "sources": [printable(os.path.basename(one)) for one in opened.opening.paths[:1]],
-                "warnings": [warning],
+                "warnings": [
+                    _warning(side, bins["rounded"], "of the usual detectors" if disk else "that are sums of all")
+                ],
                 "npy": None,
                 "count": 1,
                 "arrays": [shown],
@@ -116,6 +112,14 @@ def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> 
             "images": made,
         },
     }
+
+
+def _warning(side: int, rounded: bool, exact: str) -> str:
+    """Say what is in the file: frames in bins of so many pixels, perhaps with numbers of four bytes for longer ones."""
+    if side == 1 and not rounded:
+        return "Exported by vfs, with all pixels of all frames."
+    held = f"frames are in bins of {side} pixels" if side > 1 else "all pixels are in it, rounded to seven digits"
+    return f"Exported by vfs: {held}, of which images are made. Exact are those {exact}."
 
 
 def _usual(disk: Mapping[str, Any] | None, shape: tuple[int, ...]) -> dict[str, Reduction]:
@@ -150,13 +154,15 @@ def _computed(
         most = _most(room // nbytes, sig, array)
         wanted = {"bins": Binned(most)} | {name: images[text] for name, text in names.items()}
         results = reduce(array, wanted, progress=progress)
-        sums = _small(results["bins"].selected)
+        exact = results["bins"].selected
+        sums = _small(exact)
         if sums.itemsize <= nbytes:
             break
     if not all(one.filled.all() for one in results.values()):
         raise OptionError(f"{array.dataset.path}: frames are missing: expected a scan that is whole, for a page")
     side = Binned(most).factor((1, *sig)[-2:])
-    packed = {"shape": list(sums.shape[1:]), "most": most, **_packed(sums)}
+    rounded = side == 1 and not np.array_equal(sums, exact, equal_nan=exact.dtype.kind == "f")
+    packed = {"shape": list(sums.shape[1:]), "most": most, "rounded": rounded, **_packed(sums)}
     found = {text: results[name].data.astype("<f8") for name, text in names.items()}
     return packed, side, {text: {"shape": list(one.shape), **_packed(one)} for text, one in found.items()}
 

@@ -118,7 +118,7 @@ export class Frames {
     const sizes = this.array.picture.map((axis) => this.array.shape[axis]);
     const binned = sizes.filter((size, axis) => got.shape[axis] < size).map(() => got.bin);
     const part = frames.reduce((sum, one) => sum + (one.done ?? 1), 0) / frames.length;
-    const exact = got.bin > 1 ? `binned ${binned.join(" × ")}` : "exact";
+    const exact = got.bin > 1 ? `binned ${binned.join(" × ")}` : got.rounded ? "rounded" : "exact";
     const status = part < 1 ? `${Math.floor(100 * part)} %` : frames.some((one) => one.stored !== false) ? exact : NOT_STORED;
     const parts = frames.map((one, k) => ({ ...one, at: wanted.ats[k] }));
     this.shown({ ...got, size: this.size, status, part, at: wanted.at, parts });
@@ -142,7 +142,7 @@ export class Frames {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;
         const bin = head.bin || 1;
-        const exact = !head.stored ? NOT_STORED : bin > 1 ? `binned ${bin} × ${bin}` : "exact";
+        const exact = !head.stored ? NOT_STORED : bin > 1 ? `binned ${bin} × ${bin}` : head.rounded ? "rounded" : "exact";
         const status = head.exact ? exact : `${Math.floor(100 * part)} %`;
         const order = head.exact ? { parts: head.parts, workers: head.workers } : null;
         this.shown({ ...this._picture(values.frame, at.slice(nav)), size: this.size, bin, status, part: head.exact ? 1 : part, order });

@@ -64,17 +64,18 @@ export class Offline {
     const counts = this._counts();
     const first = (at[0] * this.scan[1] + at[1]) * counts.length;
     const data = counts.map((count, k) => summary.binned[first + k] / count);
-    return { data, shape: this._grid, bin: summary.bin() };
+    return { data, shape: this._grid, bin: summary.bin(), rounded: this.known.bins.rounded };
   }
 
   /** See `api.compute`. `head.about` says of what results are that are not exact. */
   async *compute({ results, region }) {
     const summary = await this.ready();
-    const about = summary.bin() > 1 ? `of bins of ${summary.bin()} pixels` : "";
+    const { rounded } = this.known.bins;
+    const about = summary.bin() > 1 ? `of bins of ${summary.bin()} pixels` : rounded ? "of rounded numbers" : "";
     if (/^(mean|sum|max|std)\(\)$/.test(Object.values(results)[0])) {
       const data = this._pattern(Object.values(results)[0].slice(0, -2), region);
       const shape = this._grid;
-      yield { head: { exact: true, stored: true, bin: summary.bin() }, values: { frame: { data, shape } } };
+      yield { head: { exact: true, stored: true, bin: summary.bin(), rounded }, values: { frame: { data, shape } } };
       return;
     }
     const values = {};
