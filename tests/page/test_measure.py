@@ -161,7 +161,7 @@ def check_region(page: Browsed) -> None:
 
 
 def test_pixels_that_are_not_square(browse: Browse, url: str, tmp_path: Path) -> None:
-    oblong = quote(json.dumps({"calibration": {"ky": {"scale": 3 * STEP / 2, "unit": "1/nm"}}}))
+    oblong = quote(json.dumps({"calibration": {"ky": {"scale": 3 * STEP / 20, "unit": "1/angstrom"}}}))
     page = browse(url, dark=False).open(f"set=field.zarr&open={oblong}").settled()
     for which, expected in (("frame", 1.5), ("scan", 1)):
         (x0, y0), (x1, y1) = page.at(which, 2, 2), page.at(which, 10, 10)

@@ -98,6 +98,14 @@ def test_a_background_is_drawn_below_the_spectrum(browse: Browse, url: str) -> N
     page.page.mouse.up()
     page.wait("vfs.state.channels[1].shape.x0 === 430")
     assert page.state("channels")[1]["fit"] == {"model": "linear", "from": 310, "to": 410}
+    field = page.named("textbox", "Detector")
+    field.fill("580 - 600")  # elsewhere, of another width: the background is before it again
+    field.press("Enter")
+    page.wait("vfs.state.channels[1].shape.x0 === 360")
+    assert page.state("channels")[1]["fit"] == {"model": "linear", "from": 240, "to": 340}
+    field.fill("all")
+    field.press("Enter")
+    page.wait("vfs.state.channels[1].shape.kind === 'whole'")
     page.close()
 
 

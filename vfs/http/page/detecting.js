@@ -88,10 +88,10 @@ export class Detecting {
     this._use({ shape, fit: fit && shape.kind === "rectangle" ? this._fitBefore(shape, old, fit) : null }, dragging);
   }
 
-  /** @returns {?Object} the background for a window that was another one: moved with it, else where it is, if it is before it. */
+  /** @returns {?Object} the background for a window that was another one: moved with it; where it is, if only one side was moved. */
   _fitBefore(shape, old, fit) {
-    const by = shape.x0 - old.x0;
-    const made = by === shape.x1 - old.x1 ? background.moved(fit, by, this._across()) : fit;
+    const elsewhere = shape.x0 !== old.x0 && shape.x1 !== old.x1;
+    const made = elsewhere ? background.moved(fit, shape.x0 - old.x0, this._across()) : fit;
     return made.to <= shape.x0 ? made : background.before(shape, fit.model, this._across());
   }
 

@@ -130,7 +130,8 @@ export class Histogram {
     context.fillStyle = getComputedStyle(this.box).getPropertyValue("--faint");
     for (let i = 0; i < BINS; i++) {
       const tall = (body * Math.log1p(this.counts[i])) / tallest;
-      context.fillRect((i * width) / BINS, body - tall, width / BINS + 0.3, tall);
+      const [left, right] = [i, i + 1].map((k) => Math.round((k * width) / BINS)); // whole pixels: no seams between bars
+      context.fillRect(left, body - tall, right - left, tall);
     }
     const [a, b] = [this._place(this.contrast.lo) * width, this._place(this.contrast.hi) * width];
     for (let x = 0; x < width; x++) {

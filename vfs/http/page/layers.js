@@ -368,7 +368,8 @@ export function labelLayer(get) {
     context.textBaseline = "alphabetic";
     const left = Math.max(0, picture.toStage(0, -0.5)[1]) + 8;
     const top = Math.max(0, edges(picture)[0]) + 8;
-    lines.forEach(({ text, colour }, k) => {
+    lines.forEach(({ text: whole, colour }, k) => {
+      const text = cut(context, whole, picture.box[1] - left - 34);
       const back = new Path();
       back.roundRect(left, top + 22 * k, context.measureText(text).width + 26, 20, 5);
       context.fillStyle = "rgba(0, 0, 0, 0.6)";
@@ -379,4 +380,14 @@ export function labelLayer(get) {
       context.fillText(text, left + 20, top + 22 * k + 14);
     });
   };
+}
+
+/** @returns {string} the first parts of a text that have room: "Ca Kα" of "Ca Kα · 3.59 to 3.79 keV". */
+function cut(context, text, room) {
+  let [parts, shown] = [text.split(/(?= · | above )/), text];
+  while (parts.length > 1 && context.measureText(shown).width > room) {
+    parts = parts.slice(0, -1);
+    shown = parts.join("");
+  }
+  return shown;
 }

@@ -198,16 +198,19 @@ export class ArrayList {
   _filter() {
     const words = this.search.value.trim().toLowerCase();
     this.search.hidden = this.arrays.length < 8;
-    this.shown = this.arrays.map((_, at) => at).filter((at) => `${this.arrays[at].label ?? ""} ${this.arrays[at].path}`.toLowerCase().includes(words));
+    const said = ({ label, path }) => `${label ?? ""} ${plainPath(path)}`.toLowerCase();
+    this.shown = this.arrays.map((_, at) => at).filter((at) => said(this.arrays[at]).includes(words));
     this.cells.show(this.shown.length);
   }
 
   _cell(at) {
     const array = this.arrays[at];
-    const about = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
+    const path = plainPath(array.path);
+    const facts = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
+    const about = array.label ? `${facts} · ${path}` : facts;
     const table = array.beside && !isPicture(array);
     const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
-    return cell(titled(array), about, picture, symbol, array.path === this.current, () => this.chosen(array), [array.label, array.path].filter(Boolean).join("\n"));
+    return cell(array.label || path, about, picture, symbol, array.path === this.current, () => this.chosen(array), [array.label, array.path].filter(Boolean).join("\n"));
   }
 
   _again(at) {
@@ -227,10 +230,9 @@ function isPicture({ picture, shape }) {
   return picture.length === 2 && picture.every((axis) => shape[axis] > 3);
 }
 
-/** @returns {string} the name that the writing program gave an array, if any, and its path; numbers that only programs read are left out. */
-function titled({ label, path }) {
-  const plain = path.replace(/(^|\/)[0-9a-f]{32}(?=\/|$)/g, "$1…");
-  return label ? `${label} · ${plain}` : plain;
+/** @returns {string} the path of an array; numbers that only programs read are left out. */
+export function plainPath(path) {
+  return path.replace(/(^|\/)[0-9a-f]{32}(?=\/|$)/g, "$1…");
 }
 
 /** The first page: folders and sets. */
@@ -368,7 +370,7 @@ export class FolderList {
     const facts = kind === "folder" ? "folder" : [format, bytes(size), day].filter(Boolean).join(" · ");
     const made = cell(
       name,
-      [file ? reason : this.thumbnails.about(key), facts],
+      [file ? reason : this.thumbnails.about(key) || (kind === "set" ? "\u00a0" : ""), facts], // the line keeps its place
       this.thumbnails.get(key),
       kind === "folder" ? "folder" : file ? "help" : "",
       false,

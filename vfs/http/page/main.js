@@ -8,7 +8,7 @@ import { fromText, toText } from "./detectors.js";
 import { button, el, icon } from "./dom.js";
 import * as embedded from "./embedded.js";
 import * as keys from "./keys.js";
-import { ArrayList, FolderList } from "./list.js";
+import { ArrayList, FolderList, plainPath } from "./list.js";
 import { Live } from "./live.js";
 import * as metadata from "./metadata.js";
 import { isLarge } from "./pyramid.js";
@@ -379,7 +379,8 @@ function ownWarnings(set) {
 
 function head(name, path, array) {
   title.textContent = array?.label ? `${name} · ${array.label}` : name || path;
-  about.textContent = array ? `${path} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
+  about.title = path;
+  about.textContent = array ? `${plainPath(path)} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
   document.title = `${name ? `${name} – ` : ""}${array?.label || path} – vfs`;
   toggles.up.hidden = !array || page.count === 1;
   for (const which of ["list", "info", "link", "data"]) toggles[which].hidden = !array || (api.alone && which !== "info");

@@ -3,7 +3,7 @@
  */
 
 import { bytes, el, short } from "./dom.js";
-import { symbol } from "./units.js";
+import { fitting, symbol } from "./units.js";
 
 const MOST = 500; // entries of one level that are shown
 
@@ -27,7 +27,7 @@ export function show(side, set, array) {
       `Along ${name}`,
       scale === null
         ? `uneven steps, ${symbol(unit)}`
-        : `${short(scale)} ${symbol(unit)} a step${offset ? `, from ${short(offset)}` : ""}`,
+        : steps(scale, offset, unit),
     ]),
     ...set.sources.map((source, i) => [i ? "" : "From", source]),
   ].filter(([, value]) => value !== null);
@@ -41,6 +41,14 @@ export function show(side, set, array) {
   });
   side.replaceChildren(list, ...(set.warnings || []).map((text) => el("p.warning", {}, text)), search, tree);
   fill(tree, array.attrs, "");
+}
+
+/** @returns {string} the steps of an axis, in another unit where their numbers would need powers of ten: "3.6 nm a step, from −32.4 nm". */
+function steps(scale, offset, unit) {
+  const size = Math.abs(scale);
+  const { factor, unit: own } = size >= 1e-3 && size < 1e4 ? { factor: 1, unit: symbol(unit) } : fitting(size, unit);
+  const said = (number) => [short(number * factor), own].filter(Boolean).join(" ");
+  return `${said(scale)} a step${offset ? `, from ${said(offset)}` : ""}`;
 }
 
 function fill(tree, attrs, wanted) {

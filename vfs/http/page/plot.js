@@ -9,14 +9,14 @@ import { Picture } from "./picture.js";
 import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
-const MARGIN = { top: 14, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
+const MARGIN = { top: 20, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
 const DARKER = 0.55; // of a colour, on a light ground: some 4 to 1 against it
 const FONT = "11px system-ui, sans-serif";
-const MANY = 1e6; // marks of a linear axis from here on are written with powers of ten
+const MANY = 1e6; // marks are written with powers of ten where they reach it
 
 export class Plot extends Picture {
   left = MARGIN.left; // screen pixels, where the lines begin
-  others = []; // more lines: {data, bin, colour, dash}, samples as those of the first
+  others = []; // more lines: {data, bin, colour, dash, under}, samples as those of the first; `under`: it is drawn below that
   titles = { x: "", y: "" }; // of the axes, without units
   noise = 0; // samples at the beginning that may be higher than the plot
 
@@ -31,6 +31,7 @@ export class Plot extends Picture {
   show(data, shape, size, bin) {
     super.show(data, shape, size, bin);
     this._lines = shape.length > 1 ? shape[1] : 1;
+    this._whole = data.every(Number.isInteger); // counts have no marks between them
     this.draw();
   }
 
@@ -107,11 +108,20 @@ export class Plot extends Picture {
     this.left = Math.max(MARGIN.left, 12 * Math.ceil((long + 14) / 12)); // in steps: it stays while frames are played
     const { from, to, lo, hi, log, marks } = this._seen();
     const [height, width] = this._inner();
-    const up = (value) => (log ? Math.log10(Math.max(value, lo)) : value);
+    const up = (value) => (log ? Math.log10(Math.max(value, lo / 10)) : value); // what is not above 0 lies below the axis
     const across = (value) => MARGIN.top + height * (1 - (up(value) - up(lo)) / (up(hi) - up(lo)));
     this._drawAxes(context, colours, marks, across);
     context.save();
     this.clip(context);
+    const more = (under) => {
+      for (const one of this.others.filter((other) => Boolean(other.under) === under)) {
+        context.strokeStyle = readable(one.colour, colours.ground);
+        context.setLineDash(one.dash || []);
+        context.lineWidth = 1.5;
+        context.stroke(this._path(one.data, 0, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin), one.bin, across, 1));
+      }
+    };
+    more(true);
     for (let line = 0; line < this._lines; line++) {
       context.strokeStyle = colours.line;
       context.globalAlpha = line ? 0.5 : 1;
@@ -120,20 +130,16 @@ export class Plot extends Picture {
       context.stroke(this._path(data, line, from, to, bin, across));
     }
     context.globalAlpha = 1;
-    for (const one of this.others) {
-      context.strokeStyle = readable(one.colour, colours.ground);
-      context.setLineDash(one.dash || []);
-      context.lineWidth = 1.5;
-      context.stroke(this._path(one.data, 0, Math.floor((from * bin) / one.bin), Math.ceil((to * bin) / one.bin), one.bin, across, 1));
-    }
+    more(false);
     context.setLineDash([]);
     context.restore();
   }
 
-  /** Draw nothing but what lies between both ends of the axis, until the context is restored. */
+  /** Draw nothing but what lies between both ends of the axis, and above it, until the context is restored. */
   clip(context) {
+    const [height, width] = this._inner();
     context.beginPath();
-    context.rect(this.left, 0, this._inner()[1], this.box[0]);
+    context.rect(this.left, 0, width, MARGIN.top + height);
     context.clip();
   }
 
@@ -146,9 +152,9 @@ export class Plot extends Picture {
     const [lo, hi] = this._range(from, to);
     const log = this.curve === "log" && hi > 0;
     const about = Math.max(2, this.box[0] / 50);
-    const values = log ? logTicks(lo, hi, about) : ticks(lo, hi, about).map((value) => ({ value, named: true }));
+    const values = log ? logTicks(lo, hi, about) : ticks(lo, hi, about, this._whole ? 1 : 0).map((value) => ({ value, named: true }));
     const named = values.filter((one) => one.named).map((one) => one.value);
-    const marks = values.map(({ value, named: has }) => ({ value, text: has ? (log ? plain(value) : labelled(value, named)) : "" }));
+    const marks = values.map(({ value, named: has }) => ({ value, text: has ? (log ? plain(value, named.at(-1)) : labelled(value, named)) : "" }));
     return { from, to, lo, hi, log, marks };
   }
 
@@ -222,7 +228,7 @@ export class Plot extends Picture {
     }
     if (this.titles.y) {
       context.textAlign = "left";
-      context.fillText(this.titles.y, 6, MARGIN.top / 2);
+      context.fillText(this.titles.y, 6, MARGIN.top / 2 - 2);
     }
     context.textAlign = "center";
     context.textBaseline = "top";
@@ -230,14 +236,25 @@ export class Plot extends Picture {
     const { factor, unit } = fitting(Math.abs(axis.scale) * this.size[1], axis.unit);
     const [scale, offset] = [axis.scale * factor, (axis.offset || 0) * factor];
     const title = [this.titles.x, unit && (this.titles.x ? `(${unit})` : unit)].filter(Boolean).join(" ");
-    const room = title ? context.measureText(title).width + 24 : -1;
     const [first, last] = [this.left, this.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
-    for (const value of ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 90))) {
-      const left = this.toStage(0, (value - offset) / scale)[1];
-      if (left < this.left + width - room) context.fillText(short(value, 5), left, this.box[0] - MARGIN.bottom + 8);
+    const all = ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 70));
+    const beside = (text) => {
+      const end = text ? this.left + width - context.measureText(text).width - 24 : Infinity;
+      return all.map((value) => ({ value, left: this.toStage(0, (value - offset) / scale)[1] })).filter(({ left }) => left < end);
+    };
+    const named = [title, unit && `(${unit})`, ""].find((text) => beside(text).length > 1) ?? title; // two marks say more than a name
+    const foot = this.box[0] - MARGIN.bottom;
+    for (const { value, left } of beside(named)) {
+      context.globalAlpha = 0.4;
+      context.beginPath();
+      context.moveTo(Math.round(left) + 0.5, foot);
+      context.lineTo(Math.round(left) + 0.5, foot + 4);
+      context.stroke();
+      context.globalAlpha = 1;
+      context.fillText(short(value, 5), left, foot + 8);
     }
     context.textAlign = "right";
-    context.fillText(title, this.left + width, this.box[0] - MARGIN.bottom + 8);
+    context.fillText(named, this.left + width, foot + 8);
   }
 }
 
@@ -249,12 +266,12 @@ export function readable(colour, ground) {
   return light ? `rgb(${parts(colour).map((n) => Math.round(n * DARKER)).join(" ")})` : colour;
 }
 
-/** @returns {number[]} round numbers from lo to hi, about so many. */
-export function ticks(lo, hi, about) {
+/** @returns {number[]} round numbers from lo to hi, about so many, no nearer to each other than `least`. */
+export function ticks(lo, hi, about, least = 0) {
   const rough = (hi - lo) / about;
   if (!(rough > 0) || !Number.isFinite(rough)) return [lo];
   const ten = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((n) => n * ten >= rough) * ten;
+  const step = Math.max(least, [1, 2, 5, 10].find((n) => n * ten >= rough) * ten);
   const out = [];
   for (let k = Math.ceil(lo / step - 1e-9); k * step <= hi + step * 1e-9; k++)
     out.push(Number((k * step).toPrecision(12)));
@@ -273,9 +290,9 @@ function labelled(value, marks) {
     .replaceAll("-", "−");
 }
 
-/** Write a mark of a logarithmic axis. */
-function plain(value) {
-  return value >= 1e5 || value < 1e-3 ? value.toExponential().replace("e+", "e").replaceAll("-", "−") : String(value);
+/** Write a mark of a logarithmic axis. @param {number} most the largest mark: those beside it are written as it is. */
+function plain(value, most) {
+  return (most >= MANY && value >= 1e3) || value < 1e-3 ? value.toExponential().replace("e+", "e").replaceAll("-", "−") : String(value);
 }
 
 /**

@@ -6,9 +6,10 @@ import { button, el, short } from "./dom.js";
 import { Measured } from "./measured.js";
 import { along, strip } from "./plot.js";
 import { save } from "./take.js";
-import { fitting, symbol } from "./units.js";
+import { factorBetween, fitting, symbol } from "./units.js";
 
 const WIDEST = 500; // pixels across
+const [NEAREST, FARTHEST] = [0.01, 1000]; // nm or Å between planes
 
 export class Profile extends Measured {
   /** @param {Panel} panel of the picture. @param {Object} how see `Measured`. */
@@ -200,11 +201,14 @@ export function length({ scale, unit }, pixels) {
  * Write the spacing of lattice planes at a distance in a pattern.
  *
  * @param {{scale: number, unit: string}} axis of the pattern. @param {number} pixels
- * @returns {string} "d 0.2035 nm"; "" where the unit is not one over a length.
+ * @returns {string} "d 0.2035 nm", or in Å where the pattern is; "" where the unit is not one over a length.
  */
 export function spacing({ scale, unit }, pixels) {
   const size = pixels * Math.abs(scale);
   if (!unit?.startsWith("1/") || !(size > 0)) return "";
+  const own = unit.slice(2) === "angstrom" ? "angstrom" : "nm"; // in which people say it, also below 1 nm
+  const apart = 1 / size / (factorBetween(own, unit.slice(2)) || NaN);
+  if (apart >= NEAREST && apart < FARTHEST) return `d ${short(apart)} ${symbol(own)}`;
   const fit = fitting(1 / size, unit.slice(2));
   return fit.unit === symbol(unit.slice(2)) && fit.factor === 1 && !/m$|Å$/.test(fit.unit) ? "" : `d ${short((1 / size) * fit.factor)} ${fit.unit}`;
 }

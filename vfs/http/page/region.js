@@ -112,7 +112,7 @@ export class Region extends Measured {
     this.values = within(numbers, this.shape);
     this.found = statistics(this.values);
     if (document.activeElement !== this.field) this.field.value = toText(this.shape);
-    this.said.textContent = [...this._facts().map(([name, value]) => `${name} ${short(value, 6)}`), this._units(), means(numbers)].filter(Boolean).join(" · ");
+    this.said.textContent = [...this._facts().map(([name, value]) => `${name} ${short(Math.abs(value) >= 1e5 ? Math.round(value) : value, 6)}`), this._units(), means(numbers)].filter(Boolean).join(" · ");
     this._plot(numbers);
   }
 
@@ -225,7 +225,7 @@ function showTransform(title, data, shape, { axis, aspect, about, down }) {
   const stage = el("div.stage.transform", { tabindex: 0, role: "application", "aria-label": `${title}. Wheel, + and - zoom, 0 shows all, arrows move.` });
   const readout = el("output.readout", { "aria-label": `${title}: value under the pointer` });
   const take = button(`${title}: numbers (.npy)`, "Numbers (.npy)", () => save(npy([data], shape), "transform.npy"), { class: "word" });
-  dialog(title, stage, el("div.row", {}, el("span", {}, about), readout, take));
+  dialog(title, stage, el("div.row", {}, readout), el("div.row", {}, el("span", {}, about), take));
   const view = new Picture(stage, "transform", title);
   Object.assign(view, { aspect, down });
   view.layers = [scaleBarLayer(() => axis && { x: axis })];

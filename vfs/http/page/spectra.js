@@ -4,7 +4,6 @@
 
 import { before, energies, fitted } from "./background.js";
 import { marks, symbols } from "./elements.js";
-import { colourOf } from "./maps.js";
 
 const COLOURS = ["#b388ff", "#ff8a65", "#4dd0c8", "#d4b106"]; // of spectra that are kept
 const BEYOND = 0.5; // a background goes on so far behind its window, as a share of both
@@ -141,7 +140,7 @@ export class Spectra {
     const place = selection || { kind: "rectangle", y0: y, x0: x, y1: y + 1, x1: x + 1 };
     if (this.kept.length === COLOURS.length) this.kept.shift();
     const colour = COLOURS.find((one) => this.kept.every((other) => other.colour !== one));
-    this.kept.push({ colour, data: shown.data.slice(), bin: shown.bin, place });
+    this.kept.push({ colour, data: shown.data.slice(), bin: shown.bin, place, under: true });
     this.curves();
     view.draw();
     this.viewer.update();
@@ -182,7 +181,7 @@ export class Spectra {
     const [below, left] = [new Float64Array(size).fill(NaN), new Float64Array(size).fill(NaN)];
     for (let x = fit.from; x < end; x++) below[x] = value(x);
     for (let x = fit.to; x < end; x++) left[x] = shown.data[x] - below[x];
-    const colour = colourOf(k, this.viewer.arranged === "colours");
+    const colour = this.viewer.colours()[k];
     return [
       { data: below, bin: 1, colour, dash: [5, 4] },
       { data: left, bin: 1, colour },

@@ -108,7 +108,7 @@ export function frameTools(viewer) {
     if (!viewer.detecting.possible(shape)) throw new Error(`“${field.value}”: a line has no such detector`);
     viewer.detecting.armed = null;
     viewer.detecting.set(shape);
-  }, (text, kinds) => viewer.showing.windowOf(text) || fromText(text, kinds));
+  }, (text, kinds) => viewer.showing.windowOf(text) || (viewer.curves && /^\s*all\s*$/i.test(text) ? { kind: "whole" } : fromText(text, kinds)));
   const part = select("Part of the complex numbers", PARTS, "abs", (value) => viewer.setPart(value));
   const radii = radiiTools(viewer);
   const channels = channelTools(viewer);
@@ -132,7 +132,8 @@ export function frameTools(viewer) {
       part.hidden = !viewer.complex;
       part.value = viewer.view.part;
       const { shape: detector, presets: usual, armed } = viewer.detecting;
-      const words = detector && (viewer.showing.window(detector) || toText(detector));
+      const all = viewer.curves && detector?.kind === "whole" ? "all" : "";
+      const words = detector && (viewer.showing.window(detector) || all || toText(detector));
       if (document.activeElement !== field) field.value = words || "";
       field.title = `Detector: ${field.value}`;
       tools.mark(armed || detector?.kind);

@@ -31,6 +31,7 @@ import { Selecting } from "./selecting.js";
 import { Showing } from "./showing.js";
 import { Spectra } from "./spectra.js";
 import { frameTools, scanTools } from "./tools.js";
+import { factorBetween } from "./units.js";
 
 const OBLONG = 16; // times: pixels that are longer are drawn as squares
 const LONGEST = 8192; // numbers of a line that are fetched
@@ -280,12 +281,12 @@ export class Viewer {
     return inside ? { cy, cx } : null;
   }
 
-  /** @returns {number} height of a pixel over its width, where both are known in one unit and differ by less than OBLONG. */
+  /** @returns {number} height of a pixel over its width, where both are known in like units and differ by less than OBLONG. */
   _aspect(panel) {
     const { array } = this;
     const along = panel === this.scan ? [array.nav - 2, array.nav - 1] : array.picture;
     const [y, x] = along.map((axis) => array.calibration?.[array.dims[axis]]);
-    const found = y?.unit && y.unit === x?.unit ? Math.abs(y.scale / x.scale) : 1;
+    const found = y?.unit && x?.unit ? Math.abs((y.scale * factorBetween(y.unit, x.unit)) / x.scale) : 1;
     return found > 1 / OBLONG && found < OBLONG ? found : 1;
   }
 
