@@ -215,7 +215,7 @@ class Failing:
         self.answer = answer
         self.faces: dict[str, Any] = {}
         self.entry_timeout = self.attr_timeout = 0.0
-        self.warnings = ()
+        self.warnings: dict[str, Any] = {}
         self.cache = ChunkCache()
 
     def node(self, path: str) -> Any:

@@ -29,6 +29,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import api, computing, requests
 from vfs.http.application import Application
+from vfs.model.open_options import OpenOptions
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 
@@ -129,6 +130,17 @@ def test_folders_of_a_tree(tmp_path: Path) -> None:
     numbers, _ = frame(application, f"/api/frame/a/one.zarr/{'data'}?at=2,3")
     np.testing.assert_array_equal(numbers, VALUES[2, 3])
     assert told(application, "/api/list/?first=1&count=1")["more"]
+
+
+def test_what_a_set_lacks_is_said_of_that_set(tmp_path: Path, scan: Path) -> None:
+    max(scan.parent.glob("*.mib")).unlink()
+    np.save(scan.parent / "whole.npy", VALUES)
+    application = application_of(folder_tree(tmp_path, OpenOptions(allow_incomplete=True)))
+    for _ in range(2):
+        of_whole, of_scan = (told(application, f"/api/set/set/{name}.zarr")["warnings"] for name in ("whole", "scan"))
+    assert of_whole == []
+    (said,) = of_scan
+    assert "scan" in said
 
 
 def test_thousands_of_arrays_come_in_pages(tmp_path: Path) -> None:

@@ -214,10 +214,17 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
         page.wait("String(vfs.state.cross) === '5,9' && vfs.state.sides.every((one) => one?.data[0] !== undefined)")
         for side, expected in enumerate((movie[:, :, 9].T, movie[:, 5])):
             page.wait(f"String(vfs.state.sides[{side}].data) === '{','.join(map(str, expected.ravel()))}'")
-        at = page.page.evaluate("""() => {
-            const { left, top, width, height } = document.querySelector('[data-side="right"]').getBoundingClientRect();
-            return [left + width / 2, top + height / 2];
+        boxes = page.page.evaluate("""() => {
+            const stages = [".frame-panel .stage", '[data-side="right"]', '[data-side="below"]'];
+            const box = ({ left, top, right, bottom }) => [left, top, right, bottom];
+            return stages.map((one) => box(document.querySelector(one).getBoundingClientRect()));
         }""")
+        frame, right, below = (np.array(box) for box in boxes)
+        assert right[:2] == pytest.approx([frame[2] + 6, frame[1]], abs=1)  # beside each other, in one scale
+        assert below[:2] == pytest.approx([frame[0], frame[3] + 6], abs=1)
+        assert np.divide(*(frame[2:] - frame[:2])) == pytest.approx(14 / 12, rel=0.02)
+        assert np.divide(*(right[2:] - right[:2])) == pytest.approx(9 / 12, rel=0.02)
+        at = (right[:2] + right[2:]) / 2
         page.page.mouse.click(*at)  # the frame in the middle
         page.wait("vfs.state.at[0] === 4 && vfs.frame.caption === '4'")
         page.screenshot("orthogonal")
@@ -229,7 +236,7 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "scale", "want"),
     [
-        *(("m", 1.23e-10, "nm"), ("angstrom", 3.0, "nm"), ("um", 0.5, "µm")),
+        *(("m", 5e-12, "nm"), ("angstrom", 3.0, "nm"), ("angstrom", 0.05, "Å"), ("um", 0.5, "µm")),
         *(("eV", 1e-10, "eV"), ("eV", 200, "keV"), ("s", 1e-6, "µs")),
     ],
 )

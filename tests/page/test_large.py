@@ -183,6 +183,7 @@ def test_channels_are_layers_in_their_colours(browse: Browse, tmp_path: Path) ->
             assert np.abs(expected(at, [0, 1, 2]) - page.colour("frame", *at)[:3]).max() <= 4, at
         page.page.mouse.move(*page.at("frame", 20, 30))
         assert page.page.locator(".frame-panel .readout").inner_text().endswith("1800 1800 2000")
+        assert not page.named("button", "Orthogonal views of the stack").is_visible()  # channels are no stack
         page.screenshot("channels")
         page.named("checkbox", "Oxygen: shown").press("Space")
         page.page.get_by_label("<b>Iron</b>: colour").fill("#00ffff")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -103,7 +103,7 @@ class FolderTree:
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
         self._live = LiveSets()
-        self.warnings: Collection[str] = ()
+        self.warnings: Mapping[str, Sequence[str]] = {}
         self._seen = Seen()
         self._lock = threading.Lock()  # of the listings
         self._look_ahead = LookAhead()

@@ -132,7 +132,7 @@ def folder(
         [one.opening for one in sets],
         zarr_format,
     )
-    shown.warnings = [absence.said for one in sets for absence in one.absent]
+    shown.warnings = {absence.said: one.opening.paths for one in sets for absence in one.absent}
     return shown
 
 
@@ -167,7 +167,7 @@ def folder_tree(
     check_version(options.ngff)
     _check_outside(root, options.pyramid_cache)
     cache = ChunkCache(cache_size)
-    told: dict[str, None] = {}
+    told: dict[str, Sequence[str]] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
     kinds = [by_name(options.format)] if options.format else None
     name = folder_name(root)
@@ -230,7 +230,7 @@ def _check_outside(root: str | os.PathLike[str], folder: str | os.PathLike[str] 
 def _opened(
     path: str,
     sources: Sources,
-    told: dict[str, None],
+    told: dict[str, Sequence[str]],
     options: OpenOptions,
     format_options: Mapping[str, Any],
     cache: ChunkCache,
@@ -249,7 +249,7 @@ def _opened(
         if said not in told:
             if len(told) >= _MOST_TOLD:
                 told.clear()
-            told[said] = None
+            told[said] = (path, *found.opening.paths)
             log.warning("%s", said)
     tree = found.tree.for_urls() if for_urls else found.tree
     again = time.monotonic() + options.settle if growing else math.inf

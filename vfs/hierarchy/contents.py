@@ -6,7 +6,7 @@ with all data sets in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from vfs.engine.cache import ChunkCache
@@ -110,14 +110,14 @@ class Contents(Protocol):
         entry_timeout: seconds for which the kernel may remember which names exist and which do not.
         attr_timeout: seconds for which the kernel may remember sizes and times.
         cache: cache of decoded pieces; clearing it frees their memory.
-        warnings: one line for each thing that the data sets should hold and do not.
+        warnings: a line for each thing that a data set should hold and does not -> files by which the set was opened.
     """
 
     @property
     def cache(self) -> ChunkCache: ...
 
     @property
-    def warnings(self) -> Collection[str]: ...
+    def warnings(self) -> Mapping[str, Sequence[str]]: ...
 
     @property
     def faces(self) -> Mapping[str, Face]: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -121,7 +121,7 @@ class FaceFolder:
         self._openings: dict[str, Opening] = {}
         self._shown: list[ShownEntry] = []
         self._set_of: dict[str, ShownSet] = {}
-        self.warnings: Collection[str] = ()
+        self.warnings: Mapping[str, Sequence[str]] = {}
         self.entry_timeout = self.attr_timeout = KEEP
         for n, tree in enumerate(trees):
             endings = {kind.ending: kind for kind in tree.face_kinds(zarr_format)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
@@ -164,7 +164,7 @@ class LiveFolder:
         return self._now().folder.faces
 
     @property
-    def warnings(self) -> Collection[str]:
+    def warnings(self) -> Mapping[str, Sequence[str]]:
         return self._now().folder.warnings
 
     def sets(self, path: str) -> Iterator[ShownEntry]:

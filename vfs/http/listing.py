@@ -68,11 +68,13 @@ class SetListing:
         shown = self.contents.set_of(key)
         if shown is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        sources = self.contents.sources(key, False)
+        said = (text for text, paths in self.contents.warnings.items() if not set(paths).isdisjoint(sources))
         return {
             "key": key,
             "name": printable(shown.name),
-            "sources": [printable(path) for path in islice(self.contents.sources(key, False), 1)],
-            "warnings": [printable(text) for text in islice(self.contents.warnings, WARNINGS)],
+            "sources": [printable(path) for path in sources[:1]],
+            "warnings": [printable(text) for text in islice(said, WARNINGS)],
             "npy": shown.file,
             **self._live(key),
             "count": len(face.arrays),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vfs.engine.cache import ChunkCache
@@ -108,7 +108,7 @@ class Reopened:
         return self._served.cache
 
     @property
-    def warnings(self) -> Collection[str]:
+    def warnings(self) -> Mapping[str, Sequence[str]]:
         return self._served.warnings
 
     @property

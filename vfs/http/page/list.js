@@ -6,11 +6,12 @@ import * as api from "./api.js";
 import { Cells } from "./cells.js";
 import { table } from "./colours.js";
 import { limits, sample, toLevels } from "./contrast.js";
-import { button, bytes, el, icon, select } from "./dom.js";
+import { button, bytes, el, icon, select, short } from "./dom.js";
 
 const PAGE = 1000; // entries fetched at once
 const TOGETHER = 24; // small pictures fetched at once
 const END = 12; // letters of a name of which the end stays readable
+const NOT_YET = "\u00a0"; // in the line of what is not known yet: others keep their places
 const STREAMS = 2; // requests for small pictures at once
 
 /** Orders of a folder. Folders come first, files that cannot be opened last. */
@@ -70,8 +71,8 @@ class Thumbnails {
     try {
       let place = 0;
       for await (const one of api.thumbnails(key, first, count, this.size, abort.signal, whole)) {
-        this.pictures.set(named(place), one.data ? coloured(one) : null);
-        this.known.set(named(place), one.of ? `${one.of.shape.join(" × ") || "one number"} · ${one.of.dtype}` : one.error);
+        this.pictures.set(named(place), one.data && one.of.shape.length ? coloured(one) : null); // one number is no picture
+        this.known.set(named(place), one.of ? `${one.of.shape.join(" × ") || short(one.data[0], 6)} · ${one.of.dtype}` : one.error);
         this.came(named(place));
         if (one.sampled && this.whole && !whole) this.sampled.push({ ...next, whole: true });
         place += 1;
@@ -206,7 +207,8 @@ export class ArrayList {
   _cell(at) {
     const array = this.arrays[at];
     const path = plainPath(array.path);
-    const facts = `${array.shape.join(" × ") || "one number"} · ${array.dtype}`;
+    const shape = array.shape.join(" × ");
+    const facts = (!shape && this.thumbnails.about(at)) || `${shape || "one number"} · ${array.dtype}`;
     const about = array.label ? `${facts} · ${path}` : facts;
     const table = array.beside && !isPicture(array);
     const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
@@ -370,7 +372,7 @@ export class FolderList {
     const facts = kind === "folder" ? "folder" : [format, bytes(size), day].filter(Boolean).join(" · ");
     const made = cell(
       name,
-      [file ? reason : this.thumbnails.about(key) || (kind === "set" ? "\u00a0" : ""), facts], // the line keeps its place
+      [file ? reason : this.thumbnails.about(key) || (kind === "set" ? NOT_YET : ""), facts],
       this.thumbnails.get(key),
       kind === "folder" ? "folder" : file ? "help" : "",
       false,

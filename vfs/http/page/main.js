@@ -21,6 +21,7 @@ const MANY = 4; // arrays: with more, their list is open at first
 const FIRST = 200; // arrays asked for with a set
 const AGAIN = 4000; // ms until a folder is looked at again
 const SET = ".zarr"; // how keys of sets end; others are files that cannot be opened as they are
+const SLOW = 300; // ms until a set that is opened is said to be
 const QUIET = 250; // ms without a change before the address is written
 const ROOM = 280; // CSS pixels that panels leave for pictures, times the size of text
 
@@ -328,6 +329,12 @@ async function showFolder(order) {
   return undefined;
 }
 
+/** Say that a set is being opened, which may take long. */
+function opening(key) {
+  title.textContent = key.split("/").pop().replace(/\.zarr$/, "");
+  about.textContent = "opening …";
+}
+
 /** Find out if there is more than the set that the address names. */
 async function learn(order) {
   const { entries, tree, more } = await api.listing("", 0, 2);
@@ -341,6 +348,7 @@ async function showArray(order) {
   if (!view.open && !view.set.endsWith(SET)) return showFile(order);
   if (page.opened !== JSON.stringify([view.set, view.open])) {
     page.set = null;
+    setTimeout(() => order === page.order && !page.set && opening(view.set), SLOW);
     const set = await opened(view.set, view.open);
     if (order !== page.order) return;
     use(set);
@@ -362,19 +370,12 @@ async function showArray(order) {
   live.begin(set, fresh);
   arrays.mark(wanted);
   if (!api.alone) showData(array);
-  for (const text of ownWarnings(set)) banner(text, "notice");
-  const about = { ...set, warnings: ownWarnings(set) };
-  showFacts([about, { attrs: {}, ...array }]);
+  for (const text of set.warnings) banner(text, "notice");
+  showFacts([set, { attrs: {}, ...array }]);
   written();
   if (!plain) return;
   const full = await api.array(set.key, wanted); // after what the pictures need
-  if (order === page.order) showFacts([about, full]);
-}
-
-/** @returns {string[]} the warnings of a set; where many are served, those that name its folder. */
-function ownWarnings(set) {
-  const folder = (set.sources[0] || "").replace(/[^/]*$/, "");
-  return (set.warnings || []).filter((text) => page.count === 1 || (folder && text.includes(folder)));
+  if (order === page.order) showFacts([set, full]);
 }
 
 function head(name, path, array) {

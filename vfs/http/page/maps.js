@@ -48,7 +48,8 @@ export function mapsOf(channels, parts, { axis, size, side, turn, down, scan }) 
     const { data } = own[0];
     const flat = scan.length === 2;
     const potential = shape.kind === "com" && side === "potential" && flat;
-    const degrees = potential ? (turn ?? found(data, scan, down)) : (flat && turn) || 0;
+    const found = potential && turn === null ? leastCurl(data, scan, down) : null;
+    const degrees = found ? Math.round(10 * found.degrees) / 10 : (flat && turn) || 0; // to a tenth, as they are shown
     const pairs = shape.kind === "com" ? turned(data, degrees, down) : null;
     const numbers = fit
       ? subtracted(fit, shape, own.map((part) => part.data), energy)
@@ -57,7 +58,7 @@ export function mapsOf(channels, parts, { axis, size, side, turn, down, scan }) 
           ? integrated(field(data, degrees, down), scan)
           : oneOf(pairs, side)
         : data;
-    return { detector: shape, fit, data: numbers, pairs, degrees };
+    return { detector: shape, fit, data: numbers, pairs, degrees, mirrored: Boolean(found?.mirrored) };
   });
 }
 
@@ -71,11 +72,6 @@ function turned(pairs, degrees, down) {
     out[p + 1] = c * pairs[p + 1] - s * pairs[p];
   }
   return out;
-}
-
-/** @returns {number} degrees of the least curl, to a tenth, as they are shown. */
-function found(pairs, scan, down) {
-  return Math.round(10 * leastCurl(pairs, scan, down)) / 10;
 }
 
 /**

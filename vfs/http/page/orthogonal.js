@@ -14,7 +14,8 @@ import { Path } from "./svg.js";
 const MOST = 1024; // numbers along each axis of a view
 const OBLONG = 16; // times: steps that differ more are drawn as equal
 const THINNEST = 0.25; // of the frame, which a stack of few frames is drawn as at least, where nobody knows how thick it is
-const PAD = 6; // screen pixels between a view and the frame's place
+const GAP = 6; // CSS pixels between the frame and a view
+const WIDEST = 0.4; // of the room, that a view takes
 const LINE = "#7fd3ff";
 const SIDES = ["right", "below"]; // of the frame: [rows, frames] and [frames, columns]
 
@@ -24,13 +25,15 @@ export class Orthogonal {
     Object.assign(this, { viewer, on: false, place: -1, sides: [] });
     viewer.frame.layers.push(this._lines(() => viewer.view.cross));
     viewer.frame.coloured = () => this._colour();
+    this._room = viewer.frame.stage.parentElement;
+    new ResizeObserver(() => this.on && this._arrange()).observe(this._room);
   }
 
   /** Begin with the array and view of the viewer. */
   begin() {
     this.leave();
     const { array, scanned, complex, view } = this.viewer;
-    const several = array.where.findLastIndex((axis) => array.shape[axis] > 1);
+    const several = array.where.findLastIndex((axis) => array.shape[axis] > 1 && axis !== array.channels?.axis);
     const stack = array.shown === 2 && array.picture.length === 2 && !complex && !(scanned && array.nav > 1);
     this.place = stack ? several : -1; // in the indices of frames: the axis that is looked along
     if (view.cross && this.place >= 0) this._enter();
@@ -53,8 +56,8 @@ export class Orthogonal {
   _enter() {
     this.on = true;
     const { frame, failed } = { frame: this.viewer.frame, failed: this.viewer.failed };
-    const box = frame.stage.parentElement;
-    box.dataset.orthogonal = "true";
+    this._room.dataset.orthogonal = "true";
+    this._arrange();
     this.sides = SIDES.map((where) => {
       const stage = el("div.stage", { tabindex: 0, role: "application", "data-side": where, "aria-label": `Frame: view through all frames, ${where}` });
       frame.stage.after(stage);
@@ -77,7 +80,30 @@ export class Orthogonal {
       stage.remove();
     }
     this.sides = [];
-    delete this.viewer.frame.stage.parentElement?.dataset.orthogonal;
+    delete this._room.dataset.orthogonal;
+  }
+
+  /** Make room: frame and views as large as they can be beside one another, in the middle. */
+  _arrange() {
+    const { frames, frame, lengths } = this.viewer;
+    const size = [frames.size[0] * frame.aspect, frames.size[1]]; // in widths of a pixel, as all here
+    const deep = lengths[this.place] * this._thick();
+    const room = [this._room.clientHeight - GAP, this._room.clientWidth - GAP];
+    const scale = Math.min(...size.map((count, axis) => (room[axis] * Math.max(1 - WIDEST, count / (count + deep))) / count));
+    const shown = size.map((count) => count * scale);
+    const side = shown.map((count, axis) => Math.min(deep * scale, room[axis] - count));
+    const start = shown.map((count, axis) => (room[axis] - count - side[axis]) / 2);
+    const places = { top: start[0], left: start[1], high: shown[0], wide: shown[1], below: side[0], right: side[1] };
+    for (const [name, pixels] of Object.entries(places)) this._room.style.setProperty(`--${name}`, `${pixels}px`);
+  }
+
+  /** @returns {number} how thick a frame is in views, in widths of its pixels. */
+  _thick() {
+    const { array, frames, lengths } = this.viewer;
+    const [along, x] = [array.where[this.place], array.picture[1]].map((axis) => array.calibration?.[array.dims[axis]]);
+    if (!along?.unit) return Math.max(1, (THINNEST * Math.min(...frames.size)) / lengths[this.place]);
+    const found = along.unit === x?.unit ? Math.abs(along.scale / x.scale) : 1;
+    return found > 1 / OBLONG && found < OBLONG ? found : 1;
   }
 
   /** Take a press in the frame: the place through which is looked is moved. */
@@ -173,12 +199,8 @@ export class Orthogonal {
   }
 
   _scaleOf({ where }) {
-    const { array, frame } = this.viewer;
-    const [sy, sx] = frame.view.scale();
-    const [along, x] = [array.where[this.place], array.picture[1]].map((axis) => array.calibration?.[array.dims[axis]]);
-    const found = along?.unit && along.unit === x?.unit ? Math.abs(along.scale / x.scale) : 1;
-    const known = found > 1 / OBLONG && found < OBLONG ? found : 1;
-    const step = sx * (along?.unit ? known : Math.max(1, (THINNEST * Math.min(...frame.view.size)) / this.viewer.lengths[this.place]));
+    const [sy, sx] = this.viewer.frame.view.scale();
+    const step = sx * this._thick();
     return where === "right" ? [sy, step] : [step, sx];
   }
 
@@ -187,8 +209,8 @@ export class Orthogonal {
     const [cy, cx] = frame.view.centre();
     const right = side.where === "right";
     const [count, step] = [lengths[this.place], this._scaleOf(side)[right ? 1 : 0]];
-    const room = side.view.box[right ? 1 : 0];
-    const middle = count * step > room - 2 * PAD ? view.at[this.place] : (room / 2 - PAD) / step - 0.5; // beside the frame
+    const half = Math.min(count / 2, side.view.box[right ? 1 : 0] / 2 / step); // of the frames that are seen
+    const middle = Math.max(half - 0.5, Math.min(count - 0.5 - half, view.at[this.place]));
     return right ? [cy, middle] : [middle, cx];
   }
 

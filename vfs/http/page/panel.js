@@ -95,6 +95,7 @@ export class Panel {
     const coloured = this.kind === "picture" && (shown.shape.length === 3 || this.shown.paint);
     this.element.classList.toggle("coloured", Boolean(coloured));
     this.element.classList.toggle("fixed", Boolean(coloured) && typeof this.shown.paint !== "function"); // contrast changes nothing
+    this.element.classList.toggle("samples", shown.shape.length === 3); // colours, not numbers: of these nothing is measured
     if (!coloured) this._sampled = sample(shown.data);
     if (this.contrast.mode === "always" || (this.contrast.mode === "once" && !(this.contrast.hi > this.contrast.lo)))
       this._limit();

@@ -224,7 +224,7 @@ export class Plot extends Picture {
       context.lineTo(this.left + width, y);
       context.stroke();
       context.globalAlpha = 1;
-      context.fillText(text, this.left - 8, y);
+      if (!this.titles.y || y > MARGIN.top + 6) context.fillText(text, this.left - 8, y); // else the title is there
     }
     if (this.titles.y) {
       context.textAlign = "left";

@@ -4,6 +4,8 @@
 
 import { transform } from "./fourier.js";
 
+const MIRRORED = 0.5; // of the least curl: with less than this, frames are taken to be mirrored
+
 /**
  * Take the mean away, and turn every vector.
  *
@@ -30,6 +32,11 @@ export function field(pairs, degrees, down) {
   return { fy, fx };
 }
 
+/** @returns {{degrees: number, curl: number}} the angle of the least curl, of sums over curls C and divergences D; half of the sum of its squares. */
+function least(differ, both, all) {
+  return { degrees: differ || both ? (Math.atan2(-both, -differ) * 90) / Math.PI : 0, curl: all - Math.hypot(differ, both) };
+}
+
 /**
  * Find the angle between scan and frames: with it the field has the least curl, as the gradient of a potential has none.
  *
@@ -37,21 +44,27 @@ export function field(pairs, degrees, down) {
  * the double angle is opposite to (sum(C² - D²) / 2, sum(C D)). Half a turn more has as little curl, and the potential
  * with the other sign.
  *
- * @returns {number} degrees, -90 to 90.
+ * @returns {{degrees: number, mirrored: boolean}} degrees, -90 to 90; `mirrored`: frames that are flipped would have far less curl.
  */
 export function turn(pairs, [height, width], down) {
   const { fy, fx } = field(pairs, 0, down);
-  let [differ, both] = [0, 0];
+  const sums = [0, 0, 0, 0, 0, 0]; // of (C² - D²) / 2, C D, (C² + D²) / 2; the same of flipped frames
   for (let y = 1; y < height - 1; y++) {
     for (let x = 1; x < width - 1; x++) {
       const p = y * width + x;
-      const curl = fy[p + 1] - fy[p - 1] - (fx[p + width] - fx[p - width]);
-      const div = fx[p + 1] - fx[p - 1] + (fy[p + width] - fy[p - width]);
-      differ += (curl * curl - div * div) / 2;
-      both += curl * div;
+      const [yx, xy] = [fy[p + 1] - fy[p - 1], fx[p + width] - fx[p - width]]; // of y along x, of x along y
+      const [xx, yy] = [fx[p + 1] - fx[p - 1], fy[p + width] - fy[p - width]];
+      const [curl, div, other, otherDiv] = [yx - xy, xx + yy, -yx - xy, xx - yy];
+      sums[0] += (curl * curl - div * div) / 2;
+      sums[1] += curl * div;
+      sums[2] += (curl * curl + div * div) / 2;
+      sums[3] += (other * other - otherDiv * otherDiv) / 2;
+      sums[4] += other * otherDiv;
+      sums[5] += (other * other + otherDiv * otherDiv) / 2;
     }
   }
-  return differ || both ? (Math.atan2(-both, -differ) * 90) / Math.PI : 0;
+  const [own, flipped] = [least(...sums.slice(0, 3)), least(...sums.slice(3))];
+  return { degrees: own.degrees, mirrored: flipped.curl < MIRRORED * own.curl };
 }
 
 /**

@@ -3,7 +3,7 @@
  */
 
 import { short } from "./dom.js";
-import { spacing } from "./profile.js";
+import { length, spacing } from "./profile.js";
 import { fitting } from "./units.js";
 
 /**
@@ -25,9 +25,8 @@ export function readOut(panel, place) {
     .concat(value)
     .map((one) => (coming ? "…" : short(one)))
     .join(" ");
-  panel.readout.textContent = [line ? x : `${y}, ${x}`, calibrated(panel, line ? [x] : [y, x]), spaced(panel, place), values]
-    .filter((part) => part !== "")
-    .join(" · ");
+  const where = fromMiddle(panel, place) ?? [calibrated(panel, line ? [x] : [y, x])];
+  panel.readout.textContent = [line ? x : `${y}, ${x}`, ...where, values].filter((part) => part !== "").join(" · ");
 }
 
 function calibrated({ axis, view, aspect }, at) {
@@ -39,8 +38,10 @@ function calibrated({ axis, view, aspect }, at) {
   return `${at.map((n, k) => short((n * steps[k] + offset) * factor, 3)).join(", ")} ${unit}`;
 }
 
-/** @returns {string} what is as far from the middle of a pattern, as a spacing of planes. */
-function spaced({ axis, aspect, middle }, [y, x]) {
+/** @returns {?string[]} how far a place is from the middle of a pattern, and the spacing of planes of which that is the place; null: there is no middle. */
+function fromMiddle({ axis, aspect, middle }, [y, x]) {
   const centre = axis && middle?.();
-  return centre ? spacing(axis, Math.hypot((y - centre.cy) * aspect, x - centre.cx)) : "";
+  if (!centre) return null;
+  const far = Math.hypot((y - centre.cy) * aspect, x - centre.cx);
+  return [`${length(axis, far)} from the middle`, spacing(axis, far)];
 }

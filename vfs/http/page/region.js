@@ -181,10 +181,10 @@ export class Region extends Measured {
     if (height < 2 || width < 2) return this.how.failed(new Error("Fourier transform: expected a region of 2 × 2 pixels or more."));
     if (Math.max(height, width) > LARGEST)
       return this.how.failed(new Error(`Fourier transform: expected a region of at most ${LARGEST} × ${LARGEST} pixels, not ${height} × ${width}.`));
-    const { axis, aspect, title } = this.panel;
+    const { axis, aspect, heading } = this.panel;
     const own = axis && { scale: 1 / (width * numbers.bin * Math.abs(axis.scale)), unit: inverse(axis.unit) };
     const about = [`${height} × ${width} pixels, the mean taken away; magnitudes, logarithmic`, means(numbers)].filter(Boolean).join(" · ");
-    return showTransform(`${title}: Fourier transform`, spectrum(numbers, box), [height, width], { axis: own, aspect: width / (height * aspect), about, down: this.panel.view.down });
+    return showTransform(`${heading.textContent}: Fourier transform`, spectrum(numbers, box), [height, width], { axis: own, aspect: width / (height * aspect), about, down: this.panel.view.down });
   }
 }
 

@@ -27,6 +27,7 @@ export class Showing {
     this._image = null;
     this._maps = [];
     this.wheel = null; // pixels at the rim of the wheel; null: there is none
+    this.degrees = 0; // by which centres of mass are turned
     this.tiles.show([], 0);
   }
 
@@ -78,7 +79,10 @@ export class Showing {
       paint: made ? made.colours : colours ? (contrast) => mixed(maps, contrast) : null,
       pairs,
     });
-    this.degrees = this._maps[active].degrees;
+    const { degrees } = this._maps[active];
+    const turned = degrees !== this.degrees;
+    this.degrees = degrees;
+    if (turned) viewer.update(); // a field says it
     this.tiles.show(tiled, active, images.shape, size);
     viewer.measuring.update(scan);
   }
@@ -89,8 +93,8 @@ export class Showing {
   }
 
   /** @returns {string} what an image is of. @param {boolean} some false: a background is found at no position. */
-  caption({ detector, fit, degrees }, some) {
-    const turned = degrees ? `, turned by ${short(degrees)}°` : "";
+  caption({ detector, fit, degrees, mirrored }, some) {
+    const turned = (degrees ? `, turned by ${short(degrees)}°` : "") + (mirrored ? "; less curl if frames are flipped (panel Data)" : "");
     if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}`;
     const mark = this.viewer.curves && detector.kind === "rectangle" ? this.viewer.spectra.markIn(detector) : "";
     const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || toText(detector);

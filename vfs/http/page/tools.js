@@ -5,7 +5,7 @@
 import { alone } from "./api.js";
 import { channelTools, spectrumTools } from "./channels.js";
 import { fromText, toText } from "./detectors.js";
-import { button, el, select, sheet } from "./dom.js";
+import { button, el, select, sheet, short } from "./dom.js";
 import { ARRANGED } from "./maps.js";
 import { layerTools } from "./mixing.js";
 import { radiiTools } from "./radii.js";
@@ -187,7 +187,7 @@ export function scanTools(viewer) {
       side.value = viewer.view.side;
       turn.hidden = side.hidden || viewer.images?.axes === 1;
       if (document.activeElement !== turn) turn.value = viewer.view.turn ?? "";
-      turn.placeholder = viewer.view.side === "potential" ? "found" : "0°";
+      turn.placeholder = `${short(viewer.showing.degrees || 0)}°`;
       const at = viewer.position();
       if (document.activeElement !== field)
         field.value = selection ? toText(selection) : at ? `point(${at.join(", ")})` : "";
@@ -220,7 +220,7 @@ function common(viewer, panel) {
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     panel.shown.shape.length === 2 ? item("Image with its scale (TIFF)", () => takeTiff(viewer, panel)) : null,
-    alone ? null : item("Signal of HyperSpy (.hspy)", () => takeHyperspy(viewer, panel)),
+    alone || panel.shown.shape.length > 2 ? null : item("Signal of HyperSpy (.hspy)", () => takeHyperspy(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,

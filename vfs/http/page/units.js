@@ -6,6 +6,8 @@
 
 const PREFIXES = { p: -12, n: -9, u: -6, m: -3, "": 0 }; // in which lengths are shown
 const POWERS = { f: -15, ...PREFIXES, c: -2, k: 3 };
+const ATOMS = 1e-11; // m: from here lengths are written in nm and not in pm,
+const ANGSTROM = 1e-8; // m: and to here in Å where the file has these
 const CRYSTALS = [7, 13]; // powers of ten of 1/m: patterns of crystals are in 1/nm, 0.2 1/nm and not 200 1/µm
 const ANGLES = { urad: 1e-3, mrad: 1, rad: 1e3 }; // in mrad, in which those below 1 rad are shown
 /** Units of which the last is taken that a size reaches: name, value of one, least size; those of a ladder in one unit. */
@@ -40,6 +42,9 @@ export function fitting(size, unit) {
   const sign = inverse ? -1 : 1;
   const metres = Math.log10(Math.abs(size) || 1) + sign * exponent; // of the size, or of one over it
   if (inverse && metres >= CRYSTALS[0] && metres < CRYSTALS[1]) return { factor: 10 ** -(exponent + 9), unit: "1/nm" };
+  const long = 10 ** metres;
+  if (!inverse && unit === "angstrom" && long >= ATOMS && long < ANGSTROM) return { factor: 1, unit: symbol(unit) };
+  if (!inverse && long >= ATOMS && long < 1e-9) return { factor: 10 ** (exponent + 9), unit: "nm" };
   const beyond = ([, power]) => Math.max(-1e-9 - (metres - sign * power), metres - sign * power - 3 + 1e-9, 0);
   const [prefix, power] = Object.entries(PREFIXES).reduce((best, one) => (beyond(one) < beyond(best) ? one : best));
   return { factor: 10 ** (sign * (exponent - power)), unit: symbol(`${inverse ? "1/" : ""}${prefix}m`) };

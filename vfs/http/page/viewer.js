@@ -33,6 +33,7 @@ import { Spectra } from "./spectra.js";
 import { frameTools, scanTools } from "./tools.js";
 import { factorBetween } from "./units.js";
 
+const EQUAL = 1e-4; // of a step: those that differ less are the same, which files round
 const OBLONG = 16; // times: pixels that are longer are drawn as squares
 const LONGEST = 8192; // numbers of a line that are fetched
 const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at least
@@ -267,7 +268,8 @@ export class Viewer {
   _steps(panel) {
     if (panel.kind !== "picture") return null;
     const [y, x] = this.axesOf(panel).map((axis) => (axis.unit ? axis : {}));
-    const same = y.unit === x.unit && Math.abs(y.scale ?? 1) === Math.abs(x.scale ?? 1);
+    const larger = Math.abs((y.scale ?? 1) / (x.scale ?? 1));
+    const same = y.unit === x.unit && Math.abs(larger - 1) < EQUAL;
     return { x, y: same ? null : y };
   }
 
@@ -534,11 +536,19 @@ export class Viewer {
     frame.hatch(said ? nothing(said, () => pyramid.empty) : nothing(whole.status, () => isEmpty(whole.data)));
   }
 
+  /** @returns {string} indices of a frame along axes that have a length; those of images with several of these have names. */
+  _placeOf(at) {
+    const { array } = this;
+    const long = at.map((index, axis) => [index, axis]).filter(([, axis]) => this.lengths[axis] > 1);
+    const named = !this.scanned && long.length > 1;
+    return long.map(([index, axis]) => (named ? `${array.dims[array.where[axis]]} ${index}` : index)).join(", ");
+  }
+
   _showFrame(frame) {
     if (!this.frames) return;
     const { selection, how } = this.view;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
-      ? frame.at.filter((_, axis) => this.lengths[axis] > 1).join(", ")
+      ? this._placeOf(frame.at)
       : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
     const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
     if (this.pyramid && frame.at) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
