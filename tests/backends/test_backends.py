@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import mmap
@@ -461,6 +462,23 @@ def test_a_pass_lets_go_of_the_pages_behind_it(tmp_path: Path, monkeypatch: pyte
                 most = max(most, resident())
     assert 8 << 20 < most < 24 << 20
     assert int(view[0, 0]) == 3 << 18, "a view has its pages again when it is looked at"
+
+
+@pytest.mark.parametrize("stored", ["u1", "i1"])
+def test_short_lines_far_apart_bring_nothing_that_lies_between(tmp_path: Path, stored: str) -> None:
+    """A fault would bring as much around each as the disk reads ahead: 128 KiB, here and there 8 MiB."""
+    path = tmp_path / "image.raw"
+    with path.open("wb") as file:
+        file.truncate(64 << 21)
+    array = vfs.open(path, format="raw", dtype="i1", stored_dtype=stored, sig_shape=(64, 1 << 21), backend="mmap")
+    assert not array.read((slice(0, 1), slice(0, 64), slice(1 << 20, (1 << 20) + 1000))).any()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        data, pages = np.frombuffer(memory, np.uint8), np.zeros(64 << 21 >> 12, np.uint8)
+        ctypes.CDLL(None).mincore(
+            ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.size), ctypes.c_void_p(pages.ctypes.data)
+        )
+        del data
+    assert 64 <= (pages & 1).sum() < 512
 
 
 def test_few_addresses(tmp_path: Path) -> None:

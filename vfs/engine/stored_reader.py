@@ -45,6 +45,10 @@ TOGETHER = 64 << 20
 """Bytes that are fetched at once, at most, where a backend fetches many windows at once. The next ones come while these
 are decoded.
 """
+APART = 1 << 20
+"""Bytes from line to line, on average, from which on lines of a mapped file are asked for one by one. Those between are
+not read then, which for a disk that seeks takes as long as a seek, and for others much longer.
+"""
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 RUN = 1024
 """Bytes: ranges this long on average are read to where they belong, shorter ones together, to be
@@ -193,8 +197,9 @@ class StoredReader:
             rows = kernels.ranges.in_lines(rows, backend.window)
         wins = _one_window(rows) if one else kernels.ranges.windows(rows, backend.window)
         if not backend.copies:  # as `windows`, whose generator a read of one frame would feel: 3 of 20 µs
-            for file, start, stop, first, last, _ in wins.tolist():
-                decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none), start, flat)
+            for file, start, stop, first, last, wanted in wins.tolist():
+                few = _apart(rows[first:last], stop - start) if wanted * 2 < stop - start else None
+                decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none, few), start, flat)
             return
         longest, most = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)), max(backend.window, self.word_bytes)
         if longest > most:  # in pieces that stay in cache
@@ -345,7 +350,7 @@ class StoredReader:
         with scratch.borrow(longest) as memory:
             for file, start, stop, first, last, wanted in wins.tolist():
                 part = rows[first:last]
-                few = _lines(part) if copies and wanted * 2 < stop - start else None
+                few = (_lines(part) if copies else _apart(part, stop - start)) if wanted * 2 < stop - start else None
                 yield start, part, backend.span(file, start, stop, memory, few)
 
     def _together(self, rows: np.ndarray, wins: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -473,6 +478,12 @@ scratch_none = np.empty(0, np.uint8)
 def _lines(rows: np.ndarray) -> np.ndarray:
     """Return read ranges of one line each. Those of blocks and of frames that lie whole are such already."""
     return rows if rows.shape[1] <= LINES or (rows[:, LINES] <= 1).all() else kernels.ranges.in_lines(rows, 0)
+
+
+def _apart(rows: np.ndarray, nbytes: int) -> np.ndarray | None:
+    """Return read ranges of one line each, if these lie far apart in so many bytes; else None."""
+    lines = len(rows) if rows.shape[1] <= LINES else int(np.maximum(rows[:, LINES], 1).sum())
+    return _lines(rows) if lines * APART <= nbytes else None
 
 
 def _one_window(rows: np.ndarray) -> np.ndarray:

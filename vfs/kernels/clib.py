@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from numba import types
 
+madvise = types.ExternalFunction("madvise", types.int32(types.intp, types.intp, types.int32))
+MADV_WILLNEED = 3
 memcmp = types.ExternalFunction("memcmp", types.int32(types.intp, types.intp, types.intp))
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 pread = types.ExternalFunction("pread", types.intp(types.int32, types.intp, types.intp, types.int64))
