@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused
 from tests.http.support import application_of
 from vfs.http.application import Application
@@ -55,6 +56,16 @@ def test_numbers_of_a_scan_and_of_a_frame(shown: Application) -> None:
     numbers, (y, x) = taken(shown, body(means, kind="sig", axes=[2, 3], bin=2))
     np.testing.assert_array_equal(numbers, means[::-1])  # as programs show it: the top row first
     assert (x["scale"], x["offset"], y["scale"]) == (0.2, 0.05, 0.2)  # the first mean lies between two pixels
+
+
+def test_a_page_for_a_mail_is_that_of_an_export(shown: Application, tmp_path: Path) -> None:
+    done = ask(shown, "/api/mail/scan.zarr/data", "POST")
+    assert vfs.export(tmp_path / "scan.hdr", tmp_path / "scan.html", calibration=STEPS) == len(done.body)
+    assert bytes(done.body) == (tmp_path / "scan.html").read_bytes()
+    assert refused(shown, "/api/mail/scan.zarr/data")[0] == 405
+    assert refused(shown, "/api/mail/scan.zarr/none", "POST")[0] == 404
+    status, text = refused(shown, "/api/mail/scan.zarr/exposure", "POST")
+    assert (status, "expected a scan of two axes" in text) == (400, True)
 
 
 @pytest.mark.parametrize(

@@ -430,13 +430,18 @@ def download(page: Browsed, panel: str, what: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
-def test_numbers_and_pictures_are_taken_away(page: Browsed) -> None:
+def test_numbers_and_pictures_are_taken_away(page: Browsed, header: Path, tmp_path: Path) -> None:
     frame = np.load(io.BytesIO(download(page, "Frame", "Numbers (.npy)")))
     assert frame.dtype == np.uint16
     assert np.array_equal(frame, FRAMES[6, 8])
     assert np.array_equal(np.load(io.BytesIO(download(page, "Scan", "Numbers (.npy)"))), page.numbers("scan"))
     with tifffile.TiffFile(io.BytesIO(download(page, "Frame", "Image with its scale (TIFF)"))) as image:
         assert np.array_equal(image.asarray(), FRAMES[6, 8][::-1]), "the top row first"
+    with tifffile.TiffFile(io.BytesIO(download(page, "Scan", "Image with its scale (TIFF)"))) as image:
+        assert image.pages[0].dtype == np.uint32  # counts
+        assert np.array_equal(image.asarray(), page.numbers("scan"))
+    assert vfs.export(header, tmp_path / "mail.html")
+    assert download(page, "Scan", "Page for a mail (HTML)") == (tmp_path / "mail.html").read_bytes()
     with h5py.File(io.BytesIO(download(page, "Frame", "Signal of HyperSpy (.hspy)"))) as file:
         (signal,) = file["Experiments"].values()
         assert np.array_equal(signal["data"], FRAMES[6, 8][::-1])

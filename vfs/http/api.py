@@ -12,7 +12,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from vfs.engine.abandon import check
 from vfs.errors import OptionError, SourceChangedError, VfsError, printable
+from vfs.http import mail
 from vfs.http.answers import Answer
 from vfs.http.centre import centre
 from vfs.http.describing import Describing
@@ -43,7 +45,7 @@ from vfs.http.tally import ServerLog
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
-AT_ONCE = {"events": 8, "compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2, "hspy": 2}
+AT_ONCE = {"events": 8, "compute": 8, "thumbnails": 8, "frame": 64, "open": 4, "guesses": 2, "hspy": 2, "mail": 1}
 """Requests of a kind that a client may have under way."""
 
 
@@ -115,6 +117,7 @@ class Api:
             "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",), True),
             "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
             "hspy": RequestKind(self._hyperspy, ("POST",), numbers=True),
+            "mail": RequestKind(self._mail, ("POST",), reads=True),
             "stop": RequestKind(stopping.stop, ("POST",)),
             "options": RequestKind(partial(self._told, self._describing.known)),
             "guesses": RequestKind(partial(self._told, self._describing.guesses)),
@@ -181,6 +184,18 @@ class Api:
         array = await self._threads(("hspy", key), partial(self._listing.found, key), request.receive)
         file = await self._threads(object(), partial(hyperspy, array[2], body), request.receive)
         await answer.whole(200, file, b"application/octet-stream")
+
+    async def _mail(self, key: str, request: Request, answer: Answer) -> None:
+        file = await self._threads(("mail", key), partial(self._page, key), request.receive, self.computing)
+        await answer.whole(200, file, b"application/octet-stream")
+
+    def _page(self, key: str) -> bytes:
+        """Return an array as a page that stands alone, unless its client goes away meanwhile."""
+        _, path, array = self._listing.found(key)
+        opening = self.contents.opening(key.removesuffix(f"/{path}"))
+        if opening is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        return mail.page(opening, array, check)
 
     async def _centre(self, key: str, request: Request, answer: Answer) -> None:
         await self._json(request, answer, partial(self._found_centre, key, indices(request, "within")))

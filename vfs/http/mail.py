@@ -19,7 +19,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, printable, size
 from vfs.hierarchy.documents import plain_json
-from vfs.hierarchy.opening import OpenedSet
+from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.hierarchy.recipe import Recipe
 from vfs.http.centre import centre
 from vfs.http.pages import embedded
@@ -57,12 +57,17 @@ def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> i
         OptionError: it cannot be written, or the array is no scan that such a page can hold.
         SourceError: its frames cannot be read.
     """
-    array = opened.main
-    _check(array)
+    _check(opened.main)
     with whole(target) as partial, open(partial, "wb") as file:
-        text = embedded(_known(opened, array, progress))
+        text = page(opened.opening, opened.main, progress)
         file.write(text)
     return len(text)
+
+
+def page(opening: Opening, array: ArrayReader, progress: Progress | None = None) -> bytes:
+    """Return an array of a set as a page that stands alone. Arguments and errors are those of `write`."""
+    _check(array)
+    return embedded(_known(opening, array, progress))
 
 
 def _check(array: ArrayReader) -> None:
@@ -75,12 +80,12 @@ def _check(array: ArrayReader) -> None:
         )
 
 
-def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> dict[str, Any]:
+def _known(opening: Opening, array: ArrayReader, progress: Progress | None) -> dict[str, Any]:
     """Return what the page knows without asking: see `offline.js`."""
     path = array.dataset.path
-    recipe = asdict(Recipe.of(opened.opening.paths, opened.opening.options, opened.opening.format_options))
+    recipe = asdict(Recipe.of(opening.paths, opening.options, opening.format_options))
     recipe["words"] = None  # as its paths hold folders
-    recipe["paths"] = [repr(os.path.basename(one)) for one in opened.opening.paths]  # a mail says no folders
+    recipe["paths"] = [repr(os.path.basename(one)) for one in opening.paths]  # a mail says no folders
     key = f"{printable(recipe['name'])}.zarr"
     shown = described(path, array, True)
     disk = centre(array, (), array.cache)._asdict() if array.ndim == 4 else None
@@ -97,7 +102,7 @@ def _known(opened: OpenedSet, array: ArrayReader, progress: Progress | None) -> 
             "set": {
                 "key": key,
                 "name": printable(recipe["name"]),
-                "sources": [printable(os.path.basename(one)) for one in opened.opening.paths[:1]],
+                "sources": [printable(os.path.basename(one)) for one in opening.paths[:1]],
                 "warnings": [
                     _warning(side, bins["rounded"], "of the usual detectors" if disk else "that are sums of all")
                 ],

@@ -162,7 +162,7 @@ def _calibrated(rows: SavedAxis, columns: SavedAxis, shape: tuple[int, ...], abo
         for key, letter, axis, at in (("unit", "x", columns, 0), ("yunit", "y", rows, 1)):
             factor, unit = readable(axis.scale, axis.unit)
             step = axis.scale * factor
-            lines += [f"{key}={_java(unit or 'pixel')}", f"{letter}origin={-axis.offset / axis.scale:.9g}"]
+            lines += [f"{key}={_java(unit or 'pixel')}", f"{letter}origin={0 - axis.offset / axis.scale:.9g}"]
             per_unit.append(1 / abs(step) if 1e-9 < abs(step) < 1e9 else 1.0)
             plain = unit.encode("ascii", "replace").decode()
             tags += [

@@ -181,6 +181,11 @@ export async function hyperspy(key, path, head, data) {
   return (await ask(`api/hspy/${encoded(key)}/${encoded(path)}`, { method: "POST", body })).blob();
 }
 
+/** @returns {Promise<Blob>} an array as a page that needs no server. */
+export async function mail(key, path) {
+  return (await ask(`api/mail/${encoded(key)}/${encoded(path)}`, { method: "POST" })).blob();
+}
+
 /** @returns {Promise<{cy: number, cx: number, r: number, found: boolean}>} the bright-field disk of a part of a scan, pixels. */
 export async function centre(key, path, within, signal) {
   if (own) return own.known.centre;

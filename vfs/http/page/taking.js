@@ -2,7 +2,7 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, alone, encoded, hyperspy, recipe } from "./api.js";
+import { address, alone, encoded, hyperspy, mail, recipe } from "./api.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
 import * as figures from "./figure.js";
@@ -89,6 +89,16 @@ export async function takeHyperspy(viewer, panel) {
     };
     const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
     take.save(await hyperspy(set.key, array.path, head, numbers), `${head.name}${means}.hspy`);
+  } catch (error) {
+    viewer.failed(error);
+  }
+}
+
+/** Save the scan as one file that a browser opens without vfs: frames in bins, and images of the usual detectors. */
+export async function takePage(viewer) {
+  const { set, array } = viewer;
+  try {
+    take.save(await mail(set.key, array.path), `${set.name}.html`);
   } catch (error) {
     viewer.failed(error);
   }

@@ -16,13 +16,15 @@ const FORMATS = { Uint8Array: 1, Uint16Array: 1, Uint32Array: 1, Int8Array: 2, I
 /**
  * Write numbers as a TIFF.
  *
- * @param {TypedArray} data rows from the top to the bottom; doubles become floats of four bytes.
+ * @param {TypedArray} data rows from the top to the bottom; doubles become whole numbers, or else floats, of four bytes.
  * @param {number[]} shape rows, columns.
  * @param {Array<{scale: number, offset: number, unit: string}>} axes of rows and columns; a unit of "" is none.
  * @returns {Blob}
  */
 export function tiff(data, [height, width], axes) {
-  const numbers = data.constructor.name in FORMATS ? data : Float32Array.from(data);
+  const counts = (value) => value >= 0 && value <= 0xffffffff && Number.isInteger(value);
+  const short = data.every(counts) ? Uint32Array : Float32Array; // sums of counts stay what they are
+  const numbers = data.constructor.name in FORMATS ? data : short.from(data);
   const known = axes.some(({ unit }) => unit);
   const [rows, columns] = axes.map(people);
   const lines = ["ImageJ=1.11a", "images=1", "loop=false"];

@@ -9,7 +9,7 @@ import { button, el, select, sheet, short } from "./dom.js";
 import { ARRANGED } from "./maps.js";
 import { layerTools } from "./mixing.js";
 import { radiiTools } from "./radii.js";
-import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
+import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePage, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
 import { SIDES } from "./wheel.js";
 
 const DETECTORS = {
@@ -224,6 +224,7 @@ function common(viewer, panel) {
     item("Python that makes it", () => takeSnippet(viewer, panel)),
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
+    sums() && viewer.array.nav === 2 ? item("Page for a mail (HTML)", () => takePage(viewer)) : null,
     sums() ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
   ]);
   const across = button("Orthogonal views of the stack", "planes", () => viewer.orthogonal.toggle(), { "aria-pressed": "false" });
