@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +39,8 @@ def test_words_that_may_come(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert completed(capsys, "info", "--format", "tvips", "-o", "scan=r") == ["scan=rotator"]
     assert completed(capsys, "info", scan, "-o", "flip_z=") == []
     assert completed(capsys, "info", scan, "--backend=mm") == ["--backend=mmap"]
-    assert completed(capsys, "info", scan, "--array", "") == ["data", "timestamp", "exposure"]
+    for flag in ("--array", "--main", "--hide"):
+        assert completed(capsys, "info", scan, flag, "") == ["data", "timestamp", "exposure"]
     assert completed(capsys, "info", tmp_path / "none.mib", "--array", "") == []
     assert completed(capsys, "reduce", scan, "out.zarr", "ha") == ["haadf"]
     assert "disk" not in completed(capsys, "reduce", "--dtype", "f4", scan, "out.zarr", "bf", "")
@@ -46,10 +50,27 @@ def test_words_that_may_come(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "expected bash, zsh, fish" in refused(capsys, "completion", "tcsh")
 
 
-def test_bash_asks_vfs(tmp_path: Path) -> None:
-    command = tmp_path / "vfs"
+def command_in(folder: Path) -> None:
+    command = folder / "vfs"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m vfs "$@"\n')
     command.chmod(0o755)
+
+
+def test_fish_asks_vfs_and_else_offers_files(tmp_path: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("there is no fish")
+    command_in(tmp_path)
+    (tmp_path / "dark.npy").touch()
+    words = "'info --format mi' 'info --dark=da' 'info --dark da' 'docs redu'"
+    typed = f'vfs completion fish | source; for word in {words}; complete -C "vfs $word"; end'
+    kept = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 250, "check": True}
+    done = subprocess.run(["fish", "--no-config", "-c", typed], cwd=tmp_path, env=kept, **how)
+    assert done.stdout.split() == ["mib", "--dark=dark.npy", "dark.npy", "reductions"], done.stderr
+
+
+def test_bash_asks_vfs(tmp_path: Path) -> None:
+    command_in(tmp_path)
     typed = f"""
         PATH="{tmp_path}:$PATH"
         eval "$(vfs completion bash)"
