@@ -21,7 +21,7 @@ const SORTS = {
   largest: (a, b) => (b.size || 0) - (a.size || 0),
 };
 const KINDS = ["folder", "set", "file"];
-const TILE = { height: 252, width: 210 };
+const TILE = { height: 252, width: 226 };
 const LINE = { height: 46, width: 1e9 };
 
 /** Small pictures, fetched for what can be seen. */

@@ -9,6 +9,7 @@ import { Picture } from "./picture.js";
 import { Path } from "./svg.js";
 import { fitting } from "./units.js";
 
+const MARKS = 10; // about so many beside a plot, at most
 const MARGIN = { top: 20, right: 16, bottom: 26, left: 56 }; // screen pixels; left is wider for long marks
 const DARKER = 0.55; // of a colour, on a light ground: some 4 to 1 against it
 const FONT = "11px system-ui, sans-serif";
@@ -151,7 +152,7 @@ export class Plot extends Picture {
     const to = Math.min(data.length / this._lines, Math.ceil((this.toPlace(0, this.left + width)[1] + 0.5) / bin));
     const [lo, hi] = this._range(from, to);
     const log = this.curve === "log" && hi > 0;
-    const about = Math.max(2, this.box[0] / 50);
+    const about = Math.max(2, Math.min(MARKS, this.box[0] / 50));
     const values = log ? logTicks(lo, hi, about) : ticks(lo, hi, about, this._whole ? 1 : 0).map((value) => ({ value, named: true }));
     const named = values.filter((one) => one.named).map((one) => one.value);
     const marks = values.map(({ value, named: has }) => ({ value, text: has ? (log ? plain(value, named.at(-1)) : labelled(value, named)) : "" }));
@@ -224,11 +225,11 @@ export class Plot extends Picture {
       context.lineTo(this.left + width, y);
       context.stroke();
       context.globalAlpha = 1;
-      if (!this.titles.y || y > MARGIN.top + 6) context.fillText(text, this.left - 8, y); // else the title is there
+      context.fillText(text, this.left - 8, y);
     }
     if (this.titles.y) {
       context.textAlign = "left";
-      context.fillText(this.titles.y, 6, MARGIN.top / 2 - 2);
+      context.fillText(this.titles.y, this.left, MARGIN.top / 2 - 2); // beside the marks, above the lines
     }
     context.textAlign = "center";
     context.textBaseline = "top";
