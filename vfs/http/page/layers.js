@@ -328,9 +328,8 @@ export function marksLayer(get) {
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     const [top, bottom] = [picture.toStage(-0.5, 0)[0], picture.toStage(0.5, 0)[0]];
-    for (const { x, text } of marks) {
-      const left = picture.toStage(0, x)[1];
-      if (left < picture.left || left > picture.box[1] - 12) continue;
+    const seen = marks.map(({ x, text }) => ({ text, left: picture.toStage(0, x)[1], more: [] })).filter(({ left }) => left >= picture.left && left <= picture.box[1] - 12);
+    for (const { text, left, more } of together(seen, (words) => context.measureText(words).width)) {
       const wide = context.measureText(text).width;
       const begin = Math.min(left + 3, picture.box[1] - wide - 2);
       const free = rows.findIndex((end) => end < begin);
@@ -342,8 +341,10 @@ export function marksLayer(get) {
       context.lineWidth = 1;
       context.setLineDash([2, 3]);
       context.beginPath();
-      context.moveTo(Math.round(left) + 0.5, y - size + 3);
-      context.lineTo(Math.round(left) + 0.5, bottom);
+      for (const at of [left, ...more]) {
+        context.moveTo(Math.round(at) + 0.5, y - size + 3);
+        context.lineTo(Math.round(at) + 0.5, bottom);
+      }
       context.stroke();
       context.setLineDash([]);
       context.strokeStyle = colours.ground;
@@ -353,6 +354,20 @@ export function marksLayer(get) {
       context.fillText(text, begin, y);
     }
   };
+}
+
+/** @returns {Object[]} marks; those of one shell that lie too close for two texts have one: "Fe Lα Lβ", and `more`: where the others are. */
+function together(marks, wide) {
+  const made = [];
+  for (const mark of marks) {
+    const [element, name] = mark.text.split(" ");
+    const near = made.findLast(({ text }) => text.startsWith(`${element} ${name[0]}`));
+    if (near && mark.left - near.left < wide(near.text) + 6) {
+      near.text = `${near.text} ${name}`;
+      near.more.push(mark.left);
+    } else made.push(mark);
+  }
+  return made;
 }
 
 /**

@@ -209,7 +209,7 @@ export class ArrayList {
     const path = plainPath(array.path);
     const shape = array.shape.join(" × ");
     const facts = (!shape && this.thumbnails.about(at)) || `${shape || "one number"} · ${array.dtype}`;
-    const about = array.label ? `${facts} · ${path}` : facts;
+    const about = array.label && path === array.path ? `${facts} · ${path}` : facts;
     const table = array.beside && !isPicture(array);
     const [picture, symbol] = table ? [null, "info"] : [this.thumbnails.get(at), ""];
     return cell(array.label || path, about, picture, symbol, array.path === this.current, () => this.chosen(array), [array.label, array.path].filter(Boolean).join("\n"));

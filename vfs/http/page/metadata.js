@@ -47,7 +47,7 @@ export function show(side, set, array) {
 function steps(scale, offset, unit) {
   const size = Math.abs(scale);
   const { factor, unit: own } = size >= 1e-3 && size < 1e4 ? { factor: 1, unit: symbol(unit) } : fitting(size, unit);
-  const said = (number) => [short(number * factor), own].filter(Boolean).join(" ");
+  const said = (number) => [short(number * factor), own].filter(Boolean).join("\u00a0");
   return `${said(scale)} a step${offset ? `, from ${said(offset)}` : ""}`;
 }
 
