@@ -12,12 +12,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
 
 import vfs
+from vfs.api.showing import PROXIED
 from vfs.api.viewing import NOTEBOOKS, View
 from vfs.http.guard import framer_of
 from vfs.http.process import REACH, finding
@@ -88,10 +90,25 @@ def test_a_cell_and_its_page_tell_each_other_what_is_looked_at(
         inner = page.frames[1]
         assert inner.evaluate("window.vfs.state.detector.r1") == 9
         assert "expected" in inner.locator(".banner").inner_text()  # what is no shape is said there
+        assert inner.evaluate("document.documentElement.style.colorScheme") == "light"
+        page.evaluate("document.body.style.color = '#ddd'")  # a dark theme
+        inner.wait_for_function("document.documentElement.style.colorScheme == 'dark'")
+        assert inner.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 21, 24)"
+        page.evaluate(
+            "document.body.dataset.vscodeThemeKind = 'vscode-dark',"  # it scrolls by what it hears of wheels
+            "addEventListener('wheel', (event) => event.isTrusted || (window.turned = Math.sign(event.wheelDeltaY)))"
+        )
+        inner.locator("header.top").hover()
+        page.mouse.wheel(0, 100)
+        page.wait_for_function("window.turned === -1")
+        page.evaluate("window.turned = 0")
+        inner.locator("canvas").first.hover()
+        page.mouse.wheel(0, 100)  # zooms the picture
         page.evaluate("window.want({selection: ''})")
         page.wait_for_function("!window.held.view.includes('selection')")
         page.evaluate("window.end()")
         assert page.evaluate("Object.keys(window.listeners)") == []
+        assert page.evaluate("window.turned") == 0
     context.close()
 
 
@@ -107,17 +124,29 @@ def test_pages_of_other_origins_do_not_frame_it(chromium: Any, around: tuple[Pat
     context.close()
 
 
-def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(chromium: Any, around: tuple[Path, str]) -> None:
+@pytest.mark.parametrize(
+    ("config", "at"),
+    [
+        ('<script type="application/json" id="jupyter-config-data">{"baseUrl": "/user/j%C3%B6%20b/"}</script>', ""),
+        ("", f"user/j%C3%B6%20b/stable-{'53c2f3253b' * 4}/static/out/"),
+    ],
+    ids=["jupyter", "code-server"],
+)
+def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(
+    chromium: Any, around: tuple[Path, str], config: str, at: str
+) -> None:
     folder, where = around
-    config = '<script type="application/json" id="jupyter-config-data">{"baseUrl": "/user/j%C3%B6%20b/"}</script>'
+    frame = folder / unquote(at)
+    frame.mkdir(parents=True, exist_ok=True)
+    (folder / "view.js").rename(frame / "view.js")
     url = "http://127.0.0.1:1/t/x/"  # nobody listens: the kernel is elsewhere
     cell = _PAGE.replace("URL_", json.dumps(url)).replace(
         "<body>", f"<body>{config}{finding('<a href={0}>link</a><img src={0}>'.format, url)}"
     )
-    (folder / "index.html").write_text(cell)
+    (frame / "index.html").write_text(cell)
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(where)
+    page.goto(f"{where}{at}")
     page.wait_for_function("document.body.innerText.includes('install jupyter-server-proxy')")
     assert page.locator("a").get_attribute("href") == url
     proxied = folder / "user" / "jö b" / "proxy" / "1" / "t" / "x"
@@ -175,8 +204,11 @@ def test_what_was_drawn_comes_back_as_objects(scan: Path) -> None:
     again.close()
 
 
-def test_a_server_of_a_kernel_is_reached_through_a_proxy(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JPY_PARENT_PID", "1")
+@pytest.mark.parametrize("variable", PROXIED)
+def test_a_server_of_a_kernel_is_reached_through_a_proxy(
+    scan: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
     with vfs.serve(scan, port=0) as server, vfs.serve(scan, port=0, token="none") as open_to_all:
         asked = Request(server.url, headers={"Host": "hub.example.org"})
         with urlopen(asked) as answer:

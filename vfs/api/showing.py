@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from vfs.fuse import Mount
     from vfs.http import Server
 
+PROXIED = ("JPY_PARENT_PID", "VSCODE_PROXY_URI")
+"""Variables of processes that Jupyter, or code-server, started: both have a proxy for servers beside them."""
+
 
 @mounts(MountOptions)
 def mount(paths: Several, mountpoint: Path, **given: Any) -> Mount:
@@ -79,8 +82,8 @@ def serve(paths: Several, **given: Any) -> Server:
     options, format_options = split(ServeOptions, given)
     plan = _plan(paths, options, format_options, "serve")
     how = ServeHow.of(options, plan.sources)
-    if how.token != "none" and not how.allow_host and "JPY_PARENT_PID" in os.environ:  # Jupyter started this process
-        how = replace(how, allow_host=("*",))  # its proxy passes on the name that a browser knows, which nobody tells
+    if how.token != "none" and not how.allow_host and any(name in os.environ for name in PROXIED):
+        how = replace(how, allow_host=("*",))  # a proxy passes on the name that a browser knows, which nobody tells
     return Server.start(plan.make, how)
 
 

@@ -3,12 +3,13 @@
 const OWN = ["localhost", "127.0.0.1", "[::1]"];
 
 /**
- * Return where the server may be, the nearest first: on this machine, or behind jupyter-server-proxy. A notebook
- * under a name of this machine may be on another one, whose port is forwarded.
+ * Return where the server may be, the nearest first: on this machine, or behind jupyter-server-proxy or code-server,
+ * which has such a proxy. A notebook under a name of this machine may be on another one, whose port is forwarded.
  */
 function places(url) {
   const config = document.getElementById("jupyter-config-data");
-  const base = config ? JSON.parse(config.textContent).baseUrl : document.body.dataset.baseUrl; // nbclassic
+  const frame = location.pathname.match(/^(.*\/)\w+-[0-9a-f]{40}\/static\//); // of code-server, around a cell's output
+  const base = frame?.[1] ?? (config ? JSON.parse(config.textContent).baseUrl : document.body.dataset.baseUrl); // nbclassic
   const { port, pathname, hash } = new URL(url);
   const here = OWN.includes(location.hostname) || !location.protocol.startsWith("http"); // VS Code has its own
   return [...(here ? [url] : []), ...(base ? [`${location.origin}${base}proxy/${port}${pathname}${hash}`] : [])];

@@ -15,6 +15,7 @@ import { isLarge } from "./pyramid.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
 import { nextSize, remember, textSize } from "./textsize.js";
+import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
 
 const MANY = 4; // arrays: with more, their list is open at first
@@ -481,9 +482,11 @@ async function lookAgain() {
 /**
  * Do what the page around this one wants.
  *
- * @param {{at: ?number[], selection: ?string, detector: ?string}} change shapes as text; "" for no selection.
+ * @param {{at: ?number[], selection: ?string, detector: ?string, dark: ?boolean}} change shapes as text; "" for no
+ *   selection.
  */
-function wanted({ at, selection, detector }) {
+function wanted({ at, selection, detector, dark }) {
+  if (typeof dark === "boolean" && theme.wear(dark)) viewer.update();
   if (!viewer.array || viewer.element.hidden) return;
   try {
     if (Array.isArray(at) && at.length === viewer.view.at?.length) viewer.go(at.map(Number));
