@@ -32,6 +32,7 @@ from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.journal import Journal, Mark, Subject
 from vfs.zarr.export.passing import Work, works
 from vfs.zarr.export.places import StorePlace, place_of
+from vfs.zarr.export.plan import BATCH
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, done_before
 from vfs.zarr.export.zipped import is_zipped
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 AHEAD = 64 << 20
 """Bytes of batches that are under way at once, if one is not larger: threads go on while a disk flushes a unit."""
+
+BUSY = 16
+"""Threads that have a batch of `BATCH` bytes each, at least, also where these are more than `AHEAD`."""
 
 
 def export(
@@ -60,7 +64,8 @@ def export(
 
     See `vfs.zarr.export.places`.
 
-    This takes memory for `AHEAD` bytes of batches, or for one if that is larger, twice; whatever the shards are.
+    This takes memory for `AHEAD` bytes of batches, for one if that is larger, or for one of each of `BUSY` threads,
+    twice; whatever the shards are.
 
     Args:
         target: the folder or file to make, or the URL. It must not exist, but the folder above it must.
@@ -282,6 +287,7 @@ def _write(
     done, stored = done_before(exports, place, face.zarr_format, journal)
     writing = _Writing(journal, tell, sum(one.array.nbytes for one in exports), done, stored, place.keep)
     threads = len(os.sched_getaffinity(0))
+    most = max(AHEAD, BATCH * min(threads, BUSY))
     with (
         little_memory(face.arrays.values()),
         ExitStack() as files,
@@ -289,7 +295,7 @@ def _write(
     ):
         try:
             for work in works(exports, place.folder, face.zarr_format, journal, files):
-                ahead = max(1, AHEAD // work.nbytes)
+                ahead = max(1, (AHEAD if work.nbytes > BATCH else most) // work.nbytes)
                 before = [] if work.after is None else writing.running(work.after)
                 writing.add(work, pool.submit(work.encoded, before), ahead)
             writing.finish()

@@ -30,6 +30,8 @@ AUTO = 128 << 20
 CACHED = 64 << 20
 """Bytes of decoded blocks that are kept while arrays are exported, if one block is not larger than half of it."""
 
+_HEAD = 4096  # bytes
+
 ShardSpec = str | int | Sequence[int] | None
 
 
@@ -96,6 +98,16 @@ class ArrayExport:
         """The bytes of a chunk that holds only the fill value."""
         return _bytes(np.full(self.plan.chunks, self.array.fill, self.array.dtype))
 
+    @cached_property
+    def _blank_head(self) -> bytes:
+        return self._blank[:_HEAD].tobytes()
+
+    @cached_property
+    def _word(self) -> np.dtype:
+        """What codecs take elements for: integers, where there are such, since they know fewer types than numpy."""
+        dtype = self.array.dtype
+        return np.dtype(f"u{dtype.itemsize}") if dtype.itemsize in (1, 2, 4, 8) else dtype
+
     def encoded(
         self,
         region: Region,
@@ -103,7 +115,7 @@ class ArrayExport:
         show: Callable[[np.ndarray], object] | None = None,
         read: Callable[[Region, np.ndarray], object] | None = None,
     ) -> list[Encoded]:
-        """Read a box of whole chunks, and encode them.
+        """Read a box of whole chunks, and encode them: where a mapped file holds these elements, as they lie there.
 
         Args:
             made: its elements, if they need not be read.
@@ -114,6 +126,8 @@ class ArrayExport:
             SourceError: it cannot be read.
         """
         dtype = self.array.dtype
+        if made is None and read is None and show is None and self.array.straight(region):
+            made = self.array.read(region)
         if made is not None:
             return self._encoded(region, made, show)
         with scratch.borrow(region.size * dtype.itemsize) as memory:
@@ -134,15 +148,19 @@ class ArrayExport:
 
     def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:
         box = self.plan.grid.region(position)
-        cut = part[tuple(slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True))]
+        cut = part[tuple([slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True)])]
+        shape, cut = cut.shape, np.ascontiguousarray(cut)
         crc = checksum(cut)
-        if cut.shape != self.plan.chunks:  # at the edge
+        if shape != self.plan.chunks:  # at the edge
             whole = np.full(self.plan.chunks, self.array.fill, self.array.dtype)
-            whole[tuple(map(slice, cut.shape))] = cut
+            whole[tuple(map(slice, shape))] = cut
             cut = whole
-        cut = np.ascontiguousarray(cut)
-        blank = self.sparse and _equal(_bytes(cut), self._blank)
-        return Encoded(position, None if blank else self.codec.encode(_words(cut)), crc)
+        blank = self.sparse and self._is_blank(_bytes(cut))
+        return Encoded(position, None if blank else self.codec.encode(cut.reshape(-1).view(self._word)), crc)
+
+    def _is_blank(self, chunk: np.ndarray) -> bool:
+        """Compare bytes with those of a chunk that holds only the fill value. The first few mostly tell."""
+        return chunk[:_HEAD].tobytes() == self._blank_head and np.array_equal(chunk, self._blank)
 
 
 @contextmanager
@@ -175,16 +193,6 @@ def checksum(elements: np.ndarray) -> int:
 
 def _bytes(chunk: np.ndarray) -> np.ndarray:
     return chunk.reshape(-1).view(np.uint8)
-
-
-def _words(chunk: np.ndarray) -> np.ndarray:
-    """Return the elements as integers, where there are such: codecs know fewer types than numpy."""
-    return chunk.reshape(-1).view(f"u{chunk.itemsize}") if chunk.itemsize in (1, 2, 4, 8) else chunk
-
-
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    """Compare bytes, of which the first few mostly tell."""
-    return np.array_equal(one[:4096], other[:4096]) and np.array_equal(one, other)
 
 
 def array_exports(face: ZarrFace, codec_spec: str, shards: ShardSpec) -> list[ArrayExport]:

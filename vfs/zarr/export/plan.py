@@ -16,8 +16,11 @@ from functools import cached_property
 
 from vfs.model.region import ChunkGrid, Region
 
-BATCH = 4 << 20
-"""Bytes that are read at once, if a chunk is not larger: they stay in the processor's cache until they are encoded."""
+BATCH = 8 << 20
+"""Bytes that are read at once, if a chunk is not larger: they stay in the processor's cache until they are encoded.
+
+Each batch costs Python: with 4 MiB, exports of 512 MiB took 2 to 4 % more processor time.
+"""
 
 WIDE = 32 << 20
 """Bytes that are read at once where fewer would cut frames, and where frames are cut all the same.
