@@ -20,6 +20,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import vfs
+from tests.cli.support import run
 from tests.zarr.support import StoppedError, content, exported_scan, stop_after
 from vfs.buffers import scratch
 from vfs.engine.cache import ChunkCache
@@ -341,6 +342,30 @@ def test_resuming_does_the_rest_and_gives_the_same_bytes(scan: Path, tmp_path: P
     assert sorted(os.listdir(tmp_path)) == sorted(["in", "o.zarr", "o.zarr.sums", "whole.zarr", "whole.zarr.sums"])
     assert told[0] > 2000, "it began anew"
     assert sum((stopped / path).stat().st_ino == number for path, number in before.items()) >= 2
+
+
+@pytest.mark.parametrize("name", ["o.zarr", "o.zarr.zip"])
+def test_one_that_is_complete_stays(scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A command that is given again and again until it is done ends well, and does nothing."""
+    target, sums = tmp_path / name, tmp_path / f"{name}.sums"
+    command = ["export", scan, target, "--chunks", "1,2,-1,-1", "--resume"]
+    assert run(*command) == 0
+    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    assert run(*command) == 0
+    said, again = capsys.readouterr().out.splitlines()
+    assert again == said.replace(f"{name}: ", f"{name}: was complete: ")
+    assert run(*command, "--codec", "none") == 2
+    assert run(*command[:-1]) == 2
+    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+    sums.write_text("precious\n")
+    assert run(*command) == 2
+    sums.unlink()
+    assert run(*command) == 2
+    assert [line.split(": ")[-1].split(";")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "exists already, and was written of other files, with other options, or by another version of vfs",
+        "exists already",
+        *[f"exists already, and {sums} does not tell of what"] * 2,
+    ]
 
 
 def test_workers_of_an_executor_write_the_same_bytes(scan: Path, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
     check_store_name(target)
     place = place_of(target)
     with place.errors():
-        place.check(options.resume)
+        complete = place.check(options.resume)
     group = open_set(datasets, careful(settings))
     face = group.tree.zarr(settings.zarr_format or 3, face_of(target))
     total = sum(array.nbytes for array in face.arrays.values())
@@ -129,8 +129,8 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
             _say_how_to_go_on(error, target, place)
         raise
     put(
-        f"{target}: {count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on disk, compression ratio"
-        f" {total / stored:,.1f}"
+        f"{target}: {'was complete: ' * complete}{count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on"
+        f" disk, compression ratio {total / stored:,.1f}"
     )
     if options.verify:
         _verified(target, None, total)

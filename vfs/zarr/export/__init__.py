@@ -73,7 +73,7 @@ def export(
         shards: see `vfs.zarr.export.arrays.shard_shape`.
         sources: digest of the sources and of how they were opened; empty if they may change, and the export cannot
             go on after it was interrupted.
-        resume: True to go on with an export that was interrupted, if there is one.
+        resume: True to go on with an export that was interrupted, if there is one; one that is complete stays.
         progress: is called in this thread with the bytes of the arrays that are done, of all, and of the files
             so far. What it raises ends the export.
         executor: writes the units, on workers which find the sources and `target` by the same names; None: the threads
@@ -83,8 +83,8 @@ def export(
     Returns: bytes of the files of the store.
 
     Raises:
-        OptionError: `target` exists already, cannot be written or has the ending of another format; an option does
-            not fit; or another export was interrupted there.
+        OptionError: `target` exists already (with `resume`: and is of something else), cannot be written or has the
+            ending of another format; an option does not fit; or another export was interrupted there.
         SourceError: bytes of the data set cannot be read.
         ExecutorError: the executor lost a worker for good, or takes no tasks.
 
@@ -103,6 +103,8 @@ def export(
         subject = _subject(face, exports, documents, sources)
         if executor is not None and not place.by_many:
             raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
+        if finished and not place.noted():
+            return place.complete(subject) + sum(map(len, documents.values()))
         with closing(place.journal()) as marks:
             journal = Journal(marks, subject, resume, anew=not (finished or place.begun()))
             if finished:
@@ -129,7 +131,7 @@ def _untold(done: int, total: int, stored: int) -> None:
 
 
 def _begins(place: StorePlace, resume: bool, sources: bytes) -> bool:
-    """Check that an export can begin, or go on: see `StorePlace.check`."""
+    """Check that an export can begin, or go on, or is complete: see `StorePlace.check`."""
     if resume and not sources:
         raise OptionError(
             f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"

@@ -20,7 +20,7 @@ from vfs.reduce.journals import MarkLines, MarksFile
 from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, folders_above, seal
-from vfs.zarr.export.journal import read_sums, sums_in
+from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
 from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.zipped import Archive, is_zipped
 
@@ -90,14 +90,17 @@ class StorePlace(ABC):
         """Open the journal: see `MarkLines`."""
 
     def check(self, resume: bool) -> bool:
-        """Check that an export can begin, or go on. Returns True if one was killed behind its last step but one.
+        """Check that an export can begin, or go on.
+
+        Returns: True if one is complete that this one may be: its journal is there (it was killed behind its last step
+            but one), or its sums say what it is (`complete`).
 
         Raises:
             OptionError: something is in its way.
             OSError: that cannot be found out.
         """
         if self.exists():
-            if resume and self.noted() and not self._unfinished():
+            if resume and not self._unfinished():
                 return True
             raise OptionError(f"{self.target}: exists already; remove it, or give another name")
         self._check_sums()
@@ -109,23 +112,45 @@ class StorePlace(ABC):
         """Return True if something of an unfinished store is there beside one of this name."""
         return False
 
+    def complete(self, subject: Subject) -> int:
+        """Return the bytes of the chunks of a store that is complete, from its sums.
+
+        Raises:
+            OptionError: it is another one, or nothing tells.
+        """
+        try:
+            told, marks = self._sums()
+            if told == subject:
+                return sum(mark.size for mark in marks)
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            why = f"{sums_name(self.target)} does not tell of what"
+        else:
+            why = "was written of other files, with other options, or by another version of vfs"
+        raise OptionError(f"{self.target}: exists already, and {why}; remove it, or give another name")
+
+    @abstractmethod
+    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
+        """Read the sums of a store.
+
+        Raises:
+            FileNotFoundError: there are none.
+            ValueError, KeyError, TypeError: something else has their name.
+            OSError: they cannot be read.
+        """
+
     def _check_sums(self) -> None:
         """Refuse to replace a file that holds no sums.
 
         Raises:
             OptionError: there is such a file.
         """
-        name = sums_name(self.target)
         try:
-            read_sums(name)
+            self._sums()
         except FileNotFoundError:
-            if not os.path.lexists(name):
-                return
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
-        else:
             return
-        raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it")
+        except (ValueError, KeyError, TypeError):
+            name = sums_name(self.target)
+            raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it") from None
 
     @abstractmethod
     def make(self, documents: Mapping[str, bytes]) -> None:
@@ -200,6 +225,15 @@ class FolderPlace(StorePlace):
 
     def journal(self) -> MarksFile:
         return MarksFile(self.marks)
+
+    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
+        name = sums_name(self.target)
+        try:
+            return read_sums(name)
+        except OSError as error:
+            if os.path.lexists(name):  # a folder, a link that leads nowhere
+                raise ValueError(error.strerror) from None
+            raise
 
     def check(self, resume: bool) -> bool:
         check_target(self.target, replace=True)
@@ -302,7 +336,7 @@ class ZipPlace(FolderPlace):
 
     def check(self, resume: bool) -> bool:
         complete = super().check(resume)
-        if complete:  # it was killed before the folder was gone
+        if complete and self.noted():  # it was killed before the folder was gone
             self.clear()
         return complete
 
@@ -362,14 +396,12 @@ class BucketPlace(StorePlace):
     def journal(self) -> MarksObjects:
         return MarksObjects(self._bucket, self.marks, f"{self.target} and {self.marks}")
 
-    def _check_sums(self) -> None:
+    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
         name = sums_name(self.target)
         found = self._bucket.read(name)
-        try:
-            if found is not None:
-                sums_in(found.splitlines(keepends=True))
-        except (ValueError, KeyError, TypeError):
-            raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it") from None
+        if found is None:
+            raise FileNotFoundError(name)
+        return sums_in(found.splitlines(keepends=True))
 
     def make(self, documents: Mapping[str, bytes]) -> None:
         self._there = self._bucket.sizes(self.target)
