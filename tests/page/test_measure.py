@@ -79,7 +79,7 @@ def test_the_potential_of_centres_of_mass(browse: Browse, url: str) -> None:
     assert np.allclose(names["image"][..., 1], page.numbers("scan"), atol=1e-12)
     flipped = quote(json.dumps({"axes": "y, x | -ky, kx"}))
     page.open(f"set=field.zarr&open={flipped}&detector=center_of_mass(7.5,7.5,6)&side=potential").settled()
-    page.wait("vfs.scan.caption.endsWith('; flip frames for less curl')")
+    page.wait("vfs.scan.caption.endsWith('; flip x for less curl')")
     page.close()
 
 

@@ -94,7 +94,7 @@ export class Showing {
 
   /** @returns {string} what an image is of. @param {boolean} some false: a background is found at no position. */
   caption({ detector, fit, degrees, mirrored }, some) {
-    const turned = (degrees ? `, turned by ${short(degrees)}°` : "") + (mirrored ? "; flip frames for less curl" : "");
+    const turned = (degrees ? `, turned by ${short(degrees)}°` : "") + (mirrored ? "; flip x for less curl" : "");
     if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}`;
     const mark = this.viewer.curves && detector.kind === "rectangle" ? this.viewer.spectra.markIn(detector) : "";
     const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || toText(detector);
