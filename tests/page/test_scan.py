@@ -493,6 +493,25 @@ def test_the_wheel_of_colours_is_turned_over_as_the_frame_is(browse: Browse, hea
     assert np.abs(turned[:2] - turned[2:4]).max() > 60  # above and below differ
 
 
+def test_frames_that_are_drawn_upwards_turn_as_they_are_seen(page: Browsed) -> None:
+    page.press("d")
+    for label, turn in (
+        ("turn by a right angle", lambda seen: np.rot90(seen, -1)),
+        ("swap rows and columns", np.transpose),
+    ):
+        page.wait(
+            "document.querySelectorAll('.data button[aria-label^=\"frame: \"]').length === 3"
+        )  # but top and bottom
+        page.named("button", f"frame: {label}").click()
+        page.wait("vfs.state.open?.axes")
+        page.settled()
+        seen = FRAMES[tuple(page.state("at"))][::-1]
+        np.testing.assert_array_equal(page.numbers("frame"), turn(seen))
+        page.named("button", "As it is served").click()
+        page.wait("vfs.state.open === null")
+        page.settled()
+
+
 def test_metadata_is_searched(page: Browsed) -> None:
     page.named("button", "Metadata").click()
     page.wait("document.querySelectorAll('.tree .leaf').length > 5")

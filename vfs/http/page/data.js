@@ -164,6 +164,13 @@ export class DataPanel {
     );
   }
 
+  /** @returns {string[][]} how the order of axes is changed, and what that does to the picture as it is seen. */
+  _turns(part) {
+    if (part === "scan" || !this.array.upward) return TURNS;
+    const [flip, , [swap, swapped], [turn, turned]] = TURNS; // rows are drawn upwards, in either order
+    return [flip, [turn, swapped, swap], [swap, turned, turn]];
+  }
+
   _axes() {
     const now = this._order();
     const rows = ["scan", "frame"]
@@ -172,8 +179,8 @@ export class DataPanel {
         row(
           part,
           "",
-          ...TURNS.map(([way, says]) =>
-            button(`${part}: ${says}`, way, () => this._setOrder(order.turned(this._order(), part, way))),
+          ...this._turns(part).map(([way, says, icon]) =>
+            button(`${part}: ${says}`, icon ?? way, () => this._setOrder(order.turned(this._order(), part, way))),
           ),
         ),
       );
