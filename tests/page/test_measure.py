@@ -164,7 +164,10 @@ def check_region(page: Browsed) -> None:
 
 
 def test_pixels_that_are_not_square(browse: Browse, url: str, tmp_path: Path) -> None:
-    steps = {"ky": {"scale": 3 * STEP / 20, "unit": "1/angstrom"}, "y": {"scale": 0.4000004, "unit": "nm"}}  # of y: rounded
+    steps = {
+        "ky": {"scale": 3 * STEP / 20, "unit": "1/angstrom"},
+        "y": {"scale": 0.4000004, "unit": "nm"},
+    }  # of y: rounded
     oblong = quote(json.dumps({"calibration": steps}))
     page = browse(url, dark=False).open(f"set=field.zarr&open={oblong}").settled()
     for which, expected in (("frame", 1.5), ("scan", 1)):
