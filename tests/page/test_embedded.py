@@ -149,6 +149,7 @@ def test_a_cell_finds_its_page_behind_a_proxy_or_says_so(
     page.goto(f"{where}{at}")
     page.wait_for_function("document.body.innerText.includes('install jupyter-server-proxy')")
     assert page.locator("a").get_attribute("href") == url
+    assert page.locator("img").get_attribute("src") == url
     proxied = folder / "user" / "jö b" / "proxy" / "1" / "t" / "x"
     proxied.mkdir(parents=True)
     (proxied / "index.html").write_text("<!doctype html>the page")

@@ -86,9 +86,11 @@ def finding(html: Callable[[str], str], url: str) -> str:
     """
     address = reached(url)
     named = json.dumps(f'[href="{address}"], [src="{address}"]')
-    script = (
-        f"const all = document.querySelectorAll({named});\nreach({json.dumps(url)}).then((place) => {{\n"
-        "  for (const one of place ? all : []) one[one.href ? 'href' : 'src'] = place;\n});"
+    script = (  # what is on its way already is ended: of two ways that a frame goes at once, the wrong one may win
+        f"const all = document.querySelectorAll({named});\n"
+        "for (const one of all) if (one.src) one.src = 'about:blank';\n"
+        f"reach({json.dumps(url)}).then((place) => {{\n"
+        f"  for (const one of all) one[one.href ? 'href' : 'src'] = place || {json.dumps(address)};\n}});"
     )
     return f"{html(escape(address, quote=True))}<script>(() => {{\n{REACH}{script}\n}})();</script>"
 
