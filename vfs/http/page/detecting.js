@@ -20,6 +20,7 @@ export class Detecting {
   /** @param {Viewer} viewer */
   constructor(viewer) {
     this.viewer = viewer;
+    this.next = ""; // the kind of the first detector of the array that is opened next; "": a disk
     this.begin();
   }
 
@@ -28,6 +29,8 @@ export class Detecting {
     this.channels = [{ shape: null, fit: null }];
     this.active = 0;
     this.presets = null;
+    this.first = this.next;
+    this.next = "";
     this.armed = null; // the kind that the next drag draws, wherever it begins
     this._changed = null; // what a drag has changed
   }
@@ -72,10 +75,13 @@ export class Detecting {
     this.presets = presets(disk, this.viewer.images.size);
     if (this.shape) {
       this.viewer.update();
-      return;
+      return undefined;
     }
     if (disk.found === false) this.viewer.told("No bright-field disk was found: the detector is in the middle of the frame.");
-    this.set(this.presets.BF);
+    if (!this.first) return this.set(this.presets.BF);
+    this.pick(this.first);
+    this.armed = null;
+    return undefined;
   }
 
   /**

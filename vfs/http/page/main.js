@@ -199,7 +199,10 @@ async function correct(options) {
   const now = options.main === view.open?.main && set.arrays.find((one) => one.path === view.array);
   if (!now) view.array = "";
   const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
-  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) Object.assign(view, { at: null, detector: null, channels: null, selection: null });
+  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) {
+    if (view.detector?.kind === "com") viewer.detecting.next = "com"; // frames are turned for its sake
+    Object.assign(view, { at: null, detector: null, channels: null, selection: null });
+  }
   view.open = Object.keys(options).length ? { ...options } : null;
   for (const one of banners.querySelectorAll(".notice")) one.remove(); // they are about the set as it was
   use(set, !side.hidden);
