@@ -86,7 +86,12 @@ def test_what_can_be_changed_is_said(shown: Application) -> None:
     assert [one["path"] for one in hidden["arrays"]] == ["data", "timestamp"]
     known = told(shown, f"/api/options/{hidden['key']}")
     assert (known["given"], known["count"]) == ({"nav_shape": "6,9", "hide": ["exposure"]}, 3)
-    assert known["arrays"][2] == {"path": "exposure", "shape": [54], "dtype": "float64"}  # as the files hold it
+    assert known["arrays"][2] == {
+        "path": "exposure",
+        "label": "",
+        "shape": [54],
+        "dtype": "float64",
+    }  # as files hold it
 
 
 def test_guesses(tmp_path: Path) -> None:

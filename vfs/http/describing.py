@@ -80,7 +80,15 @@ class Describing:
         with suppress(VfsError):
             arrays = {} if found is None else everything(found.opening, self._contents.cache).arrays
         first = islice(arrays.items(), MOST_NAMES)
-        said = [{"path": path, "shape": list(one.shape), "dtype": str(one.dtype)} for path, one in first]
+        said = [
+            {
+                "path": path,
+                "label": printable(one.dataset.label),
+                "shape": list(one.shape),
+                "dtype": str(one.dtype),
+            }
+            for path, one in first
+        ]
         return {"arrays": said, "count": len(arrays)}
 
     def _stack(self, found: OpenedSet) -> int:

@@ -288,9 +288,10 @@ export class DataPanel {
   /** Of an array beside the main one, scan, axes and steps stay as they are, unless it becomes the main one. */
   _beside() {
     const { path } = this.array;
+    const named = this.known.arrays.some((one) => one.path === path); // so, and not only in URLs
     return [
       el("p.quiet", {}, "Scan, axes and steps can be said of the main array only."),
-      button(`take ${path} as the main array`, "Take this one as main", () => this._setMain(path), { class: "word" }),
+      named ? button(`take ${path} as the main array`, "Take this one as main", () => this._setMain(path), { class: "word" }) : "",
     ];
   }
 
@@ -303,7 +304,7 @@ export class DataPanel {
   /** The array that is opened first, and which others are shown. */
   _arrays() {
     const { arrays, count } = this.known;
-    const paths = arrays.map(({ path }) => [path, path]);
+    const paths = arrays.map(({ path, label }) => [path, label ? `${label} · ${path}` : path]);
     const hidden = () => this.value("hide") || [];
     const [only, first] = [this.value("array") || "", this.value("main") || ""];
     return [

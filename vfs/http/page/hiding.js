@@ -8,7 +8,7 @@ import { field } from "./fields.js";
 /**
  * Make a box for each array and each group.
  *
- * @param {Array<{path: string, shape: number[], dtype: string}>} arrays all of the set, also hidden ones.
+ * @param {Array<{path: string, label: string, shape: number[], dtype: string}>} arrays all of the set, also hidden ones.
  * @param {number} count of them; more than `arrays` has are only said.
  * @param {function(): string[]} hidden paths of arrays and of groups. @param {string} main path of an array that stays.
  * @param {function(string[])} changed called with what is hidden from now on.
@@ -17,7 +17,7 @@ import { field } from "./fields.js";
 export function boxes(arrays, count, hidden, main, changed) {
   const paths = arrays.map(({ path }) => path);
   const groups = groupsOf(paths);
-  const box = (name, about, below) => {
+  const box = (name, about, below, label) => {
     const shown = below.filter((path) => !isHidden(path, hidden())).length;
     const made = field(`show ${name}`, "checkbox", shown > 0, (on) => changed(without(paths, groups, hidden(), below, on)), {
       disabled: below.includes(main) && below.length === 1,
@@ -25,17 +25,17 @@ export function boxes(arrays, count, hidden, main, changed) {
     made.indeterminate = shown > 0 && shown < below.length;
     const depth = Math.min(4, name.split("/").length - 1);
     const title = `${name}${about ? ` · ${about}` : ""}`;
-    return el("label.field.shown", { title, "data-depth": depth }, made, el("span.shown-name", {}, last(name)), el("span.quiet", {}, about));
+    return el("label.field.shown", { title, "data-depth": depth }, made, el("span.shown-name", {}, label || last(name)), el("span.quiet", {}, about));
   };
   const rows = [];
-  for (const { path, shape, dtype } of arrays) {
+  for (const { path, label, shape, dtype } of arrays) {
     for (const group of groups) {
       if (within(path, group) && !rows.some(({ name }) => name === group)) {
         const below = paths.filter((one) => within(one, group));
         rows.push({ name: group, element: box(group, `${below.length} arrays`, below) });
       }
     }
-    rows.push({ name: path, element: box(path, `${shape.join(" × ") || "one number"} · ${dtype}`, [path]) });
+    rows.push({ name: path, element: box(path, `${shape.join(" × ") || "one number"} · ${dtype}`, [path], label) });
   }
   const more = count - arrays.length;
   return [...rows.map(({ element }) => element), more > 0 ? el("p.quiet", {}, `and ${more} more`) : ""];
