@@ -1,10 +1,11 @@
 """Exports to zarr, against the codec alone: the same chunks, in memory, encoded by as many threads.
 
-The limit neither reads nor writes. Exports write into the folder of the benchmark, flushed to its disk; codec "none"
-says what the disk takes. Where each chunk is a file, a second limit writes what it encodes to as many files, in as many
-folders, and flushes them as an export does. A source is in the page cache. Each export has a new name, and stores are
-removed behind their row, files of single chunks behind all rows: ext4 looks for inodes that were not removed in the
-last five seconds, which took half of the processor time of such an export.
+Sources are mapped files, as `vfs.open` gives them; `vfs export` reads with pread unless it is told otherwise, which has
+rows of its own. The limit neither reads nor writes. Exports write into the folder of the benchmark, flushed to its
+disk; codec "none" says what the disk takes. Where each chunk is a file, a second limit writes what it encodes to as
+many files, in as many folders, and flushes them as an export does. A source is in the page cache. Each export has a new
+name, and stores are removed behind their row, files of single chunks behind all rows: ext4 looks for inodes that were
+not removed in the last five seconds, which took half of the processor time of such an export.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ def rows(folder: Path, size: Size) -> Iterator[Row]:
     frames.tofile(plain)
     (folder / "export_mib").mkdir()
     mib = write_mib(folder / "export_mib", frames, kind="U16", depth=12)
+    of_raw = {"format": "raw", "stored_dtype": "<u2", "sig_shape": (256, 256), "chunks": (CHUNK, -1, -1)}
+    of_mib = {"nav_shape": (len(frames),), "chunks": (CHUNK, -1, -1)}
     sources = {
-        "raw": vfs.open_group(plain, format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=(CHUNK, -1, -1)),
-        "MIB U16": vfs.open_group(mib, nav_shape=(len(frames),), chunks=(CHUNK, -1, -1)),
+        "raw": vfs.open_group(plain, **of_raw),
+        "raw with pread": vfs.open_group(plain, backend="buffered", **of_raw),
+        "MIB U16": vfs.open_group(mib, **of_mib),
+        "MIB U16 with pread": vfs.open_group(mib, backend="buffered", **of_mib),
         "DM4": vfs.open_group(write_dm(folder, frames, version=4, name="export"), chunks=(CHUNK, -1, -1)),
         "OME-TIFF": _ome_tiff(folder, frames),
     }
