@@ -25,6 +25,7 @@ from vfs.hierarchy.file_watch import FrameMarks
 from vfs.reduce.partitions import PartOfPass
 from vfs.testing.frame_writers import write_tvips
 from vfs.testing.inside import reader_of
+from vfs.testing.plane_writers import write_fits
 from vfs.testing.writers import write_raw
 
 LIMIT = 1 << 20
@@ -161,6 +162,18 @@ def a_tvips_set(array: vfs.VirtualArray) -> None:
     assert len(vfs.open(path)) == records
 
 
+def planes_in_a_row(array: vfs.VirtualArray) -> None:
+    folder, count = Path(array.files[0]).parent, HUGE >> 17
+    fits = write_fits(folder / "a.fits", np.ones((1, 256, 256), "u2"))
+    fits.write_bytes(fits.read_bytes()[:2880].replace(b"NAXIS3  = %20d" % 1, b"NAXIS3  = %20d" % count))
+    os.truncate(fits, 2880 + HUGE)
+    assert vfs.open(fits)[count - 1, 5, 5] == 1 << 15
+    empad = folder / "scan_x2048_y2048.raw"
+    empad.touch()
+    os.truncate(empad, HUGE)
+    assert vfs.open_group(empad)["analog"][2047, 2047, 5, 5] == 0
+
+
 HUGE = 1 << 38
 """Bytes of a file that is a hole, and of its frames."""
 
@@ -175,6 +188,7 @@ HUGE = 1 << 38
         part_of_a_pass,
         with_coordinates,
         a_tvips_set,
+        planes_in_a_row,
     ],
 )
 def test_nothing_has_an_entry_for_each_frame(tmp_path: Path, act: Callable[[vfs.VirtualArray], None]) -> None:

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DecodeError, FormatError, NotReferenceableError, TruncatedSourceError
+from vfs.errors import FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.planes import PlaneTable, plausible
-from vfs.model.decode import Encoding, IntoBlocks
+from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import altered
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 
@@ -45,26 +45,23 @@ Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class TurnedDecoder(IntoBlocks):
-    """Decodes planes of integers whose top bit is turned.
+class TurnedDecoder(ElementsOfWords):
+    """Decodes integers whose top bit is turned.
 
     Attributes:
-        stored: dtype that is meant, in the byte order of the file.
+        words: dtype that is meant, in the byte order of the file.
     """
 
-    stored: np.dtype
+    words: np.dtype
 
     @property
     def dtype(self) -> np.dtype:
-        return self.stored.newbyteorder("=")
+        return self.words.newbyteorder("=")
 
-    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
-        if data.size != out.nbytes:
-            raise DecodeError(f"block {block}: expected {out.nbytes:,} bytes, found {data.size:,}")
-        out[:] = np.frombuffer(data, self.stored)
-        top = np.array(1 << (8 * self.stored.itemsize - 1), f"u{self.stored.itemsize}")
-        bits = out.view(top.dtype)
-        np.bitwise_xor(bits, top, out=bits)
+    def make(self, words: np.ndarray, first: int, out: np.ndarray) -> None:
+        out[:], size = words, self.words.itemsize
+        bits = out.view(f"u{size}")
+        np.bitwise_xor(bits, bits.dtype.type(1 << (8 * size - 1)), out=bits)
 
     def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
         """See `vfs.model.encoding.SaysEncoding`."""
@@ -340,16 +337,12 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
     nbytes = math.prod(sig) * one.stored.itemsize
     planes = plausible(files.paths[one.file], math.prod(before), nbytes, int(files.sizes[one.file]))
     dims = nav_dims(len(nav)) + ("y", "x")[-len(sig) :]
-    offsets = np.array([image.offset for image in images], np.int64)[:, None]
-    offsets = offsets + np.arange(planes) * nbytes
-    which = np.repeat(np.array([image.file for image in images], np.int64), planes)
-    position = (which if frames > 1 else np.zeros_like(which)) * planes + np.tile(np.arange(planes), len(images))
-    table = PlaneTable(which, offsets.reshape(-1), position, files.paths[one.file])
     attrs: dict[str, Any] = {"header": one.cards, "calibration": _calibration(one.cards, dims)}
     if isinstance(one.cards.get("EXTNAME"), str):
         attrs["name"] = one.cards["EXTNAME"]
-    decoder = TurnedDecoder(one.stored) if one.turned else None
-    made = table.array(path, files, nav, sig, dims, one.stored, attrs, decoder)
+    made = altered(_placed(path, files, images, nav, sig, dims, planes), attrs=attrs)
+    if one.turned:
+        made = altered(made, decoder=TurnedDecoder(one.stored))
     conventions: dict[str, Any] = {}
     if one.scaling != (1.0, 0.0):
         conventions |= dict(zip(("scale_factor", "add_offset"), one.scaling, strict=True))
@@ -360,6 +353,35 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
     if len(images) < frames:  # files without an image are told of already
         absent = tuple(one for one in absent if one.refused is not None)
     return altered(made, conventions=conventions, declared=declared, absent=absent)
+
+
+def _placed(
+    path: str,
+    files: Files,
+    images: Sequence[_Image],
+    nav: tuple[int, ...],
+    sig: tuple[int, ...],
+    dims: tuple[str, ...],
+    planes: int,
+) -> StoredArray:
+    """Make an array without attributes, whose integers are as they are stored.
+
+    Args:
+        planes: of each image; nav, sig: lengths of the axes along which they lie, and of a plane.
+    """
+    one = images[0]
+    nbytes = math.prod(sig) * one.stored.itemsize
+    if len(images) == 1 and planes == math.prod(nav) and one.offset + planes * nbytes <= files.sizes[one.file]:
+        layout = FrameLayout.of(
+            sig, [planes], word_bytes=one.stored.itemsize, file_header=one.offset, files=[one.file]
+        ).arranged(nav)  # no table: there may be 10 ** 8
+        return StoredArray(path, files, layout, PlainDecoder(one.stored), nav + sig, dims, len(nav))
+    offsets = np.array([image.offset for image in images], np.int64)[:, None] + np.arange(planes) * nbytes
+    which = np.repeat(np.array([image.file for image in images], np.int64), planes)
+    begin = which * planes if math.prod(nav) > planes else np.zeros_like(which)
+    position = begin + np.tile(np.arange(planes), len(images))
+    table = PlaneTable(which, offsets.reshape(-1), position, files.paths[one.file])
+    return table.array(path, files, nav, sig, dims, one.stored, {})
 
 
 FORMAT = Format(

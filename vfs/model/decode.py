@@ -23,6 +23,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.errors import DecodeError, NotReferenceableError, OptionError
+from vfs.kernels.columns import START, STEP
 
 
 class LiesAs(NamedTuple):
@@ -156,6 +157,42 @@ class Elements:
 
     def step(self, dtype: np.dtype) -> int | None:
         return None
+
+
+_PIECE = 1 << 16  # bytes of words that are taken at once: what is made of them stays in the processor's cache
+
+
+class ElementsOfWords(Elements):
+    """Base of decoders that make each element of one word by arithmetic: they have `dtype`, `words` and `make`.
+
+    Attributes:
+        words: dtype of a word, in the byte order of the file.
+    """
+
+    word_pixels: ClassVar[int] = 1
+
+    if TYPE_CHECKING:  # fields of some, which properties here would be the defaults of
+
+        @property
+        def dtype(self) -> np.dtype: ...
+        @property
+        def words(self) -> np.dtype: ...
+
+    @property
+    def word_bytes(self) -> int:
+        return self.words.itemsize
+
+    def make(self, words: np.ndarray, first: int, out: np.ndarray) -> None:
+        """Write the elements of words [n] that begin at byte `first` of the file into `out`, dtype[n]."""
+        raise NotImplementedError
+
+    def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
+        for start, stop, to, step in ranges[:, START : STEP + 1].tolist():
+            for at in range(start, stop, _PIECE):
+                words = data[at - base : min(stop, at + _PIECE) - base].view(self.words)
+                end = to + len(words) * step
+                self.make(words, at, out[to : end if end >= 0 else None : step])
+                to = end
 
 
 class MadeBlocks:

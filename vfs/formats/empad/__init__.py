@@ -26,10 +26,9 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.empad.second import FRAME, PARTS, Combined, are, may_be, read_constants
+from vfs.formats.empad.second import FRAME, PARTS, WORDS, Combined, are, may_be, read_constants
 from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
-from vfs.formats.planes import PlaneTable
-from vfs.model.decode import BlockDecoder, PlainDecoder
+from vfs.model.decode import Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import surplus
@@ -294,23 +293,19 @@ def _second(
         raise TruncatedSourceError(f"{raw}: expected {_KINDS[FRAME]}, {FRAME:,} bytes, the file has {size:,} bytes")
     nav = _choose_scan(scans, stored, rest, sure)
     absent = told + _absences(raw, xml, scans, nav, size, FRAME)
-    count = min(stored, math.prod(nav))
-    table = PlaneTable(np.zeros(count, np.int64), np.arange(count) * FRAME, np.arange(count), raw)
     attrs: dict[str, Any] = {"xml": basename(xml) if xml else None, "metadata": _as_attributes(root)}
     attrs |= {"stored_frames": stored, "generation": 2, "calibration": _calibration(root, nav)}
-    dims, sig, words = (*nav_dims(len(nav)), "y", "x"), (_SIDE, _SIDE), np.dtype("<u4")
+    layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4).arranged(nav)
 
-    def made(name: str, decoder: BlockDecoder | None, attrs: dict[str, Any]) -> StoredArray:
-        if decoder is None:  # words as they are, frame by frame: those that are to come have no place yet
-            layout = FrameLayout.of(sig, [stored], word_bytes=4).arranged(nav)
-            one = scan_array(files, layout, PlainDecoder(words), attrs=attrs)
-        else:
-            one = table.array(name, files, nav, sig, dims, words, attrs, decoder)
-        return altered(one, absent=absent, companion=name != "data", declared=math.prod(nav) if sure else None)
+    def made(name: str, decoder: Decoder, attrs: dict[str, Any]) -> StoredArray:
+        one = scan_array(files, layout, decoder, attrs=attrs)
+        declared = math.prod(nav) if sure else None
+        return altered(one, path=name, absent=absent, companion=name != "data", declared=declared)
 
     combined = None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1])
     attrs["intensities"] = combined is not None
-    return [made("data", combined, attrs), *(made(name, part, {}) for name, part in PARTS.items())]
+    data = PlainDecoder(WORDS) if combined is None else combined
+    return [made("data", data, attrs), *(made(name, part, {}) for name, part in PARTS.items())]
 
 
 def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, Element, FormatError | None]:

@@ -17,24 +17,26 @@ The constants are files of 128 × 128 float32, little endian: G1A.r32, G2A.r32, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from vfs.errors import DecodeError, FormatError
+from vfs.errors import FormatError
 from vfs.formats.headers import read_at
-from vfs.model.decode import IntoBlocks
+from vfs.model.decode import ElementsOfWords
 from vfs.model.sources import Sources
 
 SIDE = 128  # pixels
 FRAME = SIDE * SIDE * 4  # bytes
 NAMES = ("G1", "B2", "G2")  # constants of each half
 HALVES = ("A", "B")  # columns 0, 2, … and 1, 3, …
+WORDS = np.dtype("<u4")
 _NEVER = 1 << 30  # the bit that is always 0
 _TINY = 0x0DA00000  # words below this, without the highest bit, are float32 of less than 1e-30
 
 
 @dataclass(frozen=True)
-class WordPart(IntoBlocks):
+class WordPart(ElementsOfWords):
     """Decodes one part of the words of frames.
 
     Attributes:
@@ -45,9 +47,10 @@ class WordPart(IntoBlocks):
     shift: int
     bits: int
     dtype: np.dtype
+    words: ClassVar[np.dtype] = WORDS
 
-    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
-        out[:] = words_of(data, block) >> np.uint32(self.shift) & np.uint32((1 << self.bits) - 1)
+    def make(self, words: np.ndarray, first: int, out: np.ndarray) -> None:
+        out[:] = words >> np.uint32(self.shift) & np.uint32((1 << self.bits) - 1)
 
 
 PARTS = {
@@ -58,7 +61,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Combined(IntoBlocks):
+class Combined(ElementsOfWords):
     """Decodes frames to intensities.
 
     Attributes:
@@ -68,24 +71,24 @@ class Combined(IntoBlocks):
 
     constants: np.ndarray
     columns: int
+    words: ClassVar[np.dtype] = WORDS
 
     @property
     def dtype(self) -> np.dtype:
         return np.dtype(np.float32)
 
-    def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
-        words = words_of(data, block)
-        first, base, second = self.constants[block % self.columns % 2]
-        analog = (words & np.uint32(0x3FFF)).astype(np.float32)
-        out[:] = np.where(words >> np.uint32(31) == 1, first * (analog - base), analog)
-        out += second * (words >> np.uint32(14) & np.uint32(0xFFFF))
-
-
-def words_of(data: np.ndarray, block: int) -> np.ndarray:
-    """Return the words of a frame."""
-    if data.size != FRAME:
-        raise DecodeError(f"frame {block}: expected {FRAME:,} bytes, found {data.size:,}")
-    return np.frombuffer(data, "<u4")
+    def make(self, words: np.ndarray, first: int, out: np.ndarray) -> None:
+        at = first // WORDS.itemsize  # counted from the first word of the file, where the first frame begins
+        while at < first // WORDS.itemsize + len(words):  # frame by frame
+            frame, pixel = divmod(at, SIDE * SIDE)
+            done = at - first // WORDS.itemsize
+            part = words[done : done + SIDE * SIDE - pixel]
+            gained, base, counted = self.constants[frame % self.columns % 2][:, pixel : pixel + len(part)]
+            analog = (part & np.uint32(0x3FFF)).astype(np.float32)
+            here = out[done : done + len(part)]
+            here[:] = np.where(part >> np.uint32(31) == 1, gained * (analog - base), analog)
+            here += counted * (part >> np.uint32(14) & np.uint32(0xFFFF))
+            at += len(part)
 
 
 def may_be(head: bytes) -> bool:
