@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import pickle
 import struct
 import sys
@@ -434,6 +435,12 @@ def test_imagej_without_directories(tmp_path: Path) -> None:
     short = write_tiff(tmp_path / "b.tif", [twin[0]], description="ImageJ=1.53\nimages=600\nslices=600\n")
     refuses(short, "truncated", "plain", kind=vfs.TruncatedSourceError)
     same(vfs.open(short, plain=True)[...], twin[0])
+    count, where = 1_000_001, {273: (LONG, [4096], 0)}  # more than a text that is garbled may say
+    many = write_tiff(
+        tmp_path / "c.tif", [twin[0]], description=f"ImageJ=1.53\nimages={count}\nframes={count}\n", tags=where
+    )
+    os.truncate(many, 4096 + count * 144)
+    assert vfs.open(many).shape == (count, 9, 8)
 
 
 def test_written_by_tifffile(tmp_path: Path) -> None:

@@ -202,7 +202,8 @@ def _placed(table: PageTable, found: Structure, rows: Sequence[int], kind: Kind,
     """
     count, rest = divmod(math.prod(claim.shape), math.prod(kind.shape))
     nav, shown = split(claim.shape, kind, count)
-    if rest or nav < 0 or not count or (count > _MOST and count > 1000 * len(rows)):
+    stored = max(len(rows), found.size // max(1, kind.nbytes))  # ImageJ writes one directory for all of a large stack
+    if rest or nav < 0 or not count or (count > _MOST and count > 1000 * stored):
         return None
     axes = claim.axes
     if not axes:
