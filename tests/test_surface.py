@@ -18,7 +18,7 @@ import pytest
 
 import vfs
 from vfs.api.exporting import ExportHere
-from vfs.api.opening import OpenHere
+from vfs.api.opening import OpenHere, ShowHere
 from vfs.cli.app import main
 from vfs.cli.common import OF_IMAGES
 from vfs.formats import formats
@@ -84,7 +84,7 @@ def options_of(function: Any) -> dict[str, inspect.Parameter]:
     [
         (vfs.open, OpenHere),
         (vfs.open_group, OpenHere),
-        (vfs.show, OpenHere),
+        (vfs.show, ShowHere),
         (vfs.export, ExportHere),
         (vfs.mount, MountOptions),
         (vfs.serve, ServeOptions),

@@ -221,11 +221,12 @@ def test_a_server_of_a_kernel_is_reached_through_a_proxy(
 def test_without_anywidget_a_cell_still_shows_the_page(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/ada/")
-    view = vfs.show(scan)
+    view = vfs.show(scan, height=420)
     try:
         shown = view._repr_mimebundle_()["text/html"]
         place = view.url.partition("://")[2].partition(":")[2].replace("&", "&amp;")
         assert f'<iframe src="/user/ada/proxy/{place}"' in shown
+        assert "height:420px" in shown
         with pytest.raises(vfs.DependencyError, match=r"pip install 'vfs\[notebook\]'"):
             view.detector  # noqa: B018
         link = view._server._repr_html_()

@@ -34,6 +34,13 @@ class OpenHere(OpenOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ShowHere(OpenHere):
+    """The options of `show`."""
+
+    height: int = option(600, "Height of the cell, pixels.")
+
+
 @opens(OpenHere)
 def open_group(paths: Paths, **given: Any) -> VirtualGroup:
     """Open all arrays of a data set. Reads headers, no pixels.
@@ -77,9 +84,9 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
     return VirtualGroup(in_use(warned(opened), here.cache)).main
 
 
-@opens(OpenHere)
+@opens(ShowHere)
 def show(paths: Paths, **given: Any) -> View:
-    """Show the page of a data set in a notebook's cell: `open(…).show()`.
+    """Show the page of a data set in a notebook's cell: `open(…).show(height)`.
 
     Args:
         paths: a file that names its set, several files, or a glob.
@@ -91,4 +98,5 @@ def show(paths: Paths, **given: Any) -> View:
     Warns:
         IncompleteWarning: see `open`.
     """
-    return open(paths, **given).show()
+    height = split(ShowHere, given)[0].height
+    return open(paths, **{name: value for name, value in given.items() if name != "height"}).show(height)

@@ -100,9 +100,8 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
         return plan_tree(list(islice(items, 2)), common, format_options, **shown)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)
-    sets = [
-        warned(open_set(item, common, format_options, cache)) for item in items
-    ]  # a range of numbers may be endless
+    # One by one: a range of numbers may be endless
+    sets = [warned(open_set(item, common, format_options, cache)) for item in items]
     if not sets:
         raise OptionError(f"nothing to {verb}: expected at least one data set")
     return plan_sets(sets, cache, for_urls=for_urls)
