@@ -38,7 +38,8 @@ from vfs.errors import (
     TruncatedSourceError,
 )
 from vfs.hierarchy.chunk_access import Chunks
-from vfs.model.decode import CodecDecoder, PlainDecoder
+from vfs.model.codecs import CodecDecoder
+from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from vfs.engine.array import ArrayReader
 from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
-from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, Elements, PlainDecoder
+from vfs.model.codecs import CodecDecoder
+from vfs.model.decode import BlockDecoder, Decoder, Elements, PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray

@@ -12,7 +12,7 @@ import numcodecs
 import numpy as np
 import pytest
 
-from vfs.model.decode import CodecDecoder
+from vfs.model.codecs import CodecDecoder
 
 TWIN = np.arange(60, dtype="<i4").reshape(3, 4, 5) % 7
 PACK: list[dict[str, Any]] = [

@@ -32,7 +32,8 @@ from vfs.errors import DecodeError, FormatError, OptionError
 from vfs.hierarchy.chunk_access import Chunks
 from vfs.kernels import blocks, planning, ranges
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
-from vfs.model.decode import CodecDecoder, PlainDecoder
+from vfs.model.codecs import CodecDecoder
+from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray

@@ -24,7 +24,8 @@ from vfs.formats.description.sources import leads_out
 from vfs.hierarchy.documents import json_number, plain_json
 from vfs.hierarchy.opening import OpenedSet, Opening
 from vfs.model import calibration
-from vfs.model.decode import CodecDecoder, PlainDecoder
+from vfs.model.codecs import CodecDecoder
+from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout, FrameLayout, whole_frame
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import Saved, known

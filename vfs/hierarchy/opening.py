@@ -4,7 +4,8 @@ All opening goes through `open_set`. It takes steps, and each makes a value that
 
 1. the names of the files, with globs expanded;
 2. their format, and the options as this format takes them;
-3. the arrays as they are stored (`_StoredSet`), and the correction images (`vfs.hierarchy.correction_images`);
+3. the arrays as they are stored (`vfs.hierarchy.choosing`), and the correction images
+   (`vfs.hierarchy.correction_images`);
 4. the arrays as they are shown: with scan shape, offset and selection;
 5. their readers, and with these the `OpenedSet`.
 
@@ -34,39 +35,34 @@ from vfs.errors import (
     OptionError,
     SourceChangedError,
     TruncatedSourceError,
-    UnknownArrayError,
 )
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.arranging import Arranged, arranged
 from vfs.hierarchy.begun import as_before
+from vfs.hierarchy.choosing import StoredSet, stored_set, without_first
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
 from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
-from vfs.hierarchy.hiding import without
-from vfs.hierarchy.incomplete import all_absent, counted, largest_of, refuse, standing_in
+from vfs.hierarchy.incomplete import all_absent, counted, refuse
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
 from vfs.kernels.columns import CHANGED
 from vfs.model.files import Files
 from vfs.model.layout import altered
-from vfs.model.naming import first_names, nearest
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.signatures import Paths
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, Saved, StoredArray, main_of
-from vfs.model.wording import option
+from vfs.model.stored import Absence, Saved, StoredArray
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.names import absolute
 
 if TYPE_CHECKING:
     from vfs.reduce.kept_levels import LevelStore
-
-_ORDER = {True: 0, None: 1, False: 2}
 
 
 class Current(Protocol):
@@ -225,21 +221,6 @@ class OpenedSet:
         return self.tree.attrs
 
 
-@dataclass(frozen=True)
-class _StoredSet:
-    """The arrays of a data set as they are stored.
-
-    Attributes:
-        datasets: all arrays: the main one, its equals, others, and last those that are never main.
-        main: the array that was asked for (`OpenOptions.first`), else the one that `main_of` returns.
-        all: `datasets`, and what is hidden.
-    """
-
-    datasets: Sequence[StoredArray]
-    main: StoredArray
-    all: Sequence[StoredArray]
-
-
 def open_set(
     paths: Paths,
     options: OpenOptions,
@@ -323,7 +304,7 @@ def _open_named(
     if options.follow:
         watch = FileWatch() if watch is None else watch
         found = [grown(one, options, watch) for one in found]
-    stored = _stored(found, options, names[0])
+    stored = stored_set(found, options, names[0])
     if watch is not None and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
@@ -390,7 +371,7 @@ def _derived(main: ArrayReader, wanted: Mapping[str, Any], taken: Sequence[str])
 
 def _opening(
     names: Sequence[str],
-    stored: _StoredSet,
+    stored: StoredSet,
     options: OpenOptions,
     format_options: Mapping[str, Any],
     images: CorrectionImages,
@@ -434,52 +415,12 @@ def _open_saved(
     """
     try:
         asked = options.said()
-        kept = saved.options if not {"array", "main"} & asked.keys() else _without_first(saved.options)
+        kept = saved.options if not {"array", "main"} & asked.keys() else without_first(saved.options)
         said, own = split(OpenOptions, {**kept, **asked, "format": saved.format})
         said = said if said.derive is None else _derivable(said)
         return _open_named(saved.paths, said, own, cache, sources, name=name, watch=watch)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
-
-
-def _without_first(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a description without those that say which array comes first."""
-    return {name: value for name, value in options.items() if name not in ("array", "main")}
-
-
-def _stored(found: Sequence[StoredArray], options: OpenOptions, file: str) -> _StoredSet:
-    """Return the arrays that a format found, or the wanted one with its companions, without those that are hidden.
-
-    Raises:
-        UnknownArrayError: there is no array of such a name.
-        OptionError: all are hidden, or the one that is to be the main one; or this one is not the only one wanted.
-    """
-    datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
-    wanted, hidden = options.array, options.hide
-    first = options.main if wanted is None else wanted
-    seen = without(datasets, hidden, wanted, file) if hidden else datasets
-    if first is not None:
-        paths = [dataset.path for dataset in datasets]
-        if first not in paths:
-            raise UnknownArrayError(f"{file}: no array {first!r}; there are: {first_names(nearest(first, paths))}")
-        main = datasets[paths.index(first)]
-        if wanted is not None:
-            if options.main not in (None, wanted):
-                raise OptionError(
-                    f"{file}: {option(main=options.main)} has no effect with {option(array=wanted)}, the only array"
-                )
-            seen = [dataset for dataset in seen if dataset is main or dataset.companion]
-        elif main not in seen:
-            raise OptionError(f"{file}: {option(main=first)} is hidden by {option(hide=list(hidden or ()))}")
-    else:
-        main = main_of(seen) or (largest_of(seen) if main_of(datasets) else standing_in(seen, file))
-    others = sorted((one for one in seen if one.path != main.path), key=lambda one: _ORDER[one.main])
-    shown = [main, *others]
-    if not hidden:
-        return _StoredSet(shown, main, shown)
-    left = {one.path for one in shown}
-    beside = [one for one in datasets if one.path not in left and (wanted is None or one.companion)]
-    return _StoredSet(shown, main, [*shown, *beside])
 
 
 def refuse_without_main(found: OpenedSet) -> None:
@@ -506,7 +447,7 @@ def warned(found: OpenedSet) -> OpenedSet:
 
 
 def _attributes(
-    stored: _StoredSet,
+    stored: StoredSet,
     main: StoredArray,
     absent: Sequence[Absence],
     format: str,

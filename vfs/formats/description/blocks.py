@@ -19,7 +19,8 @@ from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import Value
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
-from vfs.model.decode import BlockDecoder, CodecDecoder, Decoder, Encoding, PlainDecoder
+from vfs.model.codecs import CodecDecoder
+from vfs.model.decode import BlockDecoder, Decoder, Encoding, PlainDecoder
 from vfs.model.layout import BlockLayout
 from vfs.model.stored import Absence, StoredArray
 

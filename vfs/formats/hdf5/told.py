@@ -15,7 +15,6 @@ from vfs.formats.hdf5.pieces import StoredData
 from vfs.h5.facts import Survey
 
 _OF_SIGNAL = re.compile(r"(Experiments/[^/]+)/((?:original_)?metadata(?:/.*)?)")
-_DEEPEST = 20  # levels of groups
 
 
 def told(found: Mapping[str, StoredData], survey: Survey) -> dict[str, dict[str, Any]]:
@@ -30,7 +29,7 @@ def _hyperspy(found: Mapping[str, StoredData], survey: Survey) -> dict[str, dict
         if not place or not attrs or f"{place[1]}/data" not in found:
             continue
         names = place[2].split("/")
-        if len(names) > _DEEPEST:
+        if len(names) > velox.DEEPEST:
             continue
         at = made.setdefault(f"{place[1]}/data", {})
         for name in names:

@@ -26,7 +26,7 @@ from vfs.h5.facts import Survey
 
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)
 _DISPLAY = re.compile(r"(Presentation/)?Displays/ImageDisplay/[^/]+", re.ASCII)
-_DEEPEST = 20  # levels of JSON
+DEEPEST = 20  # levels of metadata: more are left out
 _HALF = re.compile(r"realFloatHalf(Even|Odd)")
 """The name of the real part in a half of a Fourier transform."""
 
@@ -153,7 +153,7 @@ def _json(text: bytes) -> dict[str, Any]:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) and _within(said, _DEEPEST) else {}
+    return said if isinstance(said, dict) and _within(said, DEEPEST) else {}
 
 
 def _within(value: Any, levels: int) -> bool:
