@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
+import numcodecs
 import numpy as np
 import pytest
 import tensorstore
@@ -163,6 +164,15 @@ def test_readers_of_others_read_the_same(scan: Path, tmp_path: Path, spec: str, 
         assert sorted(os.listdir(tmp_path)) == sorted(["in", target.name, f"{target.name}.sums"])
         for name in (target, Path(f"{target}.sums")):
             name.rename(tmp_path / "in" / f"{shards}{name.name}")
+
+
+def test_zstd_of_blosc_has_long_blocks() -> None:
+    values = np.random.default_rng(1).poisson(3, 1 << 20).astype("u2")
+    ours, theirs = codec("blosc", 2), numcodecs.Blosc("zstd", 3, numcodecs.Blosc.BITSHUFFLE)
+    encoded = ours.encode(values)
+    assert int.from_bytes(encoded[8:12], "little") == ours.v3[0]["configuration"]["blocksize"] == 1 << 20
+    assert len(encoded) < len(theirs.encode(values))
+    np.testing.assert_array_equal(np.frombuffer(theirs.decode(encoded), "u2"), values)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "f2", "f4", "f8", "c8", "c16", "u8"])

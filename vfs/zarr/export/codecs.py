@@ -15,6 +15,13 @@ from vfs.model.wording import option
 DEFAULT = ExportOptions.codec
 _SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 _NAMES = ("zstd", "lz4", "lz4hc", "blosclz", "zlib")
+_BLOCK = 1 << 20
+"""Bytes that zstd of blosc compresses by themselves. Blosc would choose fewer: 128 KiB at level 3.
+
+At level 3 with bitshuffle, counts of 16 bits were encoded at 1.5 and camera frames at 1.9 of the speed, to 0.97 and 0.8
+of the size. Of 13 real sets none became larger (0.27 to 0.99 of the size); 12 were encoded at 0.95 to 1.7 of the speed,
+one at 0.6, to 0.84 of the size; they were decoded at 0.9 to 1.8. lz4, blosclz and zlib gain nothing.
+"""
 _MOST = (1 << 31) - (1 << 10)  # bytes that blosc takes at once: https://github.com/Blosc/c-blosc, BLOSC_MAX_BUFFERSIZE
 
 
@@ -73,8 +80,9 @@ def _zstd(level: int) -> Codec:
 def _blosc(name: str, level: int, shuffle: str, itemsize: int) -> Codec:
     from numcodecs import Blosc
 
-    made = Blosc(name, level, _SHUFFLES.index(shuffle))
-    how = {"typesize": itemsize, "cname": name, "clevel": level, "shuffle": shuffle, "blocksize": 0}
+    block = _BLOCK if name == "zstd" else 0  # as blosc chooses
+    made = Blosc(name, level, _SHUFFLES.index(shuffle), block)
+    how = {"typesize": itemsize, "cname": name, "clevel": level, "shuffle": shuffle, "blocksize": block}
     return Codec(({"name": "blosc", "configuration": how},), made.get_config(), made.encode, _MOST)
 
 
