@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c
 
 from vfs.reduce.outputs import flush_together
 from vfs.zarr.export.plan import ExportPlan
@@ -89,7 +89,7 @@ class UnitFiles:
         for shard in self._shards.values():
             with shard.file as file:
                 index = shard.index.tobytes()
-                file.write(index + struct.pack("<I", google_crc32c.value(index)))
+                file.write(index + struct.pack("<I", crc32c(index)))
         self._shards.clear()
 
     def abandon(self) -> None:
