@@ -66,7 +66,7 @@ def test_results_of_one_pass_are_arrays_of_one_store(
         assert array.attrs.get("units", "") == result.units
     assert made["bf"].attrs["vfs"] == {"reduction": "disk(cy=4, cx=8, r=3)", "kind": "nav", "of": "data"}
     assert made["h"].attrs["vfs"]["calibration"]["value"]["scale"] == 800.0
-    assert sorted(os.listdir(tmp_path)) == ["in", "mask.npy", "out.zarr"]
+    assert sorted(os.listdir(tmp_path)) == ["in", "mask.npy", "out.zarr", "out.zarr.sums"]
 
 
 def test_one_result_is_a_npy_file(scan: Path, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_broken_source_leaves_nothing(scan: Path, tmp_path: Path, capsys: pyte
     opened = reader_of(vfs.open(scan, backend="buffered"))
     os.truncate(last, last.stat().st_size - 100)
     with pytest.raises(vfs.SourceError, match=r"scan005\.mib"):
-        reduced(opened, {"s": vfs.Sum()}, str(tmp_path / "o.zarr"), lambda done, frames: None)
+        reduced(opened, {"s": vfs.Sum()}, str(tmp_path / "o.zarr"), lambda done, frames: None, None)
     assert os.listdir(tmp_path) == ["in"]
 
 

@@ -59,7 +59,7 @@ def test_a_pass_goes_on_and_gives_the_same_bits(
         with pytest.raises(SystemExit):
             run("reduce", scan, target, *TEXTS)
     assert "o.zarr: is not complete; the same command with --resume goes on from" in capsys.readouterr().err
-    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr.part", "o.zarr.part.marks", "whole.zarr"]
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr.part", "o.zarr.part.marks", "whole.zarr", "whole.zarr.sums"]
     assert (
         refused(capsys, "reduce", scan, target, *TEXTS).count("tells of a reduction that was interrupted; --resume")
         == 1
@@ -71,7 +71,8 @@ def test_a_pass_goes_on_and_gives_the_same_bits(
         assert run("reduce", scan, target, *TEXTS, "--resume", "--verify") == 0
     assert len(taken) == 8 - part, "parts that were done are done again"
     assert values(target) == values(whole)
-    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "whole.zarr"]
+    assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr", "o.zarr.sums", "whole.zarr", "whole.zarr.sums"]
+    assert (tmp_path / "o.zarr.sums").read_bytes() == (tmp_path / "whole.zarr.sums").read_bytes()
     assert "o.zarr: as computed; read by tensorstore" in capsys.readouterr().out
 
 
@@ -100,6 +101,53 @@ def test_what_was_killed_behind_the_end_is_complete(
     assert sorted(os.listdir(tmp_path)) == ["in", "o.npy"]
     assert target.read_bytes() == before
     assert "exists already" in refused(capsys, "reduce", scan, target, TEXTS[0], "--resume")
+
+
+@pytest.mark.parametrize("name", ["o.zarr", "o.npy", "o.tif"])
+def test_results_that_are_complete_stay(
+    scan: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that is given again and again until it is done ends well, and does nothing."""
+    target, sums = tmp_path / name, tmp_path / f"{name}.sums"
+    command = "reduce", scan, target, TEXTS[0], "--resume"
+    np.save(scan.parent / "r.npy", np.eye(8, dtype=bool))
+    sums.write_text("precious\n")
+    assert f"the sums of {name} belong there; move it" in refused(capsys, *command)
+    sums.unlink()
+    assert run(*command) == 0
+    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    capsys.readouterr()
+    assert run(*command) == 0
+    assert capsys.readouterr().out == f"{target}: was complete\n"
+    others = (
+        (*command[:3], TEXTS[2], "--resume"),
+        (*command, "--dtype", "f8"),
+        (*command, "--roi", scan.parent / "r.npy"),
+    )
+    for other in others:
+        assert f"{name}: exists already, and was written of other files, with other options" in refused(capsys, *other)
+    assert "exists already; remove it" in refused(capsys, *command[:-1])
+    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+    os.utime(scan, (1, 1))
+    assert "was written of other files" in refused(capsys, *command)
+    sums.unlink()
+    assert f"exists already, and {sums} does not tell of what" in refused(capsys, *command)
+
+
+@pytest.mark.parametrize("name", ["o.zarr", "o.npy"])
+def test_results_that_are_complete_are_read_back(
+    scan: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / name
+    command = "reduce", scan, target, TEXTS[0], "--resume"
+    assert run(*command) == 0
+    assert run(*command, "--verify") == 0
+    assert " says; read by " in capsys.readouterr().out
+    spoilt = target / "bf/c/0/0" if name == "o.zarr" else target
+    content = spoilt.read_bytes()
+    spoilt.write_bytes(content[:-9] + bytes([content[-9] ^ 16]) + content[-8:])
+    assert run(*command, "--verify") == 1
+    assert capsys.readouterr().err.startswith(f"vfs: {target}: bf")
 
 
 def test_nothing_is_left_of_a_pass_that_kept_no_state(scan: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,20 @@ def test_one_bit(scan: Path, store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "1 of 3,072 elements differ; the first is (" in said
     with pytest.raises(vfs.VerifyError, match="differs from"):
         verify(store).check()
+
+
+def test_any_bit_of_documents_and_sums(store: Path) -> None:
+    """Another attribute, scale or unit was not noticed, nor were other sums; some of these ended with a bug in vfs."""
+    documents = [path for path in store.rglob("zarr.json") if path.parent.name != "timestamp"]
+    for path in (*documents, Path(f"{store}.sums")):
+        content = path.read_bytes()
+        for at in range(0, len(content), 29):
+            path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+            with suppress(vfs.OptionError):  # that they are no sums
+                assert verify(store).bad, f"byte {at} of {path}"
+        path.write_bytes(content)
+    (store / "exposure/zarr.json").unlink()
+    assert verify(store).findings[0] == "exposure/zarr.json: is gone"
 
 
 @pytest.mark.parametrize("against", ["sums", "source"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile, is_zipfile
@@ -102,6 +103,14 @@ def test_verified(scan: Path, tmp_path: Path, without: str, monkeypatch: pytest.
     with pytest.raises(VerifyError):
         verify(store).check()
     assert main(["verify", str(store), str(scan)]) == 1
+    content[at] ^= 1
+    with ZipFile(store) as archive:
+        entries, listed = archive.infolist(), archive.start_dir
+    before = [entry.header_offset + place for entry in entries[-2:] for place in (0, 8, 14, 30)]
+    for at in [*before, *(listed + place for place in (0, 8, 10, 16, 20, 42, 46)), len(content) - 6]:
+        store.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with suppress(OptionError):  # that it is another file
+            assert verify(store).bad, f"byte {at}"
     store.write_bytes(b"something else")
     with pytest.raises(OptionError, match="another file"):
         verify(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
@@ -27,10 +27,11 @@ from vfs.reduce.outputs import unwritten
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
-from vfs.reduce.result import Result
-from vfs.reduce.saving import saver
+from vfs.reduce.result import Result, Results
+from vfs.reduce.saving import save, saver
 from vfs.reduce.spelling import spelled
 from vfs.zarr.readers import StoreToRead
+from vfs.zarr.result_sums import ResultSums
 from vfs.zarr.results import state_place  # also adds stores to what results can be saved as
 from vfs.zarr.verify import difference
 
@@ -75,12 +76,14 @@ def reduced(
     wanted: Mapping[str, Reduction],
     target: str,
     progress: Callable[[int, int], object],
+    sums: ResultSums | None,
     make: Callable[..., Pass] = Pass,
 ) -> Mapping[str, Result]:
     """Make results, and write them. `target` has its name only when it is complete.
 
     Args:
         progress: see `vfs.reduce`.
+        sums: notes what they are; None: nobody does.
         make: makes the pass, see `vfs.reduce.partitions.pass_by`.
 
     Raises:
@@ -88,26 +91,49 @@ def reduced(
         SourceError: the data cannot be read. Nothing is written.
     """
     chosen = saver(target, wanted)
-    nav = array.shape[: array.dataset.nav_ndim]
-    for like in Pass(array, wanted, [0] if nav and all(nav) else None, 0).results().values():
+    for like in _like(array, wanted).values():
         chosen.check(like)  # before anything is read
     results = pass_over(array, wanted, progress=progress, make=make)
-    results.save(target)
+    _save(results, target, sums)
     return results
 
 
-def was_interrupted(target: str) -> bool:
-    """Return True if a reduction to a name was interrupted, or killed before its journal was gone.
+def _like(array: ArrayReader, wanted: Mapping[str, Reduction]) -> Mapping[str, Result]:
+    """Return results of the shapes and dtypes that a pass will have."""
+    nav = array.shape[: array.dataset.nav_ndim]
+    return Pass(array, wanted, [0] if nav and all(nav) else None, 0).results()
+
+
+def _save(results: Results, target: str, sums: ResultSums | None) -> None:
+    """Write results, and their sums before them: what is there is never without them."""
+    if sums is None:
+        results.save(target)
+        return
+    try:
+        save(results, target, partial(sums.write, results))
+    except BaseException:
+        with suppress(OptionError):
+            sums.take_back()
+        raise
+
+
+def sums_of(opened: OpenedSet, wanted: Mapping[str, Reduction], target: str, resume: bool) -> ResultSums | None:
+    """Return what notes what the results are: of a store always, as an export does, else where a pass may be resumed.
 
     Raises:
-        OptionError: that cannot be found out.
+        OptionError: something else has the name of the sums.
     """
-    try:
-        return state_place(target).noted()
-    except VfsError:
-        raise
-    except OSError as error:
-        raise unwritten(target, error) from None
+    if not (resume or target.endswith(".zarr")):
+        return None
+    grows = opened.progress is not None  # nothing tells yet which files it is made of
+    return ResultSums(target, b"" if grows else opened.opening.version, _asked(opened, wanted))
+
+
+def _asked(opened: OpenedSet, wanted: Mapping[str, Reduction]) -> str:
+    """Return the digest of all that is asked for."""
+    asked = sorted((name, spelled(one), packed(one)) for name, one in wanted.items())
+    about = repr((asked, opened.main.dataset.path, version("vfs")))
+    return blake2b(about.encode(), digest_size=16).hexdigest()
 
 
 def reduced_kept(
@@ -115,14 +141,16 @@ def reduced_kept(
     wanted: Mapping[str, Reduction],
     target: str,
     progress: Callable[[int, int], object],
+    sums: ResultSums | None,
     resume: bool,
 ) -> Mapping[str, Result] | None:
     """Make results, and write them: see `reduced`. The state of a long pass is kept, so that it can be resumed.
 
-    Returns: None where `target` was complete already, and only what lay beside it had to be removed.
+    Returns: None where `target` was complete already, and at most what lay beside it had to be removed.
 
     Raises:
-        OptionError: see `vfs.reduce.kept.KeptState` too; or nothing tells whether the sources changed.
+        OptionError: see `vfs.reduce.kept.KeptState` too; `target` is complete, and something else or nothing tells
+            of what; or nothing tells whether the sources changed.
     """
     array, sources = opened.main, opened.opening.version
     if not sources:
@@ -131,13 +159,14 @@ def reduced_kept(
                 f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
                 " whether they did"
             )
-        return reduced(array, wanted, target, progress)
-    asked = sorted((name, spelled(one), packed(one)) for name, one in wanted.items())
-    what = blake2b(repr((asked, array.dataset.path, version("vfs"))).encode(), digest_size=16).hexdigest()
+        return reduced(array, wanted, target, progress, sums)
     try:
         place = state_place(target)
         complete = place.complete()
-        kept = KeptState(place, sources.hex(), what, resume)
+        if complete and sums is not None and not place.noted():
+            sums.check_complete(_like(array, wanted))
+            return None
+        kept = KeptState(place, sources.hex(), _asked(opened, wanted), resume)
     except OSError as error:
         if isinstance(error, VfsError):
             raise
@@ -147,7 +176,7 @@ def reduced_kept(
             kept.remove()
             return None
         try:
-            made = reduced(array, wanted, target, progress, partial(KeptPass, kept=kept))
+            made = reduced(array, wanted, target, progress, sums, partial(KeptPass, kept=kept))
         except BaseException as error:
             if kept.kept and not isinstance(error, OptionError):
                 on = f"the same command with --resume goes on from what {kept.part} holds"
@@ -191,6 +220,15 @@ def compared(results: Mapping[str, Result], target: str) -> tuple[list[str], str
     return differ, " and ".join(sorted(by))
 
 
+def compared_with_sums(name: str, target: str, sums: ResultSums) -> list[str]:
+    """Read a result in OUT.npy back that was there already, and compare it with its sums: see `compared`."""
+    try:
+        line = sums.difference(name, np.load(target))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        line = f"{name}: {error}"
+    return [line] if line else []
+
+
 def _read_back(target: str, name: str, result: Result) -> tuple[np.ndarray, str]:
     if target.endswith(".npy"):
         return np.load(target), "numpy"
@@ -199,7 +237,11 @@ def _read_back(target: str, name: str, result: Result) -> tuple[np.ndarray, str]
 
 
 def reduced_growing(
-    opened: OpenedSet, wanted: Mapping[str, Reduction], target: str, progress: Callable[[int, int], object]
+    opened: OpenedSet,
+    wanted: Mapping[str, Reduction],
+    target: str,
+    progress: Callable[[int, int], object],
+    sums: ResultSums | None,
 ) -> Mapping[str, Result]:
     """Make results of a set that is still being written, as frames come, and write them when it is whole or stopped.
 
@@ -212,7 +254,7 @@ def reduced_growing(
     following = Following(opened, None)
     growing = reduce_growing(GrowthOf(following, opened.tree.main), wanted, progress=progress)
     results = deque(growing, 1).pop()
-    results.save(target)
+    _save(results, target, sums)
     return results
 
 

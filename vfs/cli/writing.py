@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
     from vfs.zarr.export.places import StorePlace
+    from vfs.zarr.result_sums import ResultSums
 
 
 Scheduler = Annotated[
@@ -287,7 +288,7 @@ def reduce(
     histogram(bins, range). `vfs docs reductions` says more. OUT has its name only when it is complete. A long pass
     that is interrupted leaves OUT.part, which --resume goes on from.
     """
-    from vfs.cli.reduce import check_readable, lines, was_interrupted
+    from vfs.cli.reduce import check_readable, lines, sums_of
     from vfs.errors import size
     from vfs.reduce.saving import saver
     from vfs.reduce.spelling import read_all
@@ -296,7 +297,7 @@ def reduce(
     wanted = read_all(results)
     options = settings.options
     assert isinstance(options, ReduceOptions)
-    saver(target, wanted, options.resume and was_interrupted(target))
+    saver(target, wanted, options.resume)
     if options.verify:
         check_readable(target)
     if options.resume:
@@ -305,9 +306,12 @@ def reduce(
     array = found.main
     if not array.dataset.nav_ndim:
         _refuse_recorded(found, [name for name, one in wanted.items() if isinstance(one, UsualDetector)])
-    made = _reduced(found, wanted, target, scheduler, options.resume)
+    sums = sums_of(found, wanted, target, options.resume)
+    made = _reduced(found, wanted, target, scheduler, sums, options.resume)
     if made is None:
         put(f"{target}: was complete")
+        if options.verify:
+            _compared_with_sums(target, wanted, sums)
         return
     rows = [line for row in table(lines(made), width()) for line in row]
     places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
@@ -317,7 +321,12 @@ def reduce(
 
 
 def _reduced(
-    found: OpenedSet, wanted: Mapping[str, Reduction], target: str, scheduler: str | None, resume: bool
+    found: OpenedSet,
+    wanted: Mapping[str, Reduction],
+    target: str,
+    scheduler: str | None,
+    sums: ResultSums | None,
+    resume: bool,
 ) -> Mapping[str, Result] | None:
     """Make results in a pass, by whoever is to make it, and write them; None: they were complete."""
     from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_kept
@@ -329,10 +338,10 @@ def _reduced(
         tell = _in_bytes(bar, array.nbytes)
         if found.progress is not None:
             refuse({"--scheduler": scheduler}, "with --follow")
-            return reduced_growing(found, wanted, target, tell)
+            return reduced_growing(found, wanted, target, tell, sums)
         if client is None:
-            return reduced_kept(found, wanted, target, tell, resume)
-        return reduced(array, wanted, target, tell, pass_by(client, partial(for_workers, found.opening)))
+            return reduced_kept(found, wanted, target, tell, sums, resume)
+        return reduced(array, wanted, target, tell, sums, pass_by(client, partial(for_workers, found.opening)))
 
 
 def _compared(made: Mapping[str, Result], target: str) -> None:
@@ -344,11 +353,32 @@ def _compared(made: Mapping[str, Result], target: str) -> None:
     from vfs.cli.reduce import compared
 
     differ, by = compared(made, target)
+    _say_whether(target, differ, f"as computed; read by {by}")
+
+
+def _compared_with_sums(target: str, names: Iterable[str], sums: ResultSums | None) -> None:
+    """Compare results that were there already with their sums: see `_compared`."""
+    if target.endswith(".zarr"):
+        _verified(target, None, None)
+        return
+    from vfs.cli.reduce import compared_with_sums
+
+    assert sums is not None
+    (name,) = names
+    _say_whether(target, compared_with_sums(name, target, sums), f"as {sums.name} says; read by numpy")
+
+
+def _say_whether(target: str, differ: Iterable[str], right: str) -> None:
+    """Print what differs, or else that it is right.
+
+    Raises:
+        typer.Exit: with status 1: something differs.
+    """
     for line in differ:
         say(f"{target}: {line}")
     if differ:
         raise typer.Exit(1)
-    put(f"{target}: as computed; read by {by}")
+    put(f"{target}: {right}")
 
 
 def _refuse_recorded(found: OpenedSet, names: Iterable[str]) -> None:

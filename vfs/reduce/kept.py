@@ -207,15 +207,28 @@ class KeptState:
         self._due = now + max(SECONDS, (now - began) / SHARE)
 
     def remove(self) -> None:
-        """Remove the state, and the journal."""
+        """Remove the state, and the journal, once the results are complete.
+
+        Raises:
+            OptionError: they cannot be removed.
+        """
+        try:
+            self._clear()
+        except OSError as error:
+            raise OptionError(
+                f"{self.marks}: cannot be removed: {error.strerror or error}; the results are complete, and"
+                f" {option(resume=True)} tries again"
+            ) from None
+
+    def _clear(self) -> None:
         self._place.remove()
         self._lines.remove()
 
     def close(self) -> None:
         """Let other processes have it; remove it if there is nothing to go on from."""
         if not self.kept:
-            with suppress(FileNotFoundError):
-                self.remove()
+            with suppress(OSError):  # what stays is in nobody's way
+                self._clear()
         self._lines.close()
 
 

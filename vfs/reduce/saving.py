@@ -83,14 +83,21 @@ def saver(target: str, names: Mapping[str, object], replace: bool = False) -> Sa
     return found
 
 
-def save(results: Mapping[str, ResultValues], target: str | os.PathLike[str]) -> None:
-    """See `vfs.Result.save`."""
+def save(
+    results: Mapping[str, ResultValues], target: str | os.PathLike[str], last: Callable[[str], object] = lambda _: None
+) -> None:
+    """Write results: see `vfs.Result.save`.
+
+    Args:
+        last: is called when everything is written, with the name that it is written under, just before it has its own.
+    """
     target = os.fspath(target)
     chosen = saver(target, results)
     for result in results.values():
         chosen.check(result)
     with chosen.whole(target) as unfinished:
         chosen.write(results, unfinished)
+        last(unfinished)
 
 
 def upright(result: ResultValues) -> tuple[np.ndarray, list[SavedAxis]]:

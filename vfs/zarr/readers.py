@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from vfs.sources.urls import place
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
 from vfs.zarr.export.places import sums_name
+from vfs.zarr.export.zipped import is_sound
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class StoreToRead:
             VerifyError: it is not there, or cannot be opened.
         """
         names = [(3, "zarr.json"), (2, ".zarray")]
-        version = next((n for n, name in names if self._document(f"{path}/{name}") is not None), None)
+        version = next((n for n, name in names if self.document(f"{path}/{name}") is not None), None)
         if version is None:
             raise VerifyError(f"{os.path.join(self.name, path)}: no such array")
         try:
@@ -103,6 +104,10 @@ class StoreToRead:
                     (arrays if self._is_array(name) else folders).append(name)
         return sorted(arrays)
 
+    def is_sound(self) -> bool:
+        """Return False for a zip file whose list of files is damaged: see `vfs.zarr.export.zipped.is_sound`."""
+        return not self._zipped or is_sound(self.name)
+
     def sums(self) -> tuple[Subject, Iterator[Mark]]:
         """Read the checksums beside the store: see `vfs.zarr.export.journal.read_sums`."""
         name = sums_name(self.name)
@@ -117,8 +122,11 @@ class StoreToRead:
         """Return the names of all files of a store that is no folder."""
         if self._bucket:
             return [url[len(self.name) + 1 :] for url in self._bucket.sizes(self.name)]
-        with ZipFile(self.name) as archive:
-            return archive.namelist()
+        try:
+            with ZipFile(self.name) as archive:
+                return archive.namelist()
+        except Exception:  # see `is_sound`
+            return []
 
     def _tensorstore(self, path: str, version: int) -> StoredZarr | None:
         """Open an array with tensorstore; None where that is not installed, or does not know the type of elements.
@@ -155,7 +163,7 @@ class StoreToRead:
         array = zarr.open_array(where, path=path, mode="r", zarr_format=3 if version == 3 else 2)
         return StoredZarr("zarr-python", array.shape, array.dtype, array)
 
-    def _document(self, key: str) -> bytes | None:
+    def document(self, key: str) -> bytes | None:
         """Return a document; None if it is not there."""
         try:
             if self._bucket:
@@ -165,14 +173,14 @@ class StoreToRead:
                     return archive.read(key)
             with open(os.path.join(self.name, key), "rb") as file:
                 return file.read()
-        except (OSError, KeyError, BadZipFile):
+        except Exception:  # zipfile raises half a dozen kinds for what is damaged
             return None
 
     def _is_array(self, path: str) -> bool:
-        if self._document(f"{path}/.zarray") is not None:
+        if self.document(f"{path}/.zarray") is not None:
             return True
         try:
-            return bool(json.loads(self._document(f"{path}/zarr.json") or b"").get("node_type") == "array")
+            return bool(json.loads(self.document(f"{path}/zarr.json") or b"").get("node_type") == "array")
         except (ValueError, AttributeError):
             return False
 

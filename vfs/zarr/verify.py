@@ -100,6 +100,8 @@ def verify(
         found, works, total = _from_sums(read)
     else:
         found, works, total = _from_arrays(read, arrays)
+    if not read.is_sound():
+        found.find("the list of files of the zip file, or what stands before each of them, is damaged")
     done = 0
     for work, wrong in ahead(works, lambda work: work.wrong(), len(os.sched_getaffinity(0))):
         if wrong:
@@ -250,6 +252,10 @@ def _from_sums(store: StoreToRead) -> tuple[Verified, Iterator[_ComparedBox], in
             f"{name}: holds no checksums of an export; give the data set that the store was made of"
         ) from None
     found = Verified(store.name, name)
+    for key, crc in subject.documents.items():
+        text = store.document(key)
+        if text is None or checksum(np.frombuffer(text, np.uint8)) != crc:
+            found.find(f"{key}: is {'gone' if text is None else 'not as it was written'}")
     stored = {path: _opened(found, store, path, one.shape, dtypes[path]) for path, one in plans.items()}
     total = sum(math.prod(one.shape) * one.dtype.itemsize for one in stored.values() if one is not None)
     works = (

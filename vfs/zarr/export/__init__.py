@@ -20,13 +20,15 @@ from hashlib import blake2b
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vfs.errors import OptionError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
 from vfs.model.wording import option
 from vfs.reduce.executors import checked
-from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, little_memory
+from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.journal import Journal, Mark, Subject
@@ -194,7 +196,8 @@ _OTHER_ENDINGS = (
 def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[str, bytes], sources: bytes) -> Subject:
     arrays = {one.path: one.about() for one in exports}
     store = blake2b(repr((sorted(documents.items()), arrays)).encode(), digest_size=16)
-    return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, version("vfs"))
+    sums = {key: checksum(np.frombuffer(text, np.uint8)) for key, text in documents.items()}
+    return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, version("vfs"), sums)
 
 
 class _Writing:

@@ -4,15 +4,18 @@ The journal is lines of JSON (`vfs.reduce.journals.MarkLines`). Its first line s
 (`Subject`). Each further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and
 the CRC-32C of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before
 compression. The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
+
+Each line ends with the CRC-32C of what stands before: what a disk or a copy changed is noticed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+import google_crc32c
 import numpy as np
 
 from vfs.errors import OptionError
@@ -30,6 +33,7 @@ class Subject:
         arrays: path -> shape, chunks and unit of the array, and its dtype: what the marks are about.
         zarr_format: 3 or 2.
         vfs: version that writes the store.
+        documents: name of each document -> its CRC-32C. What else there is tells them, so they are not compared.
     """
 
     sources: str
@@ -37,6 +41,7 @@ class Subject:
     arrays: dict[str, dict[str, Any]]
     zarr_format: int
     vfs: str
+    documents: dict[str, int] = field(default_factory=dict, compare=False)
 
 
 class Mark(NamedTuple):
@@ -58,7 +63,7 @@ class Mark(NamedTuple):
         """Return the mark as a line of the journal."""
         sums = self.sums.astype(">u4").tobytes().hex()
         told = {"array": self.array, "unit": self.unit, "bytes": self.size, "crc32c": sums}
-        return json.dumps(told).encode() + b"\n"
+        return _line(told)
 
     @classmethod
     def of(cls, line: bytes) -> Mark:
@@ -67,7 +72,7 @@ class Mark(NamedTuple):
         Raises:
             ValueError, KeyError, TypeError: it is none.
         """
-        told = json.loads(line)
+        told = _told_by(line)
         sums = np.frombuffer(bytes.fromhex(told["crc32c"]), ">u4").astype(np.uint32)
         return cls(str(told["array"]), tuple(map(int, told["unit"])), int(told["bytes"]), sums)
 
@@ -152,6 +157,12 @@ class Journal:
         yield from (mark.line() for _, mark in sorted(self.marks.items()))
 
 
+def sums_lines(subject: Subject, marks: Iterable[Mark]) -> Iterator[bytes]:
+    """Return sums of what no journal was kept of, as lines."""
+    yield _header(subject)
+    yield from (mark.line() for mark in marks)
+
+
 def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
     """Read the sums of a store from a file.
 
@@ -168,7 +179,7 @@ def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
 
 def sums_in(lines: Sequence[bytes]) -> tuple[Subject, Iterator[Mark]]:
     """Read the sums of a store from lines: see `read_sums`."""
-    subject = Subject(**json.loads(lines[0] if lines else b"")["vfs_export"])
+    subject = Subject(**_told_by(lines[0] if lines else b"")["vfs_export"])
     return subject, map(Mark.of, lines[1:])
 
 
@@ -179,7 +190,27 @@ def _marks(path: str) -> Iterator[Mark]:
 
 
 def _header(subject: Subject) -> bytes:
-    return json.dumps({"vfs_export": asdict(subject)}).encode() + b"\n"
+    return _line({"vfs_export": asdict(subject)})
+
+
+_END = b', "line": "'
+
+
+def _line(told: Mapping[str, Any]) -> bytes:
+    text = json.dumps(told).encode()[:-1]
+    return text + _END + b'%08x"}\n' % google_crc32c.value(text)
+
+
+def _told_by(line: bytes) -> Any:
+    """Return what a line says.
+
+    Raises:
+        ValueError: it is none, or not as it was written.
+    """
+    text, _, crc = line.rpartition(_END)
+    if crc != b'%08x"}\n' % google_crc32c.value(text):
+        raise ValueError("the line has another checksum")
+    return json.loads(text + b"}")
 
 
 def _told(marks: MarkLines, line: bytes) -> Subject:
@@ -189,7 +220,7 @@ def _told(marks: MarkLines, line: bytes) -> Subject:
         OptionError: it is something else.
     """
     try:
-        return Subject(**json.loads(line)["vfs_export"])
+        return Subject(**_told_by(line)["vfs_export"])
     except (ValueError, KeyError, TypeError):
         raise OptionError(f"{marks.name}: is no journal of an export; remove it, or give another name") from None
 
@@ -209,6 +240,6 @@ def _check_same(marks: MarkLines, told: Subject, subject: Subject) -> None:
 def _mark(line: bytes) -> Mark | None:
     """Return the mark of a line; None for a line that was not written to its end."""
     try:
-        return Mark.of(line) if line.endswith(b"\n") else None
+        return Mark.of(line)
     except (ValueError, KeyError, TypeError):
         return None

@@ -17,7 +17,7 @@ from typing import Self
 
 from vfs.errors import OptionError, VfsError
 from vfs.reduce.journals import MarkLines, MarksFile
-from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten
+from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten, whole
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, folders_above, seal
 from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
@@ -103,7 +103,7 @@ class StorePlace(ABC):
             if resume and not self._unfinished():
                 return True
             raise OptionError(f"{self.target}: exists already; remove it, or give another name")
-        self._check_sums()
+        self.check_sums()
         if self.begun() and not self.noted():
             raise OptionError(f"{self.holds}: is in the way, and no export that was interrupted left it; remove it")
         return False
@@ -119,7 +119,7 @@ class StorePlace(ABC):
             OptionError: it is another one, or nothing tells.
         """
         try:
-            told, marks = self._sums()
+            told, marks = self.sums()
             if told == subject:
                 return sum(mark.size for mark in marks)
         except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -129,7 +129,7 @@ class StorePlace(ABC):
         raise OptionError(f"{self.target}: exists already, and {why}; remove it, or give another name")
 
     @abstractmethod
-    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
+    def sums(self) -> tuple[Subject, Iterable[Mark]]:
         """Read the sums of a store.
 
         Raises:
@@ -138,19 +138,35 @@ class StorePlace(ABC):
             OSError: they cannot be read.
         """
 
-    def _check_sums(self) -> None:
+    def check_sums(self) -> None:
         """Refuse to replace a file that holds no sums.
 
         Raises:
             OptionError: there is such a file.
         """
         try:
-            self._sums()
+            self.sums()
         except FileNotFoundError:
             return
         except (ValueError, KeyError, TypeError):
             name = sums_name(self.target)
-            raise OptionError(f"{name}: exists already, and the sums of the store belong there; move it") from None
+            own = os.path.basename(self.target)
+            raise OptionError(f"{name}: exists already, and the sums of {own} belong there; move it") from None
+
+    @abstractmethod
+    def write_sums(self, sums: Iterable[bytes]) -> None:
+        """Write the sums, instead of those that are there.
+
+        Args:
+            sums: lines.
+
+        Raises:
+            OptionError, OSError: they cannot be written.
+        """
+
+    @abstractmethod
+    def remove_sums(self) -> None:
+        """Remove the sums, if there are any."""
 
     @abstractmethod
     def make(self, documents: Mapping[str, bytes]) -> None:
@@ -226,7 +242,7 @@ class FolderPlace(StorePlace):
     def journal(self) -> MarksFile:
         return MarksFile(self.marks)
 
-    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
+    def sums(self) -> tuple[Subject, Iterable[Mark]]:
         name = sums_name(self.target)
         try:
             return read_sums(name)
@@ -234,6 +250,14 @@ class FolderPlace(StorePlace):
             if os.path.lexists(name):  # a folder, a link that leads nowhere
                 raise ValueError(error.strerror) from None
             raise
+
+    def write_sums(self, sums: Iterable[bytes]) -> None:
+        with whole(sums_name(self.target), replace=True) as unfinished, open(unfinished, "wb") as file:
+            file.writelines(sums)
+
+    def remove_sums(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(sums_name(self.target))
 
     def check(self, resume: bool) -> bool:
         check_target(self.target, replace=True)
@@ -396,12 +420,18 @@ class BucketPlace(StorePlace):
     def journal(self) -> MarksObjects:
         return MarksObjects(self._bucket, self.marks, f"{self.target} and {self.marks}")
 
-    def _sums(self) -> tuple[Subject, Iterable[Mark]]:
+    def sums(self) -> tuple[Subject, Iterable[Mark]]:
         name = sums_name(self.target)
         found = self._bucket.read(name)
         if found is None:
             raise FileNotFoundError(name)
         return sums_in(found.splitlines(keepends=True))
+
+    def write_sums(self, sums: Iterable[bytes]) -> None:
+        self._bucket.write(sums_name(self.target), b"".join(sums))
+
+    def remove_sums(self) -> None:
+        self._bucket.delete([sums_name(self.target)])
 
     def make(self, documents: Mapping[str, bytes]) -> None:
         self._there = self._bucket.sizes(self.target)
@@ -428,7 +458,7 @@ class BucketPlace(StorePlace):
         below = [key for key in documents if "/" in key]
         for key in below:
             self._bucket.write(f"{self.target}/{key}", documents[key])
-        self._bucket.write(sums_name(self.target), b"".join(sums))
+        self.write_sums(sums)
         for key in sorted(documents.keys() - below, key=lambda key: (key in ROOTS, key)):
             self._bucket.write(f"{self.target}/{key}", documents[key])
         return sum(map(len, documents.values()))

@@ -118,6 +118,30 @@ def _in_order(documents: Mapping[str, bytes]) -> list[str]:
     return sorted(documents, key=lambda key: (key.count("/"), key))
 
 
+def is_sound(path: str) -> bool:
+    """Return True if an archive has the files that its list names, each with the name and checksum of the list.
+
+    Whose archive it is does not matter. What the files hold is not looked at.
+    """
+    try:
+        with ZipFile(path) as archive, open(path, "rb") as file:
+            return all(_is_listed(file, entry) for entry in archive.infolist())
+    except Exception:  # zipfile raises half a dozen kinds for what is damaged
+        return False
+
+
+def _is_listed(file: BinaryIO, entry: ZipInfo) -> bool:
+    file.seek(entry.header_offset)
+    signature, _, flags, method, _, _, *about, length, extra = _HEADER.unpack(file.read(_HEADER.size))
+    name = file.read(length).decode("utf-8" if flags & _UTF8 else "cp437")
+    if about[1:] == [_IN_EXTRA] * 2:
+        about[1:] = reversed(_LONG.unpack(file.read(extra)[: _LONG.size])[2:])
+    same = flags & _BEHIND or about == [entry.CRC, entry.compress_size, entry.file_size]
+    return bool(same) and (signature, method, name) == (b"PK\3\4", entry.compress_type, entry.orig_filename)
+
+
+_BEHIND, _UTF8 = 1 << 3, 1 << 11  # flags: a file's checksum and sizes stand behind it; how its name is written
+_IN_EXTRA = (1 << 32) - 1  # sizes that stand in the field for sizes of zip64
 _HEADER = struct.Struct(
     "<4s5H3I2H"
 )  # signature, version, flags, method, time, date, CRC, sizes, lengths of name and extra
