@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import json
 import os
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,9 @@ import pytest
 import vfs
 from tests.cli.support import run
 from vfs.cli.check import How, check
+from vfs.cli.checking import _json as as_list
 from vfs.cli.common import converted
+from vfs.cli.hands import Hands
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
 from vfs.testing.detector_writers import write_cbf
@@ -78,6 +82,89 @@ def test_each_kind_of_fault_has_its_line_and_status(archive: Path, capsys: pytes
     status, lines = checked(capsys, archive)
     assert (status, len(lines)) == (2, 3)
     assert [line.split(": ")[1].split(",")[0] for line in lines] == ["unreadable", "incomplete", "whole"]
+
+
+def test_nothing_in_a_folder_is_passed_over_that_may_have_been_a_set(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged first byte, or a link to what is gone, took a set out of the report, with status 0."""
+    outside = write_npy(tmp_path, np.arange(4), name="outside.npy")
+    deep = archive / "a" / "deep"
+    (deep / "new\nline.npy").write_bytes(outside.read_bytes())
+    (deep / "latest.npy").symlink_to(outside)
+    (deep / "again.npy").symlink_to(archive / "one.npy")
+    assert checked(capsys, archive)[0] == 0
+    (archive / "blank.dm4").write_bytes(bytes(5000))
+    (archive / "blank.xml").write_bytes(bytes(5000))
+    (archive / "other.xml").write_text("<a/>")
+    (archive / "gone.npy").symlink_to("nothing.npy")
+    (archive / "round.npy").symlink_to("round.npy")
+    (archive / "pipe.npy").symlink_to("/dev/zero")
+    os.mkfifo(archive / "fifo.npy")
+    status, lines = checked(capsys, archive)
+    assert status == 2
+    assert [line.removeprefix(f"{archive}/").split(",")[0].split(": ")[:2] for line in lines] == [
+        ["one.npy", "whole"],
+        ["blank.dm4", "unreadable"],
+        ["blank.xml", "unreadable"],
+        ["gone.npy", "unreadable"],
+        ["round.npy", "unreadable"],
+        ["a/scan.hdr", "whole"],
+        ["a/deep/new\\nline.npy", "whole"],
+        ["a/deep/two.npy", "whole"],
+        ["a/deep/latest.npy", "whole"],
+    ]
+
+
+def test_a_set_on_which_vfs_fails_loses_no_other(archive: Path) -> None:
+    def opened(path: str, sources: Any) -> Any:
+        if path.endswith("scan.hdr"):
+            raise MemoryError
+        if path.endswith("one.npy"):
+            raise TypeError("a bug")
+        return open_set(path, options, {}, None, sources, convert=converted)
+
+    options = OpenOptions(allow_incomplete=True)
+    found = list(check([str(archive), str(archive / "one.npy")], How(opened, options, True, lambda nbytes, more: None)))
+    states = {os.path.relpath(one.path, archive): one.state for one in found}
+    assert states.pop("a/deep/two.npy") == 0
+    assert states.pop("one.npy") == states.pop("a/scan.hdr") == 2
+
+
+def test_what_does_not_answer_is_given_up() -> None:
+    """Its thread stays behind, and all others are done."""
+    others, answered = threading.Event(), threading.Event()
+    ticks = itertools.count()
+    hands = Hands(lambda: None, patience=5, clock=lambda: next(ticks) if others.is_set() else 0)
+
+    def work(name: str) -> str:
+        if name == "hangs":
+            answered.wait()
+        if name == "last":
+            others.set()
+        return name.upper()
+
+    found = list(hands.each(iter(["first", "hangs", "third", "last"]), work, 2))
+    assert found == [("first", "FIRST"), ("hangs", None), ("third", "THIRD"), ("last", "LAST")]
+    answered.set()
+    assert hands.rest()
+
+
+def test_a_list_that_is_interrupted_is_json(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = OpenOptions(allow_incomplete=True)
+    how = How(lambda path, sources: open_set(path, options, {}, None, sources), options, False, lambda nbytes, more: 0)
+
+    def interrupted(after: int) -> None:
+        with as_list() as show:
+            for k, one in enumerate(check([str(archive)], how)):
+                if k == after:
+                    raise SystemExit(130)
+                show(one)
+
+    for after in (2, 0):
+        with pytest.raises(SystemExit):
+            interrupted(after)
+        assert len(json.loads(capsys.readouterr().out)) == after
 
 
 def test_files_that_are_named(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,26 +1,34 @@
 """Says of data sets whether they are whole, for `vfs check`.
 
 A set is opened as `allow_incomplete` opens it, so that all that is absent is known at once. Sets in folders are found
-as `vfs info FOLDER` finds them. Several folders are looked at, and several sets are read, in threads at once.
+as `vfs info FOLDER` finds them. Several folders are looked at, and several sets are read, in threads at once; those
+that do not answer are given up (`vfs.cli.hands`), and none is lost for what another one does.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from vfs.cli.common import is_folder, is_zarr
-from vfs.cli.folders import folders_below, look
+from vfs.cli.folders import below, folders_below, look
+from vfs.cli.hands import Hands
 from vfs.cli.report import count, sources
-from vfs.engine.array import ArrayReader, ahead
-from vfs.errors import FormatError, SourceError, VfsError, size
+from vfs.engine.array import ArrayReader
+from vfs.errors import SourceError, VfsError, printable, size
+from vfs.folder_tree.records import DESCRIPTION
+from vfs.formats import HEADERLESS, by_name, formats
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.checksums import ByteSum
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
+from vfs.sources.boundary import Boundary
+from vfs.sources.local import LocalSources
+from vfs.sources.names import is_url
 
 FOLDERS = 4
 """Folders that are looked at at once."""
@@ -28,12 +36,17 @@ SETS = 2
 """Sets that are read at once, each with several threads: 150 compressed stacks of 1 MiB take 0.9 s instead of 1.2 s."""
 
 _STEP = 8 << 20  # bytes of which a checksum is computed at once
+# Endings that other programs use for files of their own: nobody misses a set in such a file
+_TEXTS = (".xml", ".json", ".txt", ".hdr")
+_ANYBODYS = (*_TEXTS, ".map", ".st", ".rec", ".msk", ".spe", ".fit", ".index")
 
 WHOLE, ABSENT, UNREADABLE = range(3)
 """The states of a set; the highest of all sets is the exit status."""
 _STATES = ("whole", "incomplete", "unreadable")
 
 Tell = Callable[[int, int], object]
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,7 @@ class Checked:
         about = [self.format, count(self.files, "file"), size(self.nbytes)] if self.format else []
         about += [f"{size(self.read)} read"] * bool(self.read)
         said = ": " + "; ".join(self.said) if self.said else ""
-        return f"{self.path}: {_STATES[self.state]}{', ' * bool(about)}{', '.join(about)}{said}"
+        return printable(f"{self.path}: {_STATES[self.state]}{', ' * bool(about)}{', '.join(about)}{said}")
 
     def json(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -86,12 +99,33 @@ class How:
         read: True to read every element.
         tell: is called with the bytes of the arrays, as they are read, and with those that more sets have: in any
             thread, one at a time.
+        hands: the threads.
     """
 
     open_one: Callable[[str, Sources | None], OpenedSet]
     options: OpenOptions
     read: bool
     tell: Tell
+    hands: Hands = field(default_factory=lambda: Hands(lambda: None))
+
+
+@dataclass(frozen=True)
+class _FoundSet:
+    """A set that was found.
+
+    Attributes:
+        checked: what is known of it by now.
+        files: real paths of its files.
+        group: the set, if it has yet to be read.
+    """
+
+    checked: Checked
+    files: frozenset[str]
+    group: OpenedSet | None = None
+
+    def of(self, path: str) -> _FoundSet:
+        """Return it with the path of the file that names it."""
+        return replace(self, checked=replace(self.checked, path=path))
 
 
 def check(paths: Sequence[str], how: How) -> Iterator[Checked]:
@@ -99,86 +133,132 @@ def check(paths: Sequence[str], how: How) -> Iterator[Checked]:
 
     Files of one set are checked once, and so is a set that is named again, or is in a folder that is.
     """
-    told = replace(how, tell=_in_turn(how.tell))
+    told = replace(how, tell=_in_turn(how))
+    found = _once(paths, told)
     if not how.read:
-        yield from (_checked(one, told) for one in _once(paths, told))
+        yield from (one.checked for one in found)
         return
-    for _, checked in ahead(_once(paths, told), lambda one: _checked(one, told), SETS):
-        yield checked
+    for one, checked in how.hands.each(found, lambda one: _read_through(one, told), SETS):
+        yield checked or replace(one.checked, state=UNREADABLE, said=(*one.checked.said, how.hands.silence))
 
 
-def _in_turn(tell: Tell) -> Tell:
-    """Return a function that several threads may call."""
+def _in_turn(how: How) -> Tell:
+    """Return a function that several threads may call, each to say that it goes on."""
     lock = Lock()
 
     def told(nbytes: int, more: int) -> None:
+        how.hands.goes_on()
         with lock:
-            tell(nbytes, more)
+            how.tell(nbytes, more)
 
     return told
 
 
-def _checked(one: Checked | tuple[str, OpenedSet], how: How) -> Checked:
-    return one if isinstance(one, Checked) else _of_set(*one, how)
-
-
-def _once(paths: Sequence[str], how: How) -> Iterator[Checked | tuple[str, OpenedSet]]:
-    """Open sets, or say why they do not open: each once."""
+def _once(paths: Sequence[str], how: How) -> Iterator[_FoundSet]:
+    """Find sets, each once."""
     seen: set[str] = set()
     done: set[frozenset[str]] = set()
     for path in paths:
-        if is_folder(path) and not is_zarr(path):
-            found: Iterator[Checked | tuple[str, OpenedSet]] = _in_folder(path, how)
-        elif os.path.realpath(path) in seen:
+        kind = _answer(_kind, path, how)
+        if kind is None:
+            yield _failed(path, how.hands.silence)
+            continue
+        folder, real = kind
+        if folder:
+            found = _in_folder(path, how, seen)
+        elif real in seen:
             continue
         else:
-            found = iter([_opened(path, how)])
+            found = _named(path, how)
         now: set[frozenset[str]] = set()  # sets of one folder may share all files
         for one in found:
-            files = {one.path} if isinstance(one, Checked) else sources(one[1]).keys()
-            real = frozenset(map(os.path.realpath, files))
-            if real in done:
-                if not isinstance(one, Checked):
-                    how.tell(0, -_nbytes(one[1]))
+            if one.files in done:
+                how.tell(0, -_nbytes(one.group))
                 continue
-            now.add(real)
-            seen |= real
+            now.add(one.files)
+            seen |= one.files
             yield one
         done |= now
 
 
-def _opened(path: str, how: How) -> Checked | tuple[str, OpenedSet]:
+def _kind(path: str) -> tuple[bool, str]:
+    """Say whether a path is a folder in which sets are looked for, and where it really is."""
+    return is_folder(path) and not is_zarr(path), os.path.realpath(path)
+
+
+def _answer(work: Callable[[Asked], Answer], thing: Asked, how: How) -> Answer | None:
+    """Return what is made of a thing; None if it does not answer."""
+    return next(found for _, found in how.hands.each(iter([thing]), work, 1))
+
+
+def _named(path: str, how: How) -> Iterator[_FoundSet]:
+    """Open the set that a file names."""
+    yield _answer(lambda name: _opened(name, how), path, how) or _failed(path, how.hands.silence)
+
+
+def _opened(path: str, how: How) -> _FoundSet:
     try:
-        group = how.open_one(path, None)
-        how.tell(0, _nbytes(group))
-        return path, group
-    except VfsError as error:
-        return _failed(path, error)
+        return _known(how.open_one(path, None), how).of(path)
+    except Exception as error:  # whatever is wrong with it, others are checked
+        return _failed(path, _said(error))
 
 
-def _failed(path: str, error: VfsError | str) -> Checked:
-    return Checked(path, UNREADABLE, (str(error).removeprefix(f"{os.path.abspath(path)}: ").removeprefix(f"{path}: "),))
-
-
-def _of_set(path: str, group: OpenedSet, how: How) -> Checked:
+def _known(group: OpenedSet, how: How) -> _FoundSet:
+    """Say what is known of a set that was opened. It stays open only if it has yet to be read: there may be many."""
     files = sources(group)
-    about = group.opening.format, len(files), sum(n for n in files.values() if n > 0)
     said = tuple(one.said for one in group.absent)
-    read = 0
+    checked = Checked(
+        "", ABSENT if said else WHOLE, said, group.opening.format, len(files), sum(n for n in files.values() if n > 0)
+    )
+    if how.read:
+        how.tell(0, _nbytes(group))
+    else:
+        checked = _looked_at(group, checked)
+    return _FoundSet(checked, frozenset(map(os.path.realpath, files)), group if how.read else None)
+
+
+def _failed(path: str, said: str) -> _FoundSet:
+    said = said.removeprefix(f"{os.path.abspath(path)}: ").removeprefix(f"{path}: ")
+    return _FoundSet(Checked(path, UNREADABLE, (said,)), frozenset([os.path.realpath(path)]))
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, VfsError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    return f"{type(error).__name__}: {error} (this is a bug in vfs)"
+
+
+def _looked_at(group: OpenedSet, checked: Checked) -> Checked:
+    """Look at the files of a set that were not looked at when it was opened."""
     try:
         for array in group.arrays.values():
             if (look := getattr(array.backend, "look_at_all", None)) is not None:
                 look()
-        for nbytes in _read(group) if how.read else ():
+    except Exception as error:
+        return replace(checked, state=UNREADABLE, said=(*checked.said, _said(error)))
+    return checked
+
+
+def _read_through(one: _FoundSet, how: How) -> Checked:
+    """Read a set."""
+    if one.group is None:
+        return one.checked
+    checked, read = _looked_at(one.group, one.checked), 0
+    if checked.state == UNREADABLE:
+        return checked
+    try:
+        for nbytes in _read(one.group):
             read += nbytes
             how.tell(nbytes, 0)
-    except VfsError as error:
-        return Checked(path, UNREADABLE, (*said, str(error)), *about, read)
-    return Checked(path, ABSENT if said else WHOLE, said, *about, read)
+    except Exception as error:  # whatever is wrong with it, others are checked
+        checked = replace(checked, state=UNREADABLE, said=(*checked.said, _said(error)))
+    return replace(checked, read=read)
 
 
-def _nbytes(group: OpenedSet) -> int:
-    return sum(array.nbytes for array in group.arrays.values())
+def _nbytes(group: OpenedSet | None) -> int:
+    return 0 if group is None else sum(array.nbytes for array in group.arrays.values())
 
 
 def _read(group: OpenedSet) -> Iterator[int]:
@@ -204,19 +284,109 @@ def _bytes(array: ArrayReader, run: ByteSum) -> Iterator[bytes]:
         yield files.sources.read(files.paths[run.file], at, min(_STEP, run.stop - at))
 
 
-def _in_folder(top: str, how: How) -> Iterator[Checked | tuple[str, OpenedSet]]:
-    """Open the sets in a folder and all below it."""
-    for _, found in ahead(folders_below(top), lambda folder: _look(folder, how), FOLDERS):
-        yield from found
+def _in_folder(top: str, how: How, seen: set[str]) -> Iterator[_FoundSet]:
+    """Find the sets in a folder and all below it.
 
-
-def _look(folder: str, how: How) -> list[Checked | tuple[str, OpenedSet]]:
+    Args:
+        seen: real paths of files whose sets were found.
+    """
+    outside: list[str] = []
     try:
-        found = look(folder, how.open_one, how.options, lambda group: group)
-    except FormatError:  # neither sets nor folders
-        return []
-    except VfsError as error:
-        return [_failed(folder, error)]
-    sets = [(os.path.join(folder, name), group) for name, group in found.sets.items()]
-    how.tell(0, sum(_nbytes(group) for _, group in sets))
-    return [*sets, *(_failed(os.path.join(folder, name), why) for name, why in found.broken.items())]
+        for folder, found in how.hands.each(_folders(top, how), lambda name: _look(name, how), FOLDERS):
+            if found is None:
+                yield _failed(folder, how.hands.silence)
+            else:
+                yield from found.sets
+                outside += found.outside
+    except VfsError as error:  # a server does not list it
+        yield _failed(top, str(error))
+    for link in outside:
+        if (_answer(os.path.realpath, link, how) or link) not in seen:
+            yield from _named(link, how)
+
+
+def _folders(top: str, how: How) -> Iterator[str]:
+    if is_url(top):
+        yield from folders_below(top)
+        return
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        yield folder
+        waiting += reversed(_answer(below, folder, how) or ())
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """What is in a folder: sets; and links to files outside of it, which may be sets."""
+
+    sets: Sequence[_FoundSet]
+    outside: Sequence[str]
+
+
+def _look(folder: str, how: How) -> _Folder:
+    try:
+        return _within(folder, how)
+    except Exception as error:  # whatever is wrong with it, others are checked
+        return _Folder([_failed(folder, _said(error))], ())
+
+
+def _within(folder: str, how: How) -> _Folder:
+    found = look(folder, how.open_one, how.options, lambda group: _known(group, how))
+    sets = [one.of(os.path.join(folder, name)) for name, one in found.sets.items()]
+    sets += [_failed(os.path.join(folder, name), why) for name, why in found.broken.items()]
+    endings = _telling(how.options)
+    sets += [_opened(os.path.join(folder, name), how) for name in found.refused if name.lower().endswith(endings)]
+    if is_url(folder):
+        return _Folder(sets, ())
+    texts = [
+        os.path.join(folder, name)
+        for name in found.refused
+        if name.lower().endswith(_TEXTS) and not name.lower().endswith(endings)
+    ]
+    sets += [_failed(name, "holds zeros where a text should begin") for name in texts if _is_blank(name)]
+    lost, outside = _links(folder, endings, frozenset().union(*(one.files for one in sets)), how.options)
+    return _Folder([*sets, *lost], outside)
+
+
+def _telling(options: OpenOptions) -> tuple[str, ...]:
+    """Return endings of files that are sets: one that no format recognises is damaged."""
+    kinds = [by_name(options.format)] if options.format else list(formats().values())
+    return tuple(
+        ending
+        for kind in kinds
+        for ending in kind.extensions
+        if kind.name != HEADERLESS
+        and (kind.name == DESCRIPTION or not ending.endswith((*_ANYBODYS, *by_name(HEADERLESS).extensions)))
+    )
+
+
+def _is_blank(path: str) -> bool:
+    """Return True if a file begins with zeros, as one that was not written to its end before a power failure."""
+    head = LocalSources().read(path, 0, 16)
+    return bool(head) and not head.strip(b"\0")
+
+
+def _links(
+    folder: str, endings: tuple[str, ...], known: frozenset[str], options: OpenOptions
+) -> tuple[list[_FoundSet], list[str]]:
+    """Find links in a folder that are named as sets are, and lead nowhere, or to files outside of it.
+
+    Args:
+        known: real paths of files whose sets were found.
+    """
+    lost, outside, boundary = [], [], Boundary((os.path.realpath(folder),))
+    with os.scandir(folder) as entries:
+        links = [one.path for one in entries if one.is_symlink() and one.name.lower().endswith(endings)]
+    for link in sorted(links):
+        real = os.path.realpath(link)
+        if real in known:
+            continue
+        try:
+            found = os.stat(link)
+        except OSError as error:
+            lost.append(_failed(link, f"a link to {os.readlink(link)}: {error.strerror}"))
+        else:
+            if stat.S_ISREG(found.st_mode) and not boundary.holds(real) and not options.follow_outside:
+                outside.append(link)
+    return lost, outside

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,8 +17,11 @@ from vfs.model.option_fields import USUAL
 
 if TYPE_CHECKING:
     from vfs.cli.check import Checked
+    from vfs.cli.hands import Hands
     from vfs.hierarchy.opening import OpenedSet
     from vfs.model.sources import Sources
+
+    Printed = Callable[[], AbstractContextManager[Callable[[Checked], None]]]
 
 
 @opens(
@@ -45,33 +49,67 @@ def check(
 
     Exit status: 0 if all are whole, 1 if something is absent or left over, 2 if a set cannot be read.
     """
+    from vfs.cli.hands import Hands
+
+    _refuse(datasets, settings)
+    with stopping() as stop:
+        hands = Hands(stop)
+        try:
+            status = _check(datasets, settings, read, _json if json_ else _lines, hands)
+        except SystemExit as ended:  # Ctrl-C
+            status = ended.code if isinstance(ended.code, int) else 1
+        if not hands.rest():
+            sys.stdout.flush()
+            os._exit(status)  # Python would wait for threads that a file system holds
+    raise typer.Exit(status)
+
+
+def _check(datasets: list[str], settings: Settings, read: bool, printed: Printed, hands: Hands) -> int:
+    """Check sets, print what is found of each, and return the exit status."""
     from vfs.cli.check import How
     from vfs.cli.check import check as checked
     from vfs.hierarchy.opening import open_set
 
-    _refuse(datasets, settings)
     options = careful(settings).options.common(allow_incomplete=True)
-    found: list[Checked] = []
-    with stopping() as stop, _bar() as bar:
+    found, status = 0, 0
+    with _bar() as bar, printed() as show:
 
         def tell(nbytes: int, more: int) -> None:
-            stop()
-            bar(len(found), nbytes, more if read else 0)
+            hands.look()
+            bar(found, nbytes, more if read else 0)
 
         def open_one(path: str, sources: Sources | None) -> OpenedSet:
             return open_set(path, options, settings.format_options, None, sources, convert=converted)
 
-        how = How(open_one, options, read, tell)
-        for one in checked(datasets, how):
-            found.append(one)
-            tell(0, 0)
-            if not json_:
-                put(one.line())
+        for one in checked(datasets, How(open_one, options, read, tell, hands)):
+            found, status = found + 1, max(status, one.state)
+            show(one)
+            bar(found, 0, 0)
     if not found:
         raise FormatError(f"{', '.join(datasets)}: no data set there")
-    if json_:
-        put(document([one.json() for one in found]))
-    raise typer.Exit(max(one.state for one in found))
+    return status
+
+
+@contextmanager
+def _lines() -> Iterator[Callable[[Checked], None]]:
+    """Print a line for each set."""
+    yield lambda one: put(one.line())
+
+
+@contextmanager
+def _json() -> Iterator[Callable[[Checked], None]]:
+    """Print a list of objects, each as soon as its set was checked. It is whole also where Ctrl-C ends it."""
+    before = "["
+
+    def show(one: Checked) -> None:
+        nonlocal before
+        put(f"{before}\n{document(one.json(), indent=None)}", end="")
+        before = ","
+
+    try:
+        yield show
+    finally:
+        put("[]" if before == "[" else "\n]")
 
 
 def _refuse(datasets: list[str], settings: Settings) -> None:
@@ -80,10 +118,13 @@ def _refuse(datasets: list[str], settings: Settings) -> None:
     Raises:
         OptionError: one is given.
     """
+    given = settings.given("one set", "reading")
+    if not (settings.format_options or any(given.values())):  # none is asked what it is that may not answer
+        return
     folders = [name for name in datasets if is_folder(name)]
     if folders:
         settings.format_options_of_all()
-        refuse(settings.given("one set", "reading"), f"on {folders[0]}, a folder; name one data set of it")
+        refuse(given, f"on {folders[0]}, a folder; name one data set of it")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import glob
 import inspect
@@ -248,15 +249,18 @@ def say_how_to_go_on(error: BaseException, target: str, how: str) -> None:
         say(f"{target}: is not complete; {how}")
 
 
-def put(text: str) -> None:
+def put(text: str, end: str = "\n") -> None:
     """Print the result of a command on stdout.
+
+    Args:
+        end: what comes behind it.
 
     Raises:
         typer.Exit: with status 2, after a note: stdout cannot be written to.
         BrokenPipeError: the program that reads stdout has ended.
     """
     try:
-        print(text, flush=True)
+        print(text, end=end, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -461,6 +465,11 @@ def converted(kind: Format, given: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def document(value: Any) -> str:
-    """Return a value as JSON that people can read, too: indented, and not escaped."""
-    return json.dumps(value, indent=1, ensure_ascii=False)
+def document(value: Any, indent: int | None = 1) -> str:
+    """Return a value as JSON that people can read, too: indented, and not escaped where stdout takes all characters."""
+    return json.dumps(value, indent=indent, ensure_ascii=_is_narrow(sys.stdout))
+
+
+def _is_narrow(stream: Any) -> bool:
+    """Return True if a stream has an encoding that lacks characters: those would be escaped as Python does."""
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name != "utf-8"

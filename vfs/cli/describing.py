@@ -184,6 +184,7 @@ def _folders(
                 if is_zarr(folder):
                     raise folder_given(folder)
                 found = look(folder, opened, settings.options, keep, None if all or recursive else SCREEN)
+                found.refuse_empty()
             except FormatError as error:  # neither sets nor folders
                 if not recursive:
                     failed.append(error)

@@ -39,6 +39,7 @@ class FoundSets:
         path: the folder, as the user typed it.
         sets: file that names a set -> what is kept of it: for `vfs info` the cells of its row, or its JSON.
         broken: file that looks like a set but cannot be opened -> the reason.
+        refused: files that are named as sets are, and that no format recognises.
         folders: names of subfolders.
         others: number of files that belong to no set.
         unknown: number of files that were not looked at.
@@ -47,9 +48,22 @@ class FoundSets:
     path: str
     sets: dict[str, Any]
     broken: dict[str, str]
+    refused: Sequence[str]
     folders: Sequence[str]
     others: int
     unknown: int
+
+    def refuse_empty(self) -> None:
+        """Refuse a folder in which there is nothing to list.
+
+        Raises:
+            FormatError: it holds neither sets nor folders.
+        """
+        if not (self.sets or self.broken or self.folders):
+            raise FormatError(
+                f"{self.path}: expected data sets in this folder, found"
+                f" {_others(self.others) if self.others else 'nothing'}"
+            )
 
     def text(self, all: bool = False, columns: int = 80, alone: bool = True) -> list[str]:
         """Return lines for people: a row for each set, other contents of the folder, and useful commands.
@@ -109,7 +123,6 @@ def look(
         most: number of sets after which to stop; None: look at all files.
 
     Raises:
-        FormatError: the folder holds neither sets nor folders.
         SourceError: the folder cannot be listed.
     """
     kept: dict[str, Any] = {}
@@ -125,34 +138,50 @@ def look(
     listing.begin()
     folder, records, names = listing.folder, listing.records, listing.names
     records.told.update(folder.files)  # so that broken sets are not logged: they are printed
-    while (most is None or len(names.base) <= most) and listing.step():
-        pass
+    unnamed: dict[str, str] = {}
+    while most is None or len(names.base) <= most:
+        try:
+            if not listing.step():
+                break
+        except SourceError as error:  # the next ones may open; this one is tried no more
+            unnamed[names.pending.pop()] = str(error)
     unknown = {name for name in names.pending if name not in names.owner}
-    broken = {
+    broken = unnamed | {
         name: record.error.removeprefix(f"{folder.join(name)}: ")
         for name, record in records.known.items()
         if record.error and name not in names.owner
     }
     sets = in_order([*names.base])
     others = len(folder.files) - len(sets) - len(broken) - len(unknown) - len(names.owner)
-    found = FoundSets(
-        path, {name: kept[name] for name in sets}, broken, in_order([*folder.folders]), others, len(unknown)
+    refused = [name for name, record in listing.refused() if name not in broken and name not in names.owner]
+    return FoundSets(
+        path, {name: kept[name] for name in sets}, broken, refused, in_order([*folder.folders]), others, len(unknown)
     )
-    if not (sets or broken or found.folders):
-        raise FormatError(
-            f"{path}: expected data sets in this folder, found {_others(others) if others else 'nothing'}"
-        )
-    return found
 
 
 def folders_below(top: str) -> Iterator[str]:
-    """Yield a folder and those below it, without zarr stores; links to folders are not followed."""
+    """Yield a folder and those below it, without zarr stores; links to folders are not followed.
+
+    One that cannot be listed is among them: who looks at it gets the error.
+    """
     if is_url(top):
         yield from _below_url(folder_name(top))
         return
-    for folder, below, _ in os.walk(top):
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
         yield folder
-        below[:] = sorted(name for name in below if not is_zarr(os.path.join(folder, name)))
+        waiting += reversed(below(folder))
+
+
+def below(folder: str) -> list[str]:
+    """Return the folders in a folder of this machine as `folders_below` takes them; none where it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [path for path in (os.path.join(folder, name) for name in sorted(names)) if not is_zarr(path)]
 
 
 def _below_url(top: str) -> Iterator[str]:
