@@ -86,6 +86,29 @@ def test_another_array_is_the_main_one_by_every_way(several: Path, capsys: pytes
     assert set(vfs.open_group(kept, array="entry/data")) == {"entry/data", "dark"}
 
 
+def test_arrays_are_found_by_the_names_that_programs_gave_them(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = json.loads(several.read_text())
+    names = {"entry/preview": "Quick  look", "dark": "entry/data", **dict.fromkeys(META, "same")}
+    for path, name in names.items():
+        said["arrays"][path]["attributes"] = {"name": name}
+    several.write_text(json.dumps(said))
+    assert vfs.open(several, main="Quick look").shape == vfs.open(several, array="Quick look").shape == (5, 6)
+    assert vfs.open(several, main="entry/data").shape == (4, 5, 6), "a path wins over a name"
+    assert "entry/preview" not in vfs.open_group(several, hide=["Quick look"])
+    assert main(["info", "--describe", "--main", "Quick look", str(several)]) == 0
+    kept = several.parent / "kept.vfs.json"
+    kept.write_text(capsys.readouterr().out)
+    assert json.loads(kept.read_text())["options"] == {"main": "entry/preview"}
+    assert vfs.open(kept).shape == vfs.open(kept, array="Quick look").shape == (5, 6)
+    for option in ({"main": "same"}, {"array": "same"}, {"hide": ["same"]}):
+        with pytest.raises(vfs.UnknownArrayError, match=f"{len(META)} arrays are named 'same'; give a path: {META[0]}"):
+            vfs.open_group(several, **option)  # type: ignore[arg-type]
+    with pytest.raises(vfs.UnknownArrayError, match=r"no array 'Quick lok'; there are: entry/preview \(Quick look\), "):
+        vfs.open_group(several, main="Quick lok")
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,38 @@ def without_first(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in ("array", "main")}
 
 
+def by_path(found: Sequence[StoredArray], options: OpenOptions, file: str) -> OpenOptions:
+    """Return the options with the paths of `array`, `main` and `hide` where these are names that programs gave arrays.
+
+    A path, for `hide` also that of a group, is taken first.
+
+    Raises:
+        UnknownArrayError: several arrays have the name.
+    """
+    paths = {dataset.path for dataset in found}
+    groups = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
+
+    def path_of(name: str, known: Collection[str]) -> str:
+        if name in known:
+            return name
+        named = [dataset.path for dataset in found if dataset.label == " ".join(name.split())]
+        if len(named) > 1:
+            raise UnknownArrayError(
+                f"{file}: {len(named)} arrays are named {name!r}; give a path: {first_names(named)}"
+            )
+        return named[0] if named and name.strip() else name
+
+    changes: dict[str, Any] = {
+        option: path_of(name, paths)
+        for option, name in (("array", options.array), ("main", options.main))
+        if name is not None
+    }
+    if options.hide:
+        changes["hide"] = [path_of(name, paths | groups) for name in options.hide]
+    said = {option: value for option, value in changes.items() if value != getattr(options, option)}
+    return options.common(**said) if said else options
+
+
 def stored_set(found: Sequence[StoredArray], options: OpenOptions, file: str) -> StoredSet:
     """Return the arrays that a format found, or the wanted one with its companions, without those that are hidden.
 
@@ -51,7 +83,9 @@ def stored_set(found: Sequence[StoredArray], options: OpenOptions, file: str) ->
     if first is not None:
         paths = [dataset.path for dataset in datasets]
         if first not in paths:
-            raise UnknownArrayError(f"{file}: no array {first!r}; there are: {first_names(nearest(first, paths))}")
+            by_name = {name: one.title for one in datasets for name in (one.path, one.label) if name}
+            near = dict.fromkeys(by_name[name] for name in nearest(first, list(by_name)))
+            raise UnknownArrayError(f"{file}: no array {first!r}; there are: {first_names(list(near))}")
         main = datasets[paths.index(first)]
         if wanted is not None:
             if options.main not in (None, wanted):

@@ -39,7 +39,7 @@ from vfs.errors import (
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.arranging import Arranged, arranged
 from vfs.hierarchy.begun import as_before
-from vfs.hierarchy.choosing import StoredSet, stored_set, without_first
+from vfs.hierarchy.choosing import StoredSet, by_path, stored_set, without_first
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
 from vfs.hierarchy.file_watch import FileWatch
@@ -304,6 +304,8 @@ def _open_named(
     if options.follow:
         watch = FileWatch() if watch is None else watch
         found = [grown(one, options, watch) for one in found]
+    if options.array is not None or options.main is not None or options.hide:
+        options = by_path(found, options, names[0])
     stored = stored_set(found, options, names[0])
     if watch is not None and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options, watch)

@@ -43,13 +43,19 @@ class OpenOptions:
         group=FILES,
     )
     array: str | None = option(
-        None, "Show only this array of a file that has several.", "NAME", scope="one set", group=FILES, asked=True
+        None,
+        "Show only this array of a file that has several.",
+        "NAME",
+        more="It is its path, or the name that a program gave it, if one array has it.",
+        scope="one set",
+        group=FILES,
+        asked=True,
     )
     main: str | None = option(
         None,
         "Take this array of a set as its main one, which opens first. All others stay beside it.",
         "NAME",
-        more="`nav_shape` and other options about frames are about this one.",
+        more="Named as by `array`. `nav_shape` and other options about frames are about this one.",
         scope="one set",
         group=FILES,
         asked=True,
