@@ -166,7 +166,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             r"foreign.npy: no format recognises it \(its name looks like npy",
         ),
         ([], vfs.OptionError, "no file given"),
-        ("", vfs.MissingSourceError, "no such file"),
+        ("", vfs.MissingSourceError, "^expected the name of a file, found an empty one$"),
+        (tmp_path / "emptys", vfs.MissingSourceError, rf"no such file; did you mean {tmp_path}/empty\?"),
+        (f"{tmp_path}\\empty", vfs.MissingSourceError, rf"no such file; did you mean {tmp_path}/empty\?"),
+        (tmp_path / "none" / "a.npy", vfs.MissingSourceError, f"there is no folder {tmp_path}/none"),
+        ("~/gone.npy", vfs.MissingSourceError, f"only a shell takes ~ .*: {Path.home()}/gone.npy"),
+        (r"C:\data\a.npy", vfs.MissingSourceError, "a path of Windows, which WSL shows as /mnt/c/data/a.npy"),
     ):
         with pytest.raises(error, match=says):
             vfs.open(given)

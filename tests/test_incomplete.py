@@ -174,7 +174,7 @@ def test_the_commands_say_it_in_a_line(stack: Path, tmp_path: Path) -> None:
         return subprocess.run([sys.executable, "-m", "vfs", *words], capture_output=True, text=True, timeout=250)
 
     done = run("info", str(stack), "--nav-shape", "3,5", "--json")
-    assert done.stderr == f"vfs: warning: {stack}: nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank\n"
+    assert done.stderr == f"vfs: warning: {stack}: --nav-shape 3,5 holds 15 frames, 12 are stored: 3 are blank\n"
     (said,) = json.loads(done.stdout)
     assert said["incomplete"] == [done.stderr.removeprefix("vfs: warning: ").strip()]
     assert said["absent"] == {"frames_missing": 3}

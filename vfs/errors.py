@@ -27,6 +27,11 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
 from __future__ import annotations
 
 import errno
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
 from typing import Any
 
 
@@ -46,6 +51,24 @@ def size(nbytes: int) -> str:
             break
         value /= 1024
     return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def installing(package: str) -> str:
+    """Return what to type in a shell to install a package beside vfs: `pip install 'vfs[plot]'`.
+
+    The shell's `pip` may be that of another Python (vfs came by pipx, or runs in a notebook): then the path of this one
+    stands before it.
+    """
+    package, python = shlex.quote(package), shlex.quote(sys.executable or "python3")
+    if importlib.util.find_spec("pip") is None:
+        return f"uv pip install {package} --python {python}"
+    beside = os.path.dirname(shutil.which("pip") or "") == os.path.dirname(sys.executable or "")
+    return f"{'' if beside else f'{python} -m '}pip install {package}"
+
+
+def extra(name: str) -> str:
+    """Return what to type to install the libraries of an extra of vfs: see `installing`."""
+    return installing(f"vfs[{name}]")
 
 
 class VfsError(Exception):
@@ -78,7 +101,7 @@ class UnknownArrayError(VfsError, KeyError):
     """A container has no array of that name."""
 
 
-NOT_INSTALLED = "vfs is on Python's path, but not installed: pip install vfs, or pip install -e FOLDER of a checkout"
+NOT_INSTALLED = "vfs is on Python's path, but not installed: pip install -e FOLDER of a checkout"
 
 
 class DependencyError(VfsError, ImportError):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import webbrowser
 from importlib import metadata
 from pathlib import Path
@@ -71,8 +72,9 @@ def test_a_machine_without_anything(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file/below"))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of nobody's business")
     found = said(capsys)
-    assert typed(found["libraries"]) == ["pip install numcodecs"]
-    assert "pip install 'vfs[hdf5]'" in typed(found["extras"])
+    pip = f"{sys.executable} -m pip install"  # the shell has no pip, which may be that of another Python
+    assert typed(found["libraries"]) == [f"{pip} numcodecs"]
+    assert f"{pip} 'vfs[hdf5]'" in typed(found["extras"])
     assert "hdf5 (" not in found["extras"]["found"]
     assert found["mount"]["found"] == "nothing"
     assert [missing["what"].split(",")[0] for missing in found["mount"]["missing"]] == [
@@ -82,7 +84,7 @@ def test_a_machine_without_anything(
     ]
     assert typed(found["kernels"]) == ["export NUMBA_CACHE_DIR=, and a folder of yours"]
     assert len(typed(found["browser"])) == 1
-    assert typed(found["jupyter"]) == ["pip install jupyter-server-proxy"]
+    assert typed(found["jupyter"]) == [f"{pip} jupyter-server-proxy"]
     assert "AWS_SECRET_ACCESS_KEY" in found["credentials"]["found"]
     assert "business" not in json.dumps(found)
 

@@ -263,7 +263,8 @@ def test_a_folder_is_a_list_of_its_sets(folder: Path, capsys: pytest.CaptureFixt
     assert broken.startswith("  cut.npy cannot be opened: ")
     assert "  2 folders: later, raw" in lines
     assert "  1 file of other kinds" in lines
-    assert f"`vfs mount --tree '{folder}' MOUNTPOINT` shows all" in " ".join(lines[-3:])
+    hints = f"lists the data sets below it, `vfs mount --tree '{folder}' MOUNTPOINT` shows all"
+    assert hints in " ".join(" ".join(lines).split())
     assert run("info", "--json", folder) == 0
     out, err = capsys.readouterr()
     assert [entry["name"] for entry in json.loads(out)] == ["image", "scan"]

@@ -287,7 +287,8 @@ def test_without_a_web_server_it_says_what_to_install(scan: Path, tmp_path: Path
     (tmp_path / "uvicorn.py").write_text("raise ImportError('not here')")
     done = cli("serve", scan, "--port", "0", env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 2
-    assert done.stderr == "vfs: serving needs uvicorn and httptools: pip install 'vfs[serve]' (not here)\n"
+    assert done.stderr.startswith("vfs: serving needs uvicorn and httptools: ")
+    assert done.stderr.endswith("pip install 'vfs[serve]' (not here)\n")
 
 
 def test_a_thread_cannot_serve(scan: Path) -> None:

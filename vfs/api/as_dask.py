@@ -15,7 +15,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import ChunkSpec, negotiate
 from vfs.engine.open_sets import OPEN
-from vfs.errors import DependencyError
+from vfs.errors import DependencyError, extra
 from vfs.hierarchy.following import for_workers
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def in_blocks(reader: ArrayReader, opening: Opening, block: ChunkSpec) -> dask.a
         import dask.array
         from dask.base import tokenize
     except ImportError as error:
-        raise DependencyError(f"dask arrays need dask: pip install 'vfs[dask]' ({error})") from None
+        raise DependencyError(f"dask arrays need dask: {extra('dask')} ({error})") from None
     shape = negotiate(block, reader.chunking_input, "block").shape
     path = reader.dataset.path
     fixed = None if opening.options.follow else reader  # of one that is still being written, each task asks anew

@@ -25,7 +25,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import negotiate
-from vfs.errors import DependencyError
+from vfs.errors import DependencyError, extra
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.naming import DERIVED
@@ -37,7 +37,7 @@ try:
 
     from vfs.api.xarray_reading import Indexed, LazyArray
 except ImportError as error:
-    raise DependencyError(f"this needs xarray: pip install 'vfs[xarray]' ({error})") from None
+    raise DependencyError(f"this needs xarray: {extra('xarray')} ({error})") from None
 
 BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from vfs.backends import choice
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError, RegionError
+from vfs.errors import DependencyError, OptionError, RegionError, extra
 from vfs.folder_tree.plans import open_folder
 from vfs.hierarchy.opening import Opening
 from vfs.reduce import spelling
@@ -218,7 +218,7 @@ def _widget() -> Any:
         import traitlets
     except ImportError:
         raise DependencyError(
-            "what is drawn in a cell comes back by anywidget, which is not installed; pip install 'vfs[notebook]'"
+            f"what is drawn in a cell comes back by anywidget, which is not installed: {extra('notebook')}"
         ) from None
 
     from vfs.http.process import REACH

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import glob
 import inspect
 import json
@@ -13,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +23,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import FILES, READING, USUAL, Known, Scope, known
 from vfs.model.options import from_text, kinds, named
 from vfs.model.wording import flag
+from vfs.sources.missing import why_missing
 from vfs.sources.names import is_url
 from vfs.sources.urls import given as given_url
 from vfs.streams import give_up
@@ -324,14 +323,7 @@ def _check_name(path: str) -> None:
         return
     if os.path.lexists(path) or glob.has_magic(path):
         return
-    folder, name = os.path.split(path)
-    if not os.path.isdir(folder or "."):
-        raise MissingSourceError(f"{path}: no such file; there is no folder {folder}")
-    with os.scandir(folder or ".") as entries:
-        near = difflib.get_close_matches(name, [entry.name for entry in islice(entries, _MOST_COMPARED)], 1)
-    raise MissingSourceError(
-        f"{path}: no such file{f'; did you mean {os.path.join(folder, near[0])}?' if near else ''}"
-    )
+    raise MissingSourceError(why_missing(path))
 
 
 def is_folder(name: str) -> bool:
@@ -342,9 +334,6 @@ def is_folder(name: str) -> bool:
 def _real(name: str) -> str:
     """Return the real path of a file of this machine; a URL stays."""
     return given_url(name) if is_url(name) else os.path.realpath(name)
-
-
-_MOST_COMPARED = 2000  # names in the folder that are compared with the missing one
 
 
 def folder_given(path: str, serve: bool = False) -> OptionError:

@@ -21,7 +21,7 @@ from typing import Any
 
 import vfs
 from vfs.cli.tables import table
-from vfs.errors import size
+from vfs.errors import installing, size
 
 _CAP_SYS_ADMIN = 21  # number of the capability in linux/capability.h
 _STORES = "AWS_", "AZURE_", "GOOGLE_"
@@ -110,20 +110,20 @@ def _libraries() -> Iterator[Finding]:
         if name != "vfs":
             extras.setdefault(extra[1] if extra else "", {})[name] = _version(name)
     always = extras.pop("", {})
-    gone = tuple(Missing(f"{name}, which vfs needs", f"pip install {name}") for name, v in always.items() if v is None)
+    gone = tuple(Missing(f"{name}, which vfs needs", installing(name)) for name, v in always.items() if v is None)
     yield Finding("libraries", _versions(always), gone)
     chosen = {name: libraries for name, libraries in extras.items() if name not in _NOT_FOR_USERS}
     whole = {name: libraries for name, libraries in chosen.items() if None not in libraries.values()}
     absent = [
         (name, ", ".join(library for library, version in libraries.items() if version is None))
-        for name, libraries in chosen.items()
+        for name, libraries in sorted(chosen.items(), key=lambda item: item[0] == "all")
         if name not in whole
     ]
     found = "; ".join(f"{name} ({_versions(libraries)})" for name, libraries in whole.items())
     yield Finding(
         "extras",
         found or "none",
-        tuple(Missing(f"{libraries} of the extra {name}", f"pip install 'vfs[{name}]'") for name, libraries in absent),
+        tuple(Missing(f"{libraries} of the extra {name}", installing(f"vfs[{name}]")) for name, libraries in absent),
     )
 
 
@@ -240,7 +240,7 @@ def _jupyter() -> Finding:
     if proxy or not (lab or "JUPYTERHUB_SERVICE_PREFIX" in os.environ):
         return Finding("jupyter", found)
     what = "jupyter-server-proxy, which leads from a JupyterLab elsewhere to vfs"
-    return Finding("jupyter", found, (Missing(what, "pip install jupyter-server-proxy"),))
+    return Finding("jupyter", found, (Missing(what, installing("jupyter-server-proxy")),))
 
 
 def _credentials() -> Finding:

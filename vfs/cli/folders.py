@@ -103,8 +103,10 @@ class FoundSets:
         one = series([os.path.join(self.path, name) for name in self.sets]) if len(self.sets) > 1 else None
         if one:
             lines += wrapped(f"`vfs info {printable(quote(one))}` opens these as one data set", columns)
-        hint = "`vfs info FILE` says more of one, " if self.sets else ""
-        return lines + wrapped(f"{hint}`vfs mount --tree {printable(quote(self.path))} MOUNTPOINT` shows all", columns)
+        here = printable(quote(self.path))
+        hints = ["`vfs info FILE` says more of one"] if self.sets else []
+        hints += [f"`vfs info -r {here}` lists the data sets below it"] if names else []
+        return lines + wrapped(", ".join([*hints, f"`vfs mount --tree {here} MOUNTPOINT` shows all"]), columns)
 
 
 def look(

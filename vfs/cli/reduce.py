@@ -15,7 +15,7 @@ import numpy as np
 from vfs.api.growth import GrowthOf
 from vfs.cli.common import say_how_to_go_on
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError, SourceChangedError, VerifyError, VfsError
+from vfs.errors import DependencyError, OptionError, SourceChangedError, VerifyError, VfsError, extra
 from vfs.hierarchy.following import Following
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
@@ -54,7 +54,7 @@ def cluster(address: str | None) -> Iterator[Any]:
         from distributed.comm import parse_address, parse_host_port
         from distributed.comm.registry import get_backend
     except ImportError:
-        raise DependencyError("--scheduler needs dask.distributed: pip install 'vfs[dask]'") from None
+        raise DependencyError(f"--scheduler needs dask.distributed: {extra('dask')}") from None
     try:
         protocol, place = parse_address(address)
         get_backend(protocol), parse_host_port(place)  # a Client that is refused these goes on for 20 s in a thread

@@ -310,7 +310,11 @@ def _is_read(array: ArrayReader) -> bool:
 
 
 def _number_row(path: str, array: ArrayReader, columns: int) -> list[str]:
-    return _paragraph(f"{path} = {single_value(array)}{_unit(array, ' ')}", columns, 2)
+    value, unit = single_value(array), _unit(array, " ")
+    if isinstance(value, float):  # numpy's float64, too
+        times, unit = readable(value, unit.strip()) if value else (1, unit.strip())
+        value, unit = f"{value * times:.9g}", f" {symbol(unit)}".rstrip()
+    return _paragraph(f"{path} = {value}{unit}", columns, 2)
 
 
 def _cells(array: ArrayReader) -> tuple[str, ...]:

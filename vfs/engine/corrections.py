@@ -30,6 +30,7 @@ import numpy as np
 from vfs import kernels
 from vfs.errors import OptionError
 from vfs.model.region import Region
+from vfs.model.wording import option_names
 
 LOOKS = 1 << 30
 """Most pixels that are visited to find good neighbours of the excluded ones.
@@ -82,7 +83,7 @@ class Corrections:
             return None
         if len(sig_shape) not in (1, 2) or stored.kind == "c":
             raise OptionError(
-                "dark, gain and dead apply to frames of one or two axes with real pixels, not to"
+                f"{option_names('dark', 'gain', 'dead')} apply to frames of one or two axes with real pixels, not to"
                 f" {stored}{list(sig_shape)}"
             )
         shape = (1, sig_shape[0]) if len(sig_shape) == 1 else (sig_shape[0], sig_shape[1])
@@ -90,16 +91,16 @@ class Corrections:
         factor = None if gain is None else _image(gain, "gain", sig_shape).reshape(shape)
         mask = _mask(dead, sig_shape)
         if mask.all():
-            raise OptionError("dead: every pixel is excluded; there is nothing to replace them with")
+            raise OptionError(f"{option_names('dead')}: every pixel is excluded; there is nothing to replace them with")
         far = kernels.correct.distances(mask.reshape(shape))
         found = None
         if 8 * int(far.sum(dtype=np.int64)) <= LOOKS:
             found = kernels.correct.neighbours(mask.reshape(shape), far, SOURCES)
         if found is None or len(found[2]) > SOURCES:
             raise OptionError(
-                f"dead: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to {far.max():,} pixels"
-                " from the nearest good one: too many to replace by their neighbours; in a mask, True (not 0) is what"
-                " is excluded"
+                f"{option_names('dead')}: {np.count_nonzero(mask):,} of {mask.size:,} pixels are excluded, up to"
+                f" {far.max():,} pixels from the nearest good one: too many to replace by their neighbours; in a mask,"
+                " True (not 0) is what is excluded"
             )
         return cls(shape, first, factor, *found)
 
@@ -245,18 +246,18 @@ def check(name: str, shape: tuple[int, ...], dtype: np.dtype, sig_shape: tuple[i
         coordinates = len(shape) == 2 and shape[1] == len(sig_shape) and dtype.kind in "iu"
         if mask and coordinates:
             raise OptionError(
-                f"dead is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many coordinates: give a"
-                " mask of bool (True is what is excluded)"
+                f"{option_names('dead')} is {dtype}{list(shape)}, which may be a mask of {list(sig_shape)} or as many"
+                " coordinates: give a mask of bool (True is what is excluded)"
             )
         if not mask and not coordinates and 0 not in shape:
             raise OptionError(
-                f"dead is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or coordinates [n,"
-                f" {len(sig_shape)}]"
+                f"{option_names('dead')} is {dtype}{list(shape)}: expected a mask of {list(sig_shape)}, or"
+                f" coordinates [n, {len(sig_shape)}]"
             )
     elif dtype.kind not in "biuf":
-        raise OptionError(f"{name} is {dtype}: expected numbers")
+        raise OptionError(f"{option_names(name)} is {dtype}: expected numbers")
     elif tail != sig_shape or not count:
-        raise OptionError(f"{name} has shape {shape}, a frame has {sig_shape}")
+        raise OptionError(f"{option_names(name)} has shape {shape}, a frame has {sig_shape}")
 
 
 def _array(given: Any, name: str) -> np.ndarray:
@@ -287,6 +288,8 @@ def _mask(given: Any, shape: tuple[int, ...]) -> np.ndarray:
     if mask.size:
         if mask.min() < 0 or (mask >= np.array(shape)).any():
             low, high = mask.min(axis=0).tolist(), mask.max(axis=0).tolist()
-            raise OptionError(f"dead: coordinates reach from {low} to {high}, a frame has {list(shape)}")
+            raise OptionError(
+                f"{option_names('dead')}: coordinates reach from {low} to {high}, a frame has {list(shape)}"
+            )
         made[tuple(mask.T)] = True
     return made

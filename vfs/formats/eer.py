@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError, TruncatedSourceError, extra
 from vfs.formats import Format
 from vfs.formats.headers import parse_xml
 from vfs.formats.planes import PlaneTable
@@ -260,7 +260,7 @@ def open(
     try:
         import imagecodecs  # noqa: F401
     except ImportError:
-        raise DependencyError("reading electron events needs imagecodecs: pip install 'vfs[tiff]'") from None
+        raise DependencyError(f"reading electron events needs imagecodecs: {extra('tiff')}") from None
     path, files, lost = paths[0], Files.stat(sources, paths), list[Absence]()
     pages, metadata = _pages(Reader(sources, path), lost)
     events = [page for page in pages if page.bits is not None]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, OptionError
+from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, extra
 from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.model.decode import IntoBlocks
@@ -117,7 +117,7 @@ def _known(kind: str, path: str) -> str:
     try:
         from fabio import fabioformats
     except ImportError:
-        raise DependencyError(f"{path}: reading it needs fabio: pip install 'vfs[fabio]'") from None
+        raise DependencyError(f"{path}: reading it needs fabio: {extra('fabio')}") from None
     logging.getLogger("fabio").addHandler(logging.NullHandler())  # else its remarks go to stderr
     names = sorted(found.codec_name() for found in fabioformats.get_all_classes())
     names = [name for name in names if not name.startswith(_OURS)]

@@ -7,7 +7,7 @@ import re
 from contextlib import closing
 from typing import Any
 
-from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError
+from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError, extra
 from vfs.h5.asking import Answering
 from vfs.h5.facts import Data, Survey, data_of
 from vfs.helper.messages import unpacked
@@ -67,7 +67,7 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
     try:
         for said, tables in unpacked(answer.stream):
             if "missing" in said:
-                raise DependencyError(f"{path}: reading HDF5 needs h5py: pip install 'vfs[hdf5]' ({said['missing']})")
+                raise DependencyError(f"{path}: reading HDF5 needs h5py: {extra('hdf5')} ({said['missing']})")
             if "busy" in said:
                 raise SourceError(f"{path}: {said['busy']}")
             if "error" in said:

@@ -15,7 +15,7 @@ from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, StoredArray
-from vfs.model.wording import option, shown
+from vfs.model.wording import option, option_names, shown
 
 _TURNED = {BOTTOM_FIRST: TOP_FIRST, TOP_FIRST: BOTTOM_FIRST}
 
@@ -145,7 +145,9 @@ def _check_names(said: Mapping[str, Any], main: Arranged) -> None:
     dims = main.dataset.dims if main.order is None else main.order.dims
     for name in said:
         if name not in dims:
-            raise OptionError(f"calibration: no axis is called {shown(name)}; there are {', '.join(dims) or 'none'}")
+            raise OptionError(
+                f"{option_names('calibration')}: no axis is called {shown(name)}; there are {', '.join(dims) or 'none'}"
+            )
 
 
 def _calibrated(one: Arranged, said: Mapping[str, Any]) -> Arranged:

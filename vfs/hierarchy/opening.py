@@ -32,6 +32,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import (
     FormatError,
     IncompleteWarning,
+    MissingSourceError,
     OptionError,
     SourceChangedError,
     TruncatedSourceError,
@@ -59,6 +60,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
+from vfs.sources.missing import explained
 from vfs.sources.names import absolute
 
 if TYPE_CHECKING:
@@ -245,8 +247,11 @@ def open_set(
     """
     options = options if options.derive is None else _derivable(options)
     names, opening = named_files(paths, sources, options, format_options)
-    with opening as opened:
-        found = _open_begun(names, options, format_options, cache, opened, convert=convert)
+    try:
+        with opening as opened:
+            found = _open_begun(names, options, format_options, cache, opened, convert=convert)
+    except MissingSourceError as error:
+        raise explained(error, paths) from None
     if options.follow:  # more files may come that a glob finds
         found = replace(found, opening=replace(found.opening, paths=lasting_names(paths, found.opening.paths)))
     return found
@@ -480,7 +485,10 @@ def _level_store(opening: Opening, datasets: Sequence[StoredArray]) -> LevelStor
 
 def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OtherSet:
     """Open the set from which a correction image is read."""
-    found = _open_named(expand(path, sources), OpenOptions(backend=backend), {}, None, sources)
+    try:
+        found = _open_named(expand(path, sources), OpenOptions(backend=backend), {}, None, sources)
+    except MissingSourceError as error:
+        raise explained(error, path) from None
     refuse_without_main(found)
     return OtherSet(found.tree.arrays[found.tree.main], found.warnings)
 

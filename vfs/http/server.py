@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from vfs.errors import DependencyError, OptionError, ServeError, printable
+from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
 from vfs.hierarchy.contents import Contents
 from vfs.http.accepting import Acceptor, more_descriptors
 from vfs.http.computing import passed
@@ -105,7 +105,7 @@ def _web_server() -> Any:
         import httptools  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise DependencyError(f"serving needs uvicorn and httptools: pip install 'vfs[serve]' ({error})") from None
+        raise DependencyError(f"serving needs uvicorn and httptools: {extra('serve')} ({error})") from None
     return uvicorn
 
 

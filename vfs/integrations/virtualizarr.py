@@ -14,14 +14,14 @@ from urllib.parse import unquote
 import numpy as np
 
 from vfs.api import open_group
-from vfs.errors import DependencyError, IncompleteWarning, NotReferenceableError
+from vfs.errors import DependencyError, IncompleteWarning, NotReferenceableError, extra
 from vfs.hierarchy.references import References
 from vfs.zarr.references.shown import array_metadata, documents, referenced_set, url
 
 try:
     from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, ManifestStore
 except ImportError as error:
-    raise DependencyError(f"a parser for VirtualiZarr needs it: pip install 'vfs[virtualizarr]' ({error})") from None
+    raise DependencyError(f"a parser for VirtualiZarr needs it: {extra('virtualizarr')} ({error})") from None
 
 __all__ = ["Parser"]
 

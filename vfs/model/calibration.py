@@ -16,7 +16,7 @@ from typing import Any
 
 from vfs.errors import OptionError
 from vfs.model.units import spelled
-from vfs.model.wording import option, shown
+from vfs.model.wording import option, option_names, shown
 
 Calibration = Mapping[str, Mapping[str, Any]]
 
@@ -135,10 +135,16 @@ def _asked(name: str, given: object) -> dict[str, Any]:
         found = _TYPED.fullmatch(given) if len(given) <= _LONGEST_TYPED else None
         known = found.groupdict() if found else {}
     if not isinstance(known, Mapping) or not {"scale"} <= {*known} <= {"scale", "offset", "unit"}:
-        raise OptionError(f"calibration: {name}={shown(given)}: expected a step and its unit, such as {_EXAMPLE}")
+        raise OptionError(
+            f"{option_names('calibration')}: {name}={shown(given)}: expected a step and its unit, such as {_EXAMPLE}"
+        )
     scale, offset, unit = _number(known["scale"]), _number(known.get("offset") or 0.0), known.get("unit") or ""
     if scale is None or not _LEAST <= abs(scale) <= _MOST or offset is None or abs(offset) > _MOST:
-        raise OptionError(f"calibration: {name}={shown(given)}: expected a step that is a number other than 0")
+        raise OptionError(
+            f"{option_names('calibration')}: {name}={shown(given)}: expected a step that is a number other than 0"
+        )
     if not isinstance(unit, str) or len(unit) > _LONGEST or not unit.isprintable():
-        raise OptionError(f"calibration: {name}={shown(given)}: expected a unit of at most {_LONGEST} characters")
+        raise OptionError(
+            f"{option_names('calibration')}: {name}={shown(given)}: expected a unit of at most {_LONGEST} characters"
+        )
     return {"scale": scale, "offset": offset, "unit": spelled(unit)}

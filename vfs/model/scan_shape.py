@@ -23,16 +23,19 @@ def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
     mask = np.asarray(roi)
     if mask.dtype == bool:
         if mask.shape != nav and mask.shape != (math.prod(nav),):
-            raise OptionError(f"roi has shape {mask.shape}, the scan has {nav}")
+            raise OptionError(f"{option_names('roi')} has shape {mask.shape}, the scan has {nav}")
         mask = np.flatnonzero(mask)
     if mask.dtype.kind not in "iu" or mask.ndim != 1:
         raise OptionError(
-            f"roi is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan positions"
+            f"{option_names('roi')} is {mask.dtype}{list(mask.shape)}: expected a mask of bool or a list of flat scan"
+            " positions"
         )
     chosen = mask.astype(np.int64)
     if len(chosen) == 0 or chosen.min() < 0 or chosen.max() >= math.prod(nav):
         found = f"{len(chosen)} positions from {chosen.min()} to {chosen.max()}" if len(chosen) else "no position"
-        raise OptionError(f"roi selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}")
+        raise OptionError(
+            f"{option_names('roi')} selects {found}; expected at least one, all from 0 to {math.prod(nav) - 1}"
+        )
     return chosen
 
 
@@ -68,4 +71,4 @@ def compared(named: str, nav: tuple[int, ...], stored: int, line_skip: int) -> s
     """Return words that compare a scan with the stored frames."""
     each = f" and {line_skip:,} behind each line" if line_skip else ""
     shape = ",".join(map(str, nav))
-    return f"{named}: nav_shape {shape} holds {math.prod(nav):,} frames{each}, {stored:,} are stored"
+    return f"{named}: {option_names('nav_shape')} {shape} holds {math.prod(nav):,} frames{each}, {stored:,} are stored"

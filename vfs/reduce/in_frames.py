@@ -219,7 +219,7 @@ class Masks(Reduction):
         """Return the masks [m, pixels], perhaps as a sparse matrix, and whether it is one that has no axis of masks."""
         given, size = self.array, math.prod(shape)
         if isinstance(given, str | os.PathLike):
-            given = saved(LocalSources(), os.fspath(given), "masks", "a mask, or a stack of masks")
+            given = saved(LocalSources(), os.fspath(given), f"masks={os.fspath(given)}", "a mask, or a stack of masks")
         if not _sparse(given):
             try:
                 given = np.asarray(given)

@@ -19,7 +19,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.frames import FrameView, look
 from vfs.engine.picture import contrast, png, shaded, shares
-from vfs.errors import DependencyError, OptionError, printable
+from vfs.errors import DependencyError, OptionError, extra, printable
 from vfs.model.units import factor, readable, symbol
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise DependencyError("a plot needs matplotlib, which is not installed; pip install 'vfs[plot]'") from None
+        raise DependencyError(f"a plot needs matplotlib, which is not installed: {extra('plot')}") from None
     return plt
 
 

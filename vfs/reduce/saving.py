@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DependencyError, OptionError
+from vfs.errors import DependencyError, OptionError, extra
 from vfs.model.stored import TOP_FIRST
 from vfs.model.units import readable
 from vfs.reduce.outputs import check_target, whole
@@ -214,7 +214,7 @@ def _tifffile() -> Any:
     try:
         import tifffile
     except ImportError:
-        raise DependencyError("writing TIFF needs tifffile: pip install 'vfs[tiff]'; OUT.npy needs nothing") from None
+        raise DependencyError(f"writing TIFF needs tifffile: {extra('tiff')}; OUT.npy needs nothing") from None
     return tifffile
 
 
@@ -275,7 +275,7 @@ def _h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise DependencyError("writing .hspy needs h5py: pip install 'vfs[hdf5]'; OUT.npy needs nothing") from None
+        raise DependencyError(f"writing .hspy needs h5py: {extra('hdf5')}; OUT.npy needs nothing") from None
     return h5py
 
 
@@ -298,7 +298,7 @@ def _matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise DependencyError(
-            "drawing needs matplotlib, which is not installed: pip install 'vfs[plot]'; OUT.tif needs none"
+            f"drawing needs matplotlib, which is not installed: {extra('plot')}; OUT.tif needs none"
         ) from None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.sources import Sources
-from vfs.model.wording import option
+from vfs.model.wording import option, option_names
 from vfs.sources.names import absolute
 
 
@@ -27,18 +27,19 @@ def positions(sources: Sources, roi: Any) -> np.ndarray:
             return np.asarray(roi)
         except ValueError:  # lists of unequal lengths
             raise OptionError(
-                "roi: expected a mask of bool or a list of flat scan positions, found lists of unequal lengths"
+                f"{option_names('roi')}: expected a mask of bool or a list of flat scan positions, found lists of"
+                " unequal lengths"
             ) from None
         except MemoryError as error:  # a range of very many
             raise OptionError(f"{option(roi=roi)}: more positions than memory holds: {error}") from None
-    return saved(sources, os.fspath(roi), "roi", "a mask or a list of positions")
+    return saved(sources, os.fspath(roi), option(roi=os.fspath(roi)), "a mask or a list of positions")
 
 
 def saved(sources: Sources, name: str, what: str, holds: str) -> np.ndarray:
     """Read the array that a .npy file holds.
 
     Args:
-        what: the option that names the file; holds: what should be in it, for the message.
+        what: how the file was given; holds: what should be in it, for the message.
 
     Raises:
         OptionError: it holds no array.
@@ -48,4 +49,4 @@ def saved(sources: Sources, name: str, what: str, holds: str) -> np.ndarray:
             return np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError, MemoryError) as error:
         # EOFError: an empty file; MemoryError: a garbled header
-        raise OptionError(f"{what}={name}: expected a .npy file with {holds}: {error}") from None
+        raise OptionError(f"{what}: expected a .npy file with {holds}: {error}") from None

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from vfs.errors import DependencyError, OptionError, SourceError, printable
+from vfs.errors import DependencyError, OptionError, SourceError, extra, printable
 from vfs.model.file_state import FileState
 from vfs.sources.library import obstore
 from vfs.sources.reasons import is_panic, reason
@@ -48,7 +48,7 @@ def store_of(where: InStore, wait: float, connect: float, config: Mapping[str, A
     try:
         from_url = obstore().store.from_url
     except ImportError:
-        raise DependencyError(f"{where.root}: reading it needs obstore: pip install 'vfs[remote]'") from None
+        raise DependencyError(f"{where.root}: reading it needs obstore: {extra('remote')}") from None
     if where.scheme not in SCHEMES:
         raise OptionError(f"{where.root}: expected a URL that begins with one of {', '.join(SCHEMES)}")
     _check_settings(where, config)

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.errors import DependencyError, FormatError, OptionError, TruncatedSourceError
+from vfs.errors import DependencyError, FormatError, OptionError, TruncatedSourceError, extra
 from vfs.formats import Format
 from vfs.formats.czi.segments import TYPES, Places, Tile, header_of, metadata_of, places_of, tiles_of
 from vfs.formats.czi.tiles import COMPRESSIONS, NONE, Box, TileDecoder, visible
@@ -135,7 +135,7 @@ def _readable(path: str, tiles: Sequence[Tile]) -> None:
         try:
             import imagecodecs  # noqa: F401
         except ImportError:
-            raise DependencyError("reading compressed CZI needs imagecodecs: pip install 'vfs[tiff]'") from None
+            raise DependencyError(f"reading compressed CZI needs imagecodecs: {extra('tiff')}") from None
 
 
 def _origin(tiles: Sequence[Tile], kinds: dict[tuple[int, int], list[int]]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError
+from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError, extra
 from vfs.formats.headers import read_side_file
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
@@ -93,7 +93,7 @@ def _scipy_io() -> Any:
     try:
         import scipy.io
     except ImportError:
-        raise DependencyError("gain maps of MATLAB need scipy: pip install 'vfs[frms6]'") from None
+        raise DependencyError(f"gain maps of MATLAB need scipy: {extra('frms6')}") from None
     return scipy.io
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.buffers import scratch
-from vfs.errors import DecodeError, DependencyError, NotReferenceableError, OptionError
+from vfs.errors import DecodeError, DependencyError, NotReferenceableError, OptionError, extra
 from vfs.formats.hdf5 import blosc2
 from vfs.formats.hdf5.encoding import CODEC, codecs
 from vfs.model.decode import Encoding, MadeBlocks
@@ -99,7 +99,7 @@ def _imagecodecs() -> Any:
     try:
         import imagecodecs
     except ImportError:
-        raise DependencyError("this HDF5 compression needs imagecodecs: pip install 'vfs[hdf5]'") from None
+        raise DependencyError(f"this HDF5 compression needs imagecodecs: {extra('hdf5')}") from None
     return imagecodecs
 
 
@@ -130,7 +130,7 @@ def _bitshuffle_library() -> Any:
     try:
         import hdf5plugin
     except ImportError:
-        raise DependencyError("bitshuffled HDF5 data need hdf5plugin: pip install 'vfs[hdf5]'") from None
+        raise DependencyError(f"bitshuffled HDF5 data need hdf5plugin: {extra('hdf5')}") from None
     return ctypes.CDLL(f"{hdf5plugin.PLUGIN_PATH}/libh5bshuf.so")
 
 

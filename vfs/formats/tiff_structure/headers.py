@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError
+from vfs.errors import DependencyError, FormatError, SourceError, TruncatedSourceError, extra
 from vfs.model.sources import Sources
 
 NEW_SUBFILE, SUBFILE = 254, 255
@@ -44,7 +44,7 @@ def tifffile() -> ModuleType:
     try:
         import tifffile as module
     except ImportError:
-        raise DependencyError("reading TIFF needs tifffile: pip install 'vfs[tiff]'") from None
+        raise DependencyError(f"reading TIFF needs tifffile: {extra('tiff')}") from None
     return module  # type: ignore[no-any-return]
 
 

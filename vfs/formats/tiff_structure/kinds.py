@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import DependencyError
+from vfs.errors import DependencyError, extra
 from vfs.formats.tiff_structure.headers import BYTES, COMPRESSION, EER, UNSIGNED, Order, quiet, tifffile
 from vfs.model.wording import option
 
@@ -245,7 +245,7 @@ def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Ki
     except (DependencyError, MemoryError):
         raise
     except ImportError:
-        raise DependencyError("reading compressed TIFF needs imagecodecs: pip install 'vfs[tiff]'") from None
+        raise DependencyError(f"reading compressed TIFF needs imagecodecs: {extra('tiff')}") from None
     except Exception as error:
         return " ".join(str(error).split())[:200] or type(error).__name__
     shown = np.dtype(np.uint8) if dtype.kind == "b" else dtype

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from vfs.errors import DependencyError, NotReferenceableError
+from vfs.errors import DependencyError, NotReferenceableError, extra
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import References
 from vfs.zarr.references.shown import ReferencedSet, chunk_coordinates, copied_bytes, documents, url
@@ -134,5 +134,5 @@ def _icechunk() -> Any:
     try:
         import icechunk
     except ImportError:
-        raise DependencyError("an Icechunk repository needs Icechunk: pip install 'vfs[references]'") from None
+        raise DependencyError(f"an Icechunk repository needs Icechunk: {extra('references')}") from None
     return icechunk

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from vfs.errors import DependencyError
+from vfs.errors import DependencyError, extra
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import ChunkTable, References
 from vfs.zarr.references.shown import ReferencedSet, chunk_coordinates, copied_bytes, documents, url
@@ -132,7 +132,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise DependencyError("references in Parquet need pyarrow: pip install 'vfs[references]'") from None
+        raise DependencyError(f"references in Parquet need pyarrow: {extra('references')}") from None
     return pyarrow
 
 
