@@ -33,7 +33,7 @@ from vfs.hierarchy import opening
 from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds
 from vfs.testing.inside import reader_of
-from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
 from vfs.zarr.export.files import UnitFiles
 
 COMMANDS = (
@@ -324,6 +324,14 @@ def test_unquoted_files_of_a_scan_are_one_data_set(scan: Path, capsys: pytest.Ca
     out, err = capsys.readouterr()
     assert len(json.loads(out)) == 5
     assert "5 files opened as 5 data sets; a quoted glob" in err
+
+    described = write_ripple(scan.parent, np.zeros((2, 3, 4), "u1"))
+    numbers = described.with_suffix(".raw")  # which no format knows by itself
+    assert run("info", "--json", numbers, described) == 0
+    out, err = capsys.readouterr()
+    assert [entry["name"] for entry in json.loads(out)] == ["map"]
+    assert err == f"vfs: {numbers}: in the set of {described}, shown once\n"
+    assert run("info", numbers, scan) == 2
 
 
 def test_files_that_have_nothing_to_do_with_each_other_are_data_sets(

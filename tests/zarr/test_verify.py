@@ -50,6 +50,10 @@ def test_a_right_store(scan: Path, store: Path, reader: str, capsys: pytest.Capt
     total = "6.4 KiB"
     assert status(capsys, store) == (0, f"{store}: 3 arrays, {total}, as {store}.sums says; read by {reader}\n")
     assert status(capsys, store, scan) == (0, f"{store}: 3 arrays, {total}, as its source says; read by {reader}\n")
+    turned = status(capsys, scan, store)
+    assert turned[0] == 2
+    assert f"vfs verify {scan} {store}" not in turned[1]
+    assert f"vfs verify {store} {scan}" in turned[1]
     assert run("export", scan, f"{store}2", "--verify") == 0
     assert f"read by {reader}" in capsys.readouterr().out
 

@@ -330,7 +330,14 @@ def _process() -> Iterator[None]:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *where: say(f"warning: {message}")
+        told: set[str] = set()  # a set that several arguments name warns once
+
+        def once(message: Warning | str, *where: Any, **how: Any) -> None:
+            if (text := str(message)) not in told:
+                told.add(text)
+                say(f"warning: {text}")
+
+        warnings.showwarning = once
         warnings.simplefilter("always", IncompleteWarning)  # whatever -W or PYTHONWARNINGS say
         yield
 

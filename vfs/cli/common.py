@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vfs.cli.waiting import may_open_later
-from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, VfsError, printable
+from vfs.errors import (
+    FormatError,
+    MissingSourceError,
+    OptionError,
+    SourceError,
+    UnknownFormatError,
+    VfsError,
+    printable,
+)
 from vfs.model.naming import ROOTS
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import FILES, READING, USUAL, Known, Scope, known
@@ -384,7 +392,8 @@ def open_all(
 ) -> list[OpenedSet]:
     """Open each argument as a set, but skip files that belong to the set of another argument.
 
-    So `scan_*.mib` without quotes, which the shell turns into many names, opens as one scan.
+    So `scan_*.mib` without quotes, which the shell turns into many names, opens as one scan, and so
+    do the files of a set of which one alone opens, such as a .raw and its .rpl.
 
     Args:
         failed: receives the errors of sets that cannot be opened; None: raise the first one.
@@ -395,6 +404,7 @@ def open_all(
     groups: dict[str, OpenedSet] = {}
     files: dict[str, set[str]] = {}
     shown: dict[str, list[str]] = {}
+    unknown: dict[str, UnknownFormatError] = {}  # may belong to the set of a later argument
     for argument in arguments:
         path = _real(argument)
         owner = next((name for name in groups if path in files[name]), None)
@@ -403,6 +413,9 @@ def open_all(
             continue
         try:
             group = open_set([argument], settings, cache=cache)
+        except UnknownFormatError as error:
+            unknown[argument] = error
+            continue
         except VfsError as error:
             if failed is None:
                 raise
@@ -410,10 +423,15 @@ def open_all(
             continue
         here = {_real(name) for array in group.arrays.values() for name in array.files}
         # These arguments came before the one whose set has them
-        for name in [name for name in groups if _real(name) in here]:
+        for name in [name for name in (*groups, *unknown) if _real(name) in here]:
             shown.setdefault(argument, []).extend([name, *shown.pop(name, [])])
-            del groups[name], files[name]
+            for seen in (groups, files, unknown):
+                seen.pop(name, None)
         groups[argument], files[argument] = group, here | {path}
+    if failed is None:
+        raise_all([*unknown.values()][:1])
+    else:
+        failed += unknown.values()
     for owner, names in shown.items():
         say(f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: in the set of {owner}, shown once")
     if len(groups) > 1 and (pattern := series([*groups])):

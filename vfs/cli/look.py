@@ -12,6 +12,7 @@ from vfs.engine.frames import FrameView, Look, look
 from vfs.engine.picture import bars, contrast, shaded, shares
 from vfs.errors import printable
 from vfs.hierarchy.opening import OpenedSet
+from vfs.model.units import readable, symbol
 
 _HIGH = 4  # lines of a histogram
 _BINS = 64
@@ -68,12 +69,10 @@ def _where(view: FrameView, position: tuple[int, ...]) -> Iterator[str]:
     places = []
     for axis, at in zip(view.where, position, strict=True):
         dim = view.array.dims[axis]
-        steps = known.get(dim, {})
-        there = (
-            f" ({steps['offset'] + at * steps['scale']:.6g} {steps['unit']})".replace(" )", ")")
-            if steps.get("scale") is not None
-            else ""
-        )
+        steps, there = known.get(dim, {}), ""
+        if steps.get("scale") is not None:
+            times, unit = readable(steps["scale"], steps["unit"])
+            there = f" ({(steps['offset'] + at * steps['scale']) * times:.6g} {symbol(unit)})".replace(" )", ")")
         places.append(f"{dim} {at} of 0 to {view.array.shape[axis] - 1}{there}")
     if places:
         yield ", ".join(places)

@@ -5,6 +5,7 @@ heavy is imported inside them.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ import typer
 from vfs.cli.common import (
     OF_IMAGES,
     Settings,
+    is_zarr,
     open_set,
     opens,
     put,
@@ -226,6 +228,9 @@ def verify(
         return
     from vfs.zarr.export import face_of
 
+    if is_zarr(datasets[0]):
+        typed = " ".join(map(shlex.quote, ("vfs", "verify", datasets[0], store)))
+        raise OptionError(f"{datasets[0]}: is a zarr store, which stands before what it was made of: {typed}")
     arrays = open_set(datasets, careful(settings)).tree.zarr(3, face_of(store)).arrays
     _verified(store, arrays, sum(array.nbytes for array in arrays.values()))
 
@@ -242,13 +247,13 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
 
     with stopping() as check, _bar(f"verify {store}", total or 0, check) as bar:
         found = compare(store, arrays, lambda done, total: bar(done, total, 0))
-    by = " and ".join(found.by) or "nothing"
+    by = f"; read by {' and '.join(found.by)}" if found.by else ""
     if not found.bad:
-        put(f"{store}: {count(found.arrays, 'array')}, {size(found.nbytes)}, as {found.against} says; read by {by}")
+        put(f"{store}: {count(found.arrays, 'array')}, {size(found.nbytes)}, as {found.against} says{by}")
         return
     for line in found.findings:
         say(f"{store}: {line}")
-    say(f"{store}: {count(found.bad, 'place')} not as {found.against} says; read by {by}")
+    say(f"{store}: {count(found.bad, 'place')} not as {found.against} says{by}")
     raise typer.Exit(1)
 
 

@@ -73,9 +73,10 @@ def page(opening: Opening, array: ArrayReader, progress: Progress | None = None)
 def _check(array: ArrayReader) -> None:
     """Raise OptionError unless an array is a scan of two axes, of real patterns or spectra."""
     nav = array.dataset.nav_ndim
+    axes = f"{nav} {'axis' if nav == 1 else 'axes'}"
     if nav != 2 or array.ndim - nav not in (1, 2) or array.dtype.kind not in "biuf" or not math.prod(array.shape):
         raise OptionError(
-            f"{array.dataset.path}: {array.dtype}{list(array.shape)} with {nav} axes of a scan: expected a scan of two"
+            f"{array.dataset.path}: {array.dtype}{list(array.shape)} with {axes} of a scan: expected a scan of two"
             " axes, of patterns or spectra of real numbers, for a page"
         )
 

@@ -182,7 +182,14 @@ def check_store_name(target: str | os.PathLike[str]) -> None:
     ending = max((end for end in endings if name.lower().endswith(end)), key=len, default="")
     if ending:
         stem = os.path.join(folder, name[: -len(ending)] or name.strip("."))
-        raise OptionError(f"{path}: is the name of a {ending} file, and what is written is a zarr folder: {stem}.zarr")
+        other = {
+            ".zip": f"; in one file: {stem}.zarr.zip",
+            ".json": f"; {option(to='kerchunk')} writes references",
+            ".parquet": f"; {option(to='kerchunk')} writes references",
+        }.get(ending, "")
+        raise OptionError(
+            f"{path}: is the name of a {ending} file, and what is written is a zarr folder: {stem}.zarr{other}"
+        )
 
 
 _OTHER_ENDINGS = (
