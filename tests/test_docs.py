@@ -271,6 +271,7 @@ def test_docs_are_searched(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--search", "qzqzqz"], "no page has a paragraph with 'qzqzqz'"),
         (["mount", "--search", "qzqzqz"], "nothing in the page mount has a paragraph with 'qzqzqz'"),
+        (["virtualizarr", "--search", "ew"], "nothing in the page virtualizarr has"),  # words begin so: newer
         (["--search", " "], "expected a word"),
         (["mount", "scale", "bar"], "--search mount scale bar looks for words"),
     ],

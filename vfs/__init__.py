@@ -118,6 +118,16 @@ _HOMES = (
 _MODULES = {name: f"vfs.integrations.{name}" for name in ("rsciio", "virtualizarr")}
 
 
+_COMMANDS = ("check", "demo", "docs", "doctor", "formats", "info", "look", "mounts", "unmount", "verify")
+_HINTS = {
+    **dict.fromkeys(("imread", "load", "read"), "vfs.open opens a set"),
+    **dict.fromkeys(
+        _COMMANDS, "`vfs --help` in a shell lists the commands; in Python vfs.open and vfs.open_group open a set"
+    ),
+    "reduce": "vfs.open(…).reduce(…) makes results of all frames",
+}
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = _version()
@@ -126,7 +136,8 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
-        hint = ": vfs.open opens a set" if name in ("imread", "load", "read") else ""
+        hint = _HINTS.get(name, "")
+        hint = f": {hint}" if hint else ""
         raise AttributeError(f"module 'vfs' has no attribute {name!r}{hint}")
     globals()[name] = value
     return value

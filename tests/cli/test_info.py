@@ -362,7 +362,10 @@ def test_where_a_set_is_wanted_a_folder_is_told_what_to_do(
         (["FILE", "--describe", "--zarr-format", "3"], "--zarr-format has no effect with --describe"),
         (["FILE", "--describe", "--explicit", "--chunks", "frames"], "--chunks has no effect with --explicit"),
         (["FILE", "--describe", "--explicit", "--accept-changes"], "--accept-changes has no effect with --explicit"),
-        (["FILE", "--sync-offset", "1"], "no navigation axes"),
+        (
+            ["FILE", "--sync-offset", "1"],
+            "--sync-offset: for a scan or a series of frames, and data is a single one of ",
+        ),
         (["FILE", "-o", "series=false"], "format npy has no option 'series', mib has"),
         (["FILE", "-o", "sig-ndim=1", "-o", "sig_ndim=2"], "given twice"),
         (

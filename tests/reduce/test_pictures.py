@@ -190,6 +190,12 @@ def test_what_numpy_has_of_results_is_that_of_their_data(frames: vfs.VirtualArra
         results.s  # noqa: B018
     with pytest.raises(AttributeError, match=r"vfs\.open opens a set"):
         vfs.imread  # noqa: B018
+    with pytest.raises(AttributeError, match="`vfs --help` in a shell"):
+        vfs.info  # noqa: B018
+    with pytest.raises(vfs.UnknownArrayError, match="no result 'bf'; there are: s"):
+        results["bf"]
+    with pytest.raises(vfs.OptionError, match=r"s=FrameSum: is a class; FrameSum\(…\) is a reduction"):
+        frames.reduce(s=vfs.FrameSum)
     assert pickle.loads(pickle.dumps(results)).keys() == {"s"}
     with pytest.raises(AttributeError, match=r"'mean': \.data\.mean is that of its numbers"):
         result.mean  # noqa: B018

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 
@@ -92,19 +93,20 @@ def pages() -> dict[str, str]:
 
 
 def _searched(words: str, among: Mapping[str, str]) -> list[str]:
-    """Return the paragraphs that have all of some words, whatever their case, below the name of their page and heading.
+    """Return the paragraphs that have each of some words, or words that begin so, whatever their case, below the name
+    of their page and heading.
 
     Raises:
         OptionError: there is none, or no word.
     """
-    wanted = words.casefold().split()
+    wanted = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words.casefold().split()]  # words begin so
     if not wanted:
         raise OptionError("--search: expected a word, or several, found none")
     lines: list[str] = []
     for topic, text in among.items():
         last = None
         for heading, piece in _pieces(text):
-            if not all(word in f"{heading}\n{piece}".casefold() for word in wanted):
+            if not all(word.search(f"{heading}\n{piece}".casefold()) for word in wanted):
                 continue
             if heading != last:
                 lines.append(f"{topic}: {heading}")
@@ -112,7 +114,7 @@ def _searched(words: str, among: Mapping[str, str]) -> list[str]:
             lines += wrapped(" ".join(piece.split()), width(), "  ", "  ")
     if not lines:
         where = "no page" if len(among) > 1 else f"nothing in the page {next(iter(among))}"
-        raise OptionError(f"{where} has a paragraph with {words!r}; try fewer words, or a part of one")
+        raise OptionError(f"{where} has a paragraph with {words!r}; try fewer words, or the beginning of one")
     return lines
 
 

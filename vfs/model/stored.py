@@ -298,9 +298,17 @@ class StoredArray:
         if nav_shape is None and sync_offset == 0 and roi is None and line_skip == 0:
             return self
         if self.nav_ndim == 0:
+            asked = {
+                "nav_shape": nav_shape is not None,
+                "sync_offset": sync_offset != 0,
+                "roi": roi is not None,
+                "line_skip": line_skip != 0,
+            }
+            names = option_names(*(name for name, given in asked.items() if given))
+            frame = " x ".join(f"{n:,}" for n in self.shape) or "one number"
             raise OptionError(
-                f"{option_names('nav_shape', 'sync_offset', 'roi', 'line_skip')} do not apply: {self.path} has no"
-                f" navigation axes (shape {self.shape})"
+                f"{names}: for a scan or a series of frames, and {self.path} is a single one of {frame}; a glob names"
+                " several files"
             )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
         whole = nav + self.shape[self.nav_ndim :]

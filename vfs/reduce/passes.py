@@ -420,6 +420,8 @@ def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
     Raises:
         OptionError: it is none, or does not fit them, or contradicts itself.
     """
+    if isinstance(reduction, type) and issubclass(reduction, Reduction):
+        raise OptionError(f"{name}={reduction.__name__}: is a class; {reduction.__name__}(…) is a reduction")
     if not isinstance(reduction, Reduction):
         raise OptionError(
             f"{name}={shown(reduction)}: expected a reduction: vfs.{', vfs.'.join(CLASSES)}, or an object"

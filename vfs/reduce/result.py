@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from vfs.errors import UnknownArrayError
 from vfs.reduce.values import ResultValues
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ class Result(ResultValues):
 
 class Results(dict[str, Result]):
     """Results of one pass: name -> `Result`. A notebook shows a picture of each."""
+
+    def __missing__(self, name: object) -> Result:
+        raise UnknownArrayError(f"no result {name!r}; there are: {', '.join(self)}")
 
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
