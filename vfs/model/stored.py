@@ -304,10 +304,10 @@ class StoredArray:
                 "roi": roi is not None,
                 "line_skip": line_skip != 0,
             }
-            names = option_names(*(name for name, given in asked.items() if given))
+            said = option_names(*(name for name, given in asked.items() if given))
             frame = " x ".join(f"{n:,}" for n in self.shape) or "one number"
             raise OptionError(
-                f"{names}: for a scan or a series of frames, and {self.path} is a single one of {frame}; a glob names"
+                f"{said}: for a scan or a series of frames, and {self.path} is a single one of {frame}; a glob names"
                 " several files"
             )
         nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
