@@ -94,7 +94,7 @@ def format_section(one: Format) -> str:
     for name, parameter in one.options.items():
         default = (
             ""
-            if parameter.default is None
+            if parameter.default in (None, "")
             else f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`"
         )
         assert one.help(name), f"{one.name} says nothing of its option {name}"

@@ -55,7 +55,7 @@ def open(
     """Open raw files.
 
     Args:
-        stored_dtype: numpy dtype of the pixels in the file (u2, <f4, >i4 …); without it, `dtype`
+        stored_dtype: type of the pixels in the file, as numpy writes it (uint16 or u2, <f4, >i4 …); without it, `dtype`
             has this meaning
         sig_shape: shape of a frame, such as 256,256; the number of frames follows from the files'
             sizes

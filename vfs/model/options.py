@@ -16,7 +16,7 @@ from vfs.model.wording import option
 MOST_VALUES = 1 << 20
 """Values of an option that takes several, at most: a range may have 10 ** 18."""
 
-_NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Any: "text"}
 _SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
 _ORIGINS: dict[Any, str] = {Sequence: "a list of them", os.PathLike: "a path"}
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
