@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -22,16 +23,16 @@ import vfs
 from tests.conformance.rows import ROWS
 from tests.conftest import SHARED
 from tests.formats.hdf5_sets import dectris
-from tests.zarr.reference_readers import WAYS, by_icechunk, check, refused, same, sets_below, written
+from tests.zarr.reference_readers import WAYS, by_fsspec, by_icechunk, check, refused, same, sets_below, written
 from vfs.cli.app import main
 from vfs.errors import DecodeError, IncompleteWarning, NotReferenceableError, OptionError, TruncatedSourceError
 from vfs.hierarchy.references import referenceable, references
-from vfs.testing.inside import reader_of
+from vfs.testing.inside import reader_of, set_of
 from vfs.testing.rows import WrittenSet
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw
+from vfs.zarr.references import export, kerchunk, shown
 from vfs.zarr.references import icechunk as icechunk_writer
-from vfs.zarr.references import kerchunk, shown
 
 pytestmark = [
     pytest.mark.zarr,
@@ -93,6 +94,30 @@ def test_names_of_files_may_have_any_characters(name: str, tmp_path: Path) -> No
     folder.mkdir()
     group = raw(folder, files=3)
     assert check(group, tmp_path, name) == ["data"]
+
+
+def test_names_that_references_cannot_hold_are_refused(tmp_path: Path) -> None:
+    """Names that are no UTF-8 were a traceback, and Icechunk did not read a name with a line feed."""
+    for odd, those in (("a\udc80", ("refs.parquet", "refs.icechunk")), ("a\nb", ("refs.icechunk",))):
+        (tmp_path / odd).mkdir()
+        group = raw(tmp_path / odd)
+        for name in those:
+            with pytest.raises(NotReferenceableError, match=r"cannot name a file with .*; rename it"):
+                written(group, tmp_path, name)
+        assert check(group, tmp_path / odd, "refs.json") == ["data"]
+    assert not list(tmp_path.glob("refs*"))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_stopped_leaves_nothing(name: str, scan: Path, tmp_path: Path) -> None:
+    """Ctrl-C in a shell: a signal was only noted, and everything was written all the same."""
+
+    def stop() -> None:
+        raise SystemExit(130)
+
+    with pytest.raises(SystemExit):
+        export(set_of(vfs.open_group(scan)), tmp_path / name, WAYS[name][0], check=stop)
+    assert not list(tmp_path.glob("refs*"))
 
 
 # which chunks
@@ -163,6 +188,11 @@ def test_what_has_to_be_computed_is_refused_by_name(tmp_path: Path) -> None:
     assert "mirrored" in why(mirrored)
     fortran = vfs.open_group(write_npy(tmp_path, np.asfortranarray(FRAMES)))
     assert "one after the other" in why(fortran)
+    with h5py.File(tmp_path / "compact.h5", "w") as file:
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_layout(h5py.h5d.COMPACT)
+        h5py.h5d.create(file.id, b"data", h5py.h5t.STD_U16LE, h5py.h5s.create_simple((8, 16)), plan)
+    assert "stored compact" in why(vfs.open_group(tmp_path / "compact.h5"))
 
 
 def test_the_error_says_what_to_do_instead(scan: Path, tmp_path: Path) -> None:
@@ -206,6 +236,19 @@ def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path, monkeypatch: 
     with pytest.raises(vfs.SourceChangedError, match="changed while"):
         vfs.export(group, tmp_path / "refs.json", to="kerchunk")
     assert not list(tmp_path.glob("refs*"))
+
+
+def test_a_disk_that_is_read_only_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, what was not written cannot be removed either: that was said, and to be a bug in vfs."""
+    group = raw(tmp_path)
+
+    def refuse(*args: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(kerchunk, "write_json", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(OptionError, match=r"refs\.json: cannot be written: Read-only file system"):
+        vfs.export(group, tmp_path / "refs.json", to="kerchunk")
 
 
 def test_options_that_have_no_effect_are_refused(scan: Path, tmp_path: Path) -> None:
@@ -287,6 +330,20 @@ def test_parquet_has_ten_thousand_places_a_file(tmp_path: Path) -> None:
         assert set(table["path"]) == {f"file://{group.main.files[0]}"}
 
 
+def test_a_folder_of_a_group_is_references_in_parquet(tmp_path: Path) -> None:
+    """fsspec knows no groups in Parquet, so xarray found none of what lies in a group."""
+    master = dectris(tmp_path, FRAMES, 10)
+    group = vfs.open_group(master)
+    path = reader_of(group.main).dataset.path
+    above, _, name = path.rpartition("/")
+    assert above
+    found = written(group, tmp_path, "refs.parquet")
+    same(found[path], group.main)
+    below = by_fsspec(tmp_path / "refs.parquet" / above)
+    same(below[name], group.main)
+    assert dict(below.attrs) == dict(group.zarr()[above].attrs)
+
+
 # HDF5
 
 FILTERS: dict[str, Any] = {
@@ -366,6 +423,11 @@ def test_chunks_that_were_never_written_are_blank(tmp_path: Path) -> None:
     assert "2 of its 4 chunks" in why(group)
     for name in WAYS:
         assert check(group, tmp_path, name, blank=True) == ["sparse"]
+    with h5py.File(path, "w") as file:
+        file.create_dataset("never", (64, 64), "<f4", chunks=(16, 64), fillvalue=2.5)
+    (tmp_path / "none").mkdir()
+    for name in WAYS:  # fsspec did not open a folder without a file of references
+        assert check(vfs.open_group(path), tmp_path / "none", name, blank=True) == ["never"]
 
 
 def codec(name: str, how: dict[str, Any], elements: np.ndarray, tmp_path: Path) -> tuple[Any, bytes]:
@@ -459,6 +521,8 @@ def test_info_says_what_is_referenceable(scan: Path, capsys: pytest.CaptureFixtu
     assert "    referenceable: 24 chunks of 1 x 1 x 8 x 16\n" in capsys.readouterr().out
     assert main(["info", "-v", str(scan), "-o", "flip_y=true"]) == 0
     assert "    not referenceable: its frames are mirrored\n" in capsys.readouterr().out
+    assert main(["info", "-v", str(scan), "--chunks", "1,1,3,16"]) == 0  # export refuses these
+    assert "    not referenceable: chunks of 1 x 1 x 3 x 16 do not divide" in capsys.readouterr().out
     assert main(["info", str(scan)]) == 0
     assert "referenceable" not in capsys.readouterr().out
     assert main(["info", "--json", str(scan)]) == 0

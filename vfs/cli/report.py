@@ -88,7 +88,7 @@ def as_json(group: OpenedSet) -> dict[str, Any]:
         "bytes": sum(nbytes for nbytes in files.values() if nbytes > 0),
         "live": None if group.progress is None else group.progress.said(),
         "main": group.tree.main,
-        "arrays": {path: _array_json(array, attrs[path], shared) for path, array in group.arrays.items()},
+        "arrays": {path: _array_json(group, path, attrs[path], shared) for path in group.arrays},
         "shared_attrs": shared,
         "group_attrs": plain_json({key: value for key, value in group.attrs.items() if key != "vfs"}),
         "nav_shape_guesses": guesses.as_json(group),
@@ -103,8 +103,9 @@ def _shared(attrs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: value for key, value in first.items() if all(key in other and other[key] == value for other in others)}
 
 
-def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+def _array_json(group: OpenedSet, path: str, attrs: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything about an array but the metadata in `shared`."""
+    array = group.arrays[path]
     chunking = array.chunking
     return {
         "name": array.dataset.label,
@@ -115,7 +116,7 @@ def _array_json(array: ArrayReader, attrs: Mapping[str, Any], shared: Mapping[st
         "chunks": list(array.chunks),
         "chunks_reason": chunking.reason,
         "read_amplification": {"one_chunk": round(chunking.one, 3), "all_chunks": round(chunking.full, 3)},
-        **dict(zip(("referenceable", "referenceable_reason"), referenceable(array), strict=True)),
+        **dict(zip(("referenceable", "referenceable_reason"), referenceable(array, group.chosen(path)), strict=True)),
         "files": len(array.files),
         "companion": array.dataset.companion,
         "scale": scale(array),
@@ -269,7 +270,7 @@ def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
 def _blocks(group: OpenedSet, paths: Sequence[str], verbose: bool, columns: int) -> list[list[str]]:
     """Return the lines of each array: its row, then its details."""
     rows = _rows(group, paths, columns)
-    details = [list(_details(group.arrays[path], path == group.tree.main, verbose, columns)) for path in paths]
+    details = [list(_details(group, path, verbose, columns)) for path in paths]
     for path, lines in zip(paths, details, strict=True):
         for text in guesses.as_text(group, verbose) if path == group.tree.main else ():
             lines += _paragraph(text, columns)
@@ -341,12 +342,13 @@ def single_value(array: ArrayReader) -> Any:
         return "cannot be read"
 
 
-def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Iterator[str]:
+def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterator[str]:
     """Yield lines about an array: calibration, order of frames in the scan, number of frames not stored, chunks,
     warnings.
 
     Chunks are described for the main array, and for others that have several chunks.
     """
+    array, main = group.arrays[path], path == group.tree.main
     companion = array.dataset.companion
     if said := {key: value for key, value in scale(array).items() if key not in _UNIT}:
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
@@ -372,7 +374,7 @@ def _details(array: ArrayReader, main: bool, verbose: bool, columns: int) -> Ite
     for text in _beyond(array):
         yield from _paragraph(text, columns)
     if verbose and (main or not companion):
-        can, how = referenceable(array)
+        can, how = referenceable(array, group.chosen(path))
         yield from _paragraph(f"{'' if can else 'not '}referenceable: {how}", columns)
 
 

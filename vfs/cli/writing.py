@@ -162,8 +162,9 @@ def _page(datasets: list[str], target: str, settings: Settings) -> None:
     from vfs.http import mail
 
     group = open_set(datasets, careful(settings))
-    with stopping():
-        stored = mail.write(group, target)
+    total = group.main.nbytes
+    with stopping() as check, _bar(target, total, check) as bar:
+        stored = mail.write(group, target, _in_bytes(bar, total))
     put(f"{target}: {size(stored)}; a browser opens it without vfs")
 
 
@@ -185,8 +186,8 @@ def _references(datasets: list[str], target: str, settings: Settings) -> None:
     assert options.to is not None
     _refuse([name for name in OF_STORES if name != "chunks"], settings, "for references, which are no store")
     check_target(target)
-    with stopping():
-        found, nbytes = refer(open_set(datasets, careful(settings)), target, options.to, options.blank)
+    with stopping() as check:
+        found, nbytes = refer(open_set(datasets, careful(settings)), target, options.to, options.blank, check)
     for path, why in found.left_out.items():
         say(f"{path}: left out: {why}")
     copied = f"; {count(len(found.copied), 'small array')} copied" if found.copied else ""

@@ -222,6 +222,10 @@ class OpenedSet:
         """Attributes of the zarr root group."""
         return self.tree.attrs
 
+    def chosen(self, path: str) -> bool:
+        """Return True if somebody asked for the chunks of an array."""
+        return path == self.tree.main and self.opening.options.chunks != "auto"
+
 
 def open_set(
     paths: Paths,

@@ -101,13 +101,16 @@ def references(array: ArrayReader, *, chosen: bool = False, blank: bool = False,
     raise NotReferenceableError("it is in no file")
 
 
-def referenceable(array: ArrayReader) -> tuple[bool, str]:
+def referenceable(array: ArrayReader, chosen: bool = False) -> tuple[bool, str]:
     """Say whether an array can be referred to.
+
+    Args:
+        chosen: see `references`.
 
     Returns: (True, which chunks that takes) or (False, why it cannot be done).
     """
     try:
-        found = references(array, blank=True, most=LOOKED_AT)
+        found = references(array, chosen=chosen, blank=True, most=LOOKED_AT)
     except (NotReferenceableError, TruncatedSourceError) as error:
         return False, str(error)
     blank = f", {found.blank:,} of them blank" if found.blank else ""

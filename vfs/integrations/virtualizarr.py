@@ -14,9 +14,9 @@ from urllib.parse import unquote
 import numpy as np
 
 from vfs.api import open_group
-from vfs.errors import DependencyError, IncompleteWarning, NotReferenceableError, extra
+from vfs.errors import DependencyError, IncompleteWarning, extra
 from vfs.hierarchy.references import References
-from vfs.zarr.references.shown import array_metadata, documents, referenced_set, url
+from vfs.zarr.references.shown import array_metadata, check_names, documents, referenced_set, url
 
 try:
     from virtualizarr.manifests import ChunkManifest, ManifestArray, ManifestGroup, ManifestStore
@@ -55,7 +55,7 @@ class Parser:
 
         Raises:
             NotReferenceableError: the chunks of the main array are not single runs of bytes that zarr decodes, or a
-                name has a character that VirtualiZarr cuts off.
+                name has a character that VirtualiZarr does not read.
             VfsError: what `vfs.open_group` raises.
         """
         name = unquote(url.removeprefix("file://")) if url.startswith("file:///") else url
@@ -87,12 +87,9 @@ def _manifest(one: References) -> ChunkManifest:
     Raises:
         NotReferenceableError: VirtualiZarr cannot name a file.
     """
-    names = []
-    for path in one.array.dataset.files.paths:
-        name = url(path, quoted=False)
-        if any(character in name for character in "#?"):
-            raise NotReferenceableError(f"{path}: VirtualiZarr cuts names off at # and ?; rename the file")
-        names.append(name)
+    files = one.array.dataset.files.paths
+    check_names(files, "VirtualiZarr", r"\x00-\x1f\x7f#?")  # it takes names for URLs
+    names = [url(path, quoted=False) for path in files]
     text = np.dtypes.StringDType()
     known = np.array([*names, ""], text)  # the last one is that of chunks that lie nowhere
     paths = np.empty(one.count, text)

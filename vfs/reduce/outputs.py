@@ -48,7 +48,7 @@ def whole(target: str | os.PathLike[str], replace: bool = False) -> Iterator[str
 def _remove(partial: str) -> None:
     """Remove a file, or a folder into which threads of a library may still be writing that has failed."""
     if not os.path.isdir(partial):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # what is to be told is why it could not be written
             os.unlink(partial)
         return
     for pause in (0, 0.01, 0.1, 0.5, 1):

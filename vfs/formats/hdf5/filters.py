@@ -357,3 +357,7 @@ class CompactValues(MadeBlocks):
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         return self.values.reshape(shape).astype(self.dtype)
+
+    def encoding(self, nbytes: int, blocks: np.ndarray) -> Encoding:
+        """See `vfs.model.encoding.SaysEncoding`."""
+        raise NotReferenceableError("it is stored compact, among the headers of its HDF5 file")

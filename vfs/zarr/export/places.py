@@ -321,7 +321,7 @@ class FolderPlace(StorePlace):
             self._check_folder()
             os.replace(f"{name}.part", name)
         except BaseException:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 os.unlink(f"{name}.part")
             raise
 

@@ -30,13 +30,20 @@ class WrittenReferences(NamedTuple):
     nbytes: int
 
 
-def export(opened: OpenedSet, target: str | os.PathLike[str], to: str, blank: bool = False) -> WrittenReferences:
+def export(
+    opened: OpenedSet,
+    target: str | os.PathLike[str],
+    to: str,
+    blank: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> WrittenReferences:
     """Write references to the arrays of a set.
 
     Args:
         target: a new name: OUT.json or OUT.parquet for kerchunk, any for the folder of an Icechunk repository.
         to: see `KINDS`.
         blank: see `vfs.hierarchy.references.references`.
+        check: is called after every thousands of references. What it raises ends the export.
 
     Raises:
         OptionError: `target` exists already, cannot be written, or has another ending; or `to` is another word.
@@ -47,13 +54,14 @@ def export(opened: OpenedSet, target: str | os.PathLike[str], to: str, blank: bo
     write = _writer(os.fspath(target).rstrip("/"), to)
     found = referenced_set(opened, blank)
     with whole(target) as partial:
-        write(found, partial)
+        write(found, partial, check)
+        check()
         check_sources(opened.arrays.values())
         nbytes = _bytes(partial)
     return WrittenReferences(found, nbytes)
 
 
-def _writer(target: str, to: str) -> Callable[[ReferencedSet, str], None]:
+def _writer(target: str, to: str) -> Callable[[ReferencedSet, str, Callable[[], None]], None]:
     """Return what writes references.
 
     Raises:

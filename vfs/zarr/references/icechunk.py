@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -18,23 +18,27 @@ import numpy as np
 from vfs.errors import DependencyError, NotReferenceableError, extra
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import References
-from vfs.zarr.references.shown import ReferencedSet, chunk_coordinates, copied_bytes, documents, url
+from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 
 MOST = 50_000_000
 """References in a commit: Icechunk holds those of a commit in memory."""
 
 
-def write(found: ReferencedSet, target: str) -> None:
+def write(found: ReferencedSet, target: str, check: Callable[[], None]) -> None:
     """Write references as a repository in a new folder, on its branch `main`.
+
+    Args:
+        check: is called after every group of references.
 
     Raises:
         DependencyError: Icechunk is not installed.
-        NotReferenceableError: files are not on this machine.
+        NotReferenceableError: files are not on this machine, or have names that Icechunk does not read.
         OSError: it cannot be written.
     """
     icechunk = _icechunk()
     if "ICECHUNK_LOG" not in os.environ:  # it prints of each folder of a disk that only one process may write there
         icechunk.set_logs_filter("error")
+    check_names(found.files, "Icechunk", r"\x00-\x1f\x7f")
     prefixes = _folders(found)
     config = icechunk.RepositoryConfig.default()
     for folder, prefix in prefixes.items():
@@ -43,7 +47,7 @@ def write(found: ReferencedSet, target: str) -> None:
     try:
         repository = icechunk.Repository.create(icechunk.local_filesystem_storage(target), config)
         repository.save_config()
-        _commit(icechunk, repository, found, MOST)
+        _commit(icechunk, repository, found, MOST, check)
     except icechunk.IcechunkError as error:
         raise OSError(0, f"Icechunk: {_said(error)}") from None
 
@@ -54,7 +58,7 @@ def _said(error: Exception) -> str:
     return first[:200] or type(error).__name__
 
 
-def _commit(icechunk: Any, repository: Any, found: ReferencedSet, most: int) -> None:
+def _commit(icechunk: Any, repository: Any, found: ReferencedSet, most: int, check: Callable[[], None]) -> None:
     """Write all documents, elements that are copied, and references, in as many commits as these need."""
     session = repository.writable_session("main")
     for key, node in documents(found, 3).items():
@@ -74,6 +78,7 @@ def _commit(icechunk: Any, repository: Any, found: ReferencedSet, most: int) -> 
                 if refused:
                     raise NotReferenceableError(f"{path}: Icechunk refuses the places of {len(refused):,} chunks")
                 held += len(now)
+                check()
     session.commit("references")
 
 

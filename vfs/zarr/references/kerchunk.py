@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,14 +18,17 @@ import numpy as np
 from vfs.errors import DependencyError, extra
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import ChunkTable, References
-from vfs.zarr.references.shown import ReferencedSet, chunk_coordinates, copied_bytes, documents, url
+from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 
 RECORDS = 10_000
 """References in a file of Parquet."""
 
 
-def write_json(found: ReferencedSet, target: str) -> None:
+def write_json(found: ReferencedSet, target: str, check: Callable[[], None]) -> None:
     """Write references as one file of JSON.
+
+    Args:
+        check: is called after every group of references.
 
     Raises:
         OSError: it cannot be written.
@@ -37,11 +40,11 @@ def write_json(found: ReferencedSet, target: str) -> None:
         file.write(b'{\n "version": 1,\n "refs": {\n')
         file.write(",\n".join(f"  {json.dumps(key)}: {json.dumps(text)}" for key, text in texts.items()).encode())
         for path, one in found.referenced.items():
-            _write_chunks(file, path, one)
+            _write_chunks(file, path, one, check)
         file.write(b"\n }\n}\n")
 
 
-def _write_chunks(file: BinaryIO, path: str, one: References) -> None:
+def _write_chunks(file: BinaryIO, path: str, one: References, check: Callable[[], None]) -> None:
     """Write a line for each chunk. One call formats thousands of them."""
     names = np.array([json.dumps(url(name, quoted=False)) for name in one.array.dataset.files.paths], object)
     key = json.dumps(path)[1:-1].replace("%", "%%")
@@ -50,35 +53,55 @@ def _write_chunks(file: BinaryIO, path: str, one: References) -> None:
         rows = np.empty((len(files), coordinates.shape[1] + 3), object)
         rows[:, :-3], rows[:, -3], rows[:, -2], rows[:, -1] = coordinates, names[files], offsets, nbytes
         file.write((form * len(rows) % tuple(rows.reshape(-1).tolist())).encode())
+        check()
 
 
-def write_parquet(found: ReferencedSet, target: str) -> None:
+def write_parquet(found: ReferencedSet, target: str, check: Callable[[], None]) -> None:
     """Write references as a folder of Parquet files.
+
+    Each folder of a group is references, too, to what is below it: fsspec knows no groups in Parquet, so no reader
+    finds them from above.
+
+    Args:
+        check: is called after every file.
 
     Raises:
         DependencyError: pyarrow is not installed.
+        NotReferenceableError: the name of a file is no UTF-8.
         OSError: it cannot be written.
     """
     arrow = _arrow()
+    check_names(found.files, "Parquet")
     os.mkdir(target)
-    groups = (".zgroup", ".zattrs")  # of the root; fsspec takes every other folder with a document for an array
-    arrays = {*found.referenced, *found.copied}
-    metadata = {
-        key: node for key, node in documents(found, 2).items() if key in groups or key.rpartition("/")[0] in arrays
-    }
-    with open(f"{target}/.zmetadata", "wb") as file:
-        file.write(document({"metadata": metadata, "record_size": RECORDS}))
+    described, arrays = documents(found, 2), {*found.referenced, *found.copied}
     for path in arrays:
         os.makedirs(f"{target}/{path}")
+    for group in {key.removesuffix(".zgroup") for key in described if key.endswith(".zgroup")}:
+        with open(f"{target}/{group}.zmetadata", "wb") as file:
+            file.write(document({"metadata": _below(group, described, arrays), "record_size": RECORDS}))
     for path, one in found.referenced.items():
         names = [url(name, quoted=False) for name in one.array.dataset.files.paths]
         for record, table in enumerate(one.tables(RECORDS)):
-            if (table.file >= 0).any():
-                _write_table(arrow, f"{target}/{path}/refs.{record}.parq", _columns(arrow, names, table))
+            # Also of blank chunks only: fsspec may look into the first file when it opens the folder
+            _write_table(arrow, f"{target}/{path}/refs.{record}.parq", _columns(arrow, names, table))
+            check()
     for path, array in found.copied.items():
         raw = _texts(arrow, arrow.binary(), [copied_bytes(array)])
         none, zero = _texts(arrow, arrow.string(), [None]), _numbers(arrow, np.zeros(1, np.int64))
         _write_table(arrow, f"{target}/{path}/refs.0.parq", {"path": none, "offset": zero, "size": zero, "raw": raw})
+
+
+def _below(group: str, described: Mapping[str, Any], arrays: Set[str]) -> dict[str, Any]:
+    """Return the documents of a group ("entry/", "" is the root) and of the arrays below it, by their names there.
+
+    Without those of groups below it: fsspec takes every folder that has a document for an array.
+    """
+    own = (f"{group}.zgroup", f"{group}.zattrs")
+    return {
+        key.removeprefix(group): node
+        for key, node in described.items()
+        if key in own or (key.startswith(group) and key.rpartition("/")[0] in arrays)
+    }
 
 
 def _columns(arrow: Any, names: Sequence[str], table: ChunkTable) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.errors import NotReferenceableError, TruncatedSourceError, size
+from vfs.errors import NotReferenceableError, TruncatedSourceError, printable, size
 from vfs.hierarchy.documents import fill_value
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.opening import OpenedSet
@@ -67,12 +68,12 @@ def referenced_set(opened: OpenedSet, blank: bool = False, copies: bool = True) 
         TruncatedSourceError: a file ends before its last chunk does.
         SourceError: small arrays cannot be read.
     """
-    chosen, main = opened.opening.options.chunks != "auto", opened.tree.main
+    main = opened.tree.main
     referenced, copied, left_out = {}, {}, {}
     for path, array in opened.arrays.items():
         small = copies and array.nbytes <= COPIED and not array.dataset.computed and path != main
         try:
-            found = references(array, chosen=chosen and path == main, blank=blank)
+            found = references(array, chosen=opened.chosen(path), blank=blank)
             if small and found.count > 1 and array.nbytes < _SMALL * found.count:
                 copied[path] = array
             else:
@@ -189,6 +190,23 @@ def chunk_coordinates(one: References) -> Iterator[tuple[np.ndarray, np.ndarray,
         coordinates = np.stack(at, axis=1) if at else np.empty((len(held), 0), np.int64)
         yield coordinates, file[held], offset[held], nbytes[held]
         first += len(file)
+
+
+def check_names(files: Iterable[str], whose: str, lacks: str = "") -> None:
+    """Check that references can hold the names of files.
+
+    Args:
+        files: paths.
+        whose: name of what is to hold them.
+        lacks: characters that cannot be there, as in brackets of a regular expression. What is no UTF-8 never can.
+
+    Raises:
+        NotReferenceableError: one cannot be held.
+    """
+    odd = re.compile(f"[\ud800-\udfff{lacks}]")
+    for path in files:
+        if found := odd.search(path):
+            raise NotReferenceableError(f"{printable(path)}: {whose} cannot name a file with {found[0]!r}; rename it")
 
 
 def url(path: str, quoted: bool = True) -> str:
