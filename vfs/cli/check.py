@@ -11,13 +11,15 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 
 from vfs.cli.common import is_folder, is_zarr
 from vfs.cli.folders import below, folders_below, look
 from vfs.cli.hands import Hands
-from vfs.cli.report import count, sources
+from vfs.cli.report import count as counted
+from vfs.cli.report import sources
 from vfs.engine.array import ArrayReader
 from vfs.errors import SourceError, VfsError, printable, size
 from vfs.folder_tree.records import DESCRIPTION
@@ -35,6 +37,7 @@ FOLDERS = 4
 SETS = 2
 """Sets that are read at once, each with several threads: 150 compressed stacks of 1 MiB take 0.9 s instead of 1.2 s."""
 
+_OPEN = 200  # sets of a folder that stay open until they are read: one takes 20 KB or more
 _STEP = 8 << 20  # bytes of which a checksum is computed at once
 # Endings that other programs use for files of their own: nobody misses a set in such a file
 _TEXTS = (".xml", ".json", ".txt", ".hdr")
@@ -71,7 +74,7 @@ class Checked:
 
     def line(self) -> str:
         """Return it for people."""
-        about = [self.format, count(self.files, "file"), size(self.nbytes)] if self.format else []
+        about = [self.format, counted(self.files, "file"), size(self.nbytes)] if self.format else []
         about += [f"{size(self.read)} read"] * bool(self.read)
         said = ": " + "; ".join(self.said) if self.said else ""
         return printable(f"{self.path}: {_STATES[self.state]}{', ' * bool(about)}{', '.join(about)}{said}")
@@ -116,12 +119,14 @@ class _FoundSet:
     Attributes:
         checked: what is known of it by now.
         files: real paths of its files.
-        group: the set, if it has yet to be read.
+        nbytes: bytes of its arrays, if it has yet to be read.
+        again: opens it then.
     """
 
     checked: Checked
     files: frozenset[str]
-    group: OpenedSet | None = None
+    nbytes: int = 0
+    again: Callable[[], OpenedSet] | None = None
 
     def of(self, path: str) -> _FoundSet:
         """Return it with the path of the file that names it."""
@@ -173,7 +178,7 @@ def _once(paths: Sequence[str], how: How) -> Iterator[_FoundSet]:
         now: set[frozenset[str]] = set()  # sets of one folder may share all files
         for one in found:
             if one.files in done:
-                how.tell(0, -_nbytes(one.group))
+                how.tell(0, -one.nbytes)
                 continue
             now.add(one.files)
             seen |= one.files
@@ -203,18 +208,23 @@ def _opened(path: str, how: How) -> _FoundSet:
         return _failed(path, _said(error))
 
 
-def _known(group: OpenedSet, how: How) -> _FoundSet:
-    """Say what is known of a set that was opened. It stays open only if it has yet to be read: there may be many."""
+def _known(group: OpenedSet, how: How, stays: bool = True) -> _FoundSet:
+    """Say what is known of a set that was opened.
+
+    Args:
+        stays: it stays open until it is read.
+    """
     files = sources(group)
     said = tuple(one.said for one in group.absent)
     checked = Checked(
         "", ABSENT if said else WHOLE, said, group.opening.format, len(files), sum(n for n in files.values() if n > 0)
     )
-    if how.read:
-        how.tell(0, _nbytes(group))
-    else:
-        checked = _looked_at(group, checked)
-    return _FoundSet(checked, frozenset(map(os.path.realpath, files)), group if how.read else None)
+    real = frozenset(map(os.path.realpath, files))
+    if not how.read:
+        return _FoundSet(_looked_at(group, checked), real)
+    nbytes = sum(array.nbytes for array in group.arrays.values())
+    how.tell(0, nbytes)
+    return _FoundSet(checked, real, nbytes, group.now if stays else group.opening.open)
 
 
 def _failed(path: str, said: str) -> _FoundSet:
@@ -243,22 +253,20 @@ def _looked_at(group: OpenedSet, checked: Checked) -> Checked:
 
 def _read_through(one: _FoundSet, how: How) -> Checked:
     """Read a set."""
-    if one.group is None:
-        return one.checked
-    checked, read = _looked_at(one.group, one.checked), 0
-    if checked.state == UNREADABLE:
+    checked, read = one.checked, 0
+    if one.again is None:
         return checked
     try:
-        for nbytes in _read(one.group):
+        group = one.again()
+        checked = _looked_at(group, checked)
+        if checked.state == UNREADABLE:
+            return checked
+        for nbytes in _read(group):
             read += nbytes
             how.tell(nbytes, 0)
     except Exception as error:  # whatever is wrong with it, others are checked
         checked = replace(checked, state=UNREADABLE, said=(*checked.said, _said(error)))
     return replace(checked, read=read)
-
-
-def _nbytes(group: OpenedSet | None) -> int:
-    return 0 if group is None else sum(array.nbytes for array in group.arrays.values())
 
 
 def _read(group: OpenedSet) -> Iterator[int]:
@@ -332,7 +340,8 @@ def _look(folder: str, how: How) -> _Folder:
 
 
 def _within(folder: str, how: How) -> _Folder:
-    found = look(folder, how.open_one, how.options, lambda group: _known(group, how))
+    number = count()
+    found = look(folder, how.open_one, how.options, lambda group: _known(group, how, next(number) < _OPEN))
     sets = [one.of(os.path.join(folder, name)) for name, one in found.sets.items()]
     sets += [_failed(os.path.join(folder, name), why) for name, why in found.broken.items()]
     endings = _telling(how.options)
