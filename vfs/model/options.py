@@ -137,7 +137,7 @@ def _as(value: Any, kind: Any) -> Any:
         return float(value)
     if kind is str and isinstance(value, str):
         return str.__str__(value)  # not the name of a member of an Enum
-    fits = kind not in _NAMES and get_origin(kind) is not Sequence and _is(value, kind)
+    fits = (kind is Any or kind not in _NAMES) and get_origin(kind) is not Sequence and _is(value, kind)
     if not fits:
         raise TypeError
     return value
