@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -180,15 +181,20 @@ def test_a_full_disk_is_one_line(
     assert not target.with_name("p.npy.part").exists()
 
 
+@pytest.mark.parametrize("spoil", [lambda path: os.utime(path, (1, 1)), lambda path: os.truncate(path, 999)])
 def test_a_source_that_changes_meanwhile_says_to_begin_anew(
-    scan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[Path], None],
+    scan: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It said that --resume goes on, which is refused then."""
     real = kept.KeptState.save
 
     def save(state: kept.KeptState, values: dict[str, Any]) -> None:
         real(state, values)
-        os.utime(scan, (1, 1))
+        spoil(scan)
 
     monkeypatch.setattr(kept.KeptState, "save", save)
     said = refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0])

@@ -141,6 +141,19 @@ def test_a_store_that_fails_at_any_request_leaves_what_can_go_on(
     assert bucket.objects("bucket") == expected
 
 
+def test_objects_that_vanish_meanwhile_are_missed(bucket: BucketServer, scan: Path, tmp_path: Path) -> None:
+    """The store had its name without them, and readers filled them in."""
+
+    def vanish(done: int, total: int, stored: int) -> None:
+        Bucket(OUT).delete([name for name in (f"{OUT}/data/c/0/0/0/0",) if done > total // 2])
+
+    with pytest.raises(vfs.OptionError, match=r"o\.zarr: files in it were removed or changed while it was written"):
+        vfs.export(scan, OUT, progress=vanish, **HOW)
+    assert "dir/o.zarr/zarr.json" not in bucket.objects("bucket")
+    vfs.export(scan, OUT, resume=True, verify=True, **HOW)
+    assert bucket.objects("bucket") == local(scan, tmp_path, **HOW)
+
+
 def test_objects_that_are_gone_already_can_be_deleted(bucket: BucketServer, tmp_path: Path) -> None:
     """With Google's or Azure's store a reduction ended in a traceback, for it deletes a state that there may be."""
     one = Bucket(OUT)

@@ -164,6 +164,11 @@ def test_a_full_disk_says_how_to_go_on(
         ("o.zarr", [".part"], "; the same command with --resume goes on from what {out}.part holds"),
         ("o.zarr", [".part", ".part.marks"], "; remove {out}.part, and begin anew"),
         ("o.zarr.zip", [".part/o.zarr.zip"], "zip: was removed or replaced while it was written; the same command"),
+        (
+            "o.zarr",
+            [".part/data/c/0"],
+            "files in it were removed or changed while it was written, such as data/c/0/0/0/0",
+        ),
         ("o.zarr", [".part.marks"], ""),
     ],
 )
@@ -196,7 +201,7 @@ def test_what_vanishes_while_it_is_written_is_said_in_a_line(
     found = capsys.readouterr().err
     assert found.count("\n") == bool(said)
     assert said.format(out=out) in found
-    if "--resume" in said:
+    if "--resume" in found:
         assert run(*words, "--resume", "--verify") == 0
 
 

@@ -21,7 +21,9 @@ from vfs.errors import (
     FormatError,
     MissingSourceError,
     OptionError,
+    SourceChangedError,
     SourceError,
+    TruncatedSourceError,
     UnknownFormatError,
     VfsError,
     printable,
@@ -57,6 +59,10 @@ Datasets = Annotated[
 
 OF_IMAGES = ("ngff", "pyramid_cache", "pyramid_cache_size")
 """Options of the faces that show images with levels, which have no effect on commands that show none."""
+
+
+CHANGED = SourceChangedError, TruncatedSourceError
+"""Errors behind which nothing that was interrupted goes on: that needs the same data."""
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from vfs.api.growth import GrowthOf
-from vfs.cli.common import say_how_to_go_on
+from vfs.cli.common import CHANGED, say_how_to_go_on
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError, SourceChangedError, VerifyError, VfsError, extra
+from vfs.errors import DependencyError, OptionError, VerifyError, VfsError, extra
 from vfs.hierarchy.following import Following
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
@@ -180,7 +180,7 @@ def reduced_kept(
         except BaseException as error:
             if kept.kept and not isinstance(error, OptionError):
                 on = f"the same command with --resume goes on from what {kept.part} holds"
-                if isinstance(error, SourceChangedError):
+                if isinstance(error, CHANGED):
                     on = f"remove {kept.part} and {kept.marks}, and begin anew"
                 say_how_to_go_on(error, target, on)
             raise

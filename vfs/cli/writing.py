@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vfs.cli.common import (
+    CHANGED,
     OF_IMAGES,
     Settings,
     is_zarr,
@@ -29,7 +30,7 @@ from vfs.cli.common import (
     say_how_to_go_on,
 )
 from vfs.cli.tables import table, width
-from vfs.errors import OptionError, SourceChangedError
+from vfs.errors import OptionError
 from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
 from vfs.model.wording import option
 from vfs.serving.signals import signals
@@ -143,7 +144,7 @@ def _say_how_to_go_on(error: BaseException, target: str, place: StorePlace) -> N
     """Say what to do with what an export leaves that was ended by an error."""
     if place.noted():
         on = f"the same command with --resume goes on from what {place.holds} holds"
-        if isinstance(error, SourceChangedError):  # nothing goes on with other data
+        if isinstance(error, CHANGED):
             on = f"remove {place.holds} and {place.marks}, and begin anew"
     elif place.begun():  # somebody removed what tells of it
         on = f"remove {place.holds}, and begin anew"

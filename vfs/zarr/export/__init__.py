@@ -36,7 +36,7 @@ from vfs.zarr.export.passing import Work, works
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.plan import BATCH
 from vfs.zarr.export.spread import ExportWork, written_by
-from vfs.zarr.export.units import Unit, done_before
+from vfs.zarr.export.units import Unit, check_all, done_before
 from vfs.zarr.export.zipped import is_zipped
 from vfs.zarr.unchanged import check_sources
 
@@ -158,6 +158,7 @@ def _made(
             stored = _write(face, exports, place, journal, tell)
         else:
             stored = written_by(*by, exports, place, journal, tell)
+        check_all(exports, place, face.zarr_format, journal)
         check_sources(face.arrays.values())  # before the documents: what has these looks complete, and so it is
         return stored + place.finish(documents, journal.sums())
 

@@ -189,6 +189,22 @@ class StorePlace(ABC):
         Units are asked for in the order of their marks.
         """
 
+    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+        """Check that all that was kept is still there, before a store is made of it.
+
+        Args:
+            units: paths of the files of each, and how many bytes these have.
+
+        Raises:
+            OptionError: files were removed or changed meanwhile, by somebody else.
+        """
+        for paths, size in units:
+            if not self.has(paths, size):
+                raise OptionError(
+                    f"{self.holds}: files in it were removed or changed while it was written, such as"
+                    f" {os.path.relpath(paths[0], self.folder)}"
+                )
+
     @abstractmethod
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
         """Write documents and sums, and make it a store. Return the bytes of the documents.
@@ -381,6 +397,9 @@ class ZipPlace(FolderPlace):
     def has(self, paths: Sequence[str], size: int) -> bool:
         return self._archive.has(paths, size)
 
+    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+        """Do nothing: the archive is open, and `finish` looks whether it is the one of its name."""
+
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
         with self._appearing(sums) as name:
             _check_same(self._archive.descriptor, self._path)
@@ -453,6 +472,10 @@ class BucketPlace(StorePlace):
     def has(self, paths: Sequence[str], size: int) -> bool:
         assert self._there is not None
         return sum(self._there.get(self._url(path), 0) for path in paths) == size
+
+    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+        self._there = self._bucket.sizes(self.target)
+        super().check_kept(units)
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
         below = [key for key in documents if "/" in key]

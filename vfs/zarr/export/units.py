@@ -91,6 +91,18 @@ def unit_of(one: ArrayExport, position: tuple[int, ...], folder: str, zarr_forma
 
 def has_unit(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) -> bool:
     """Return True if a place has the files of a unit that a mark tells of."""
+    return place.has(_files(one, place, zarr_format, mark), mark.size)
+
+
+def check_all(exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: Journal) -> None:
+    """Check that all units are there that marks tell of: see `StorePlace.check_kept`."""
+    plans = {one.path: one for one in exports}
+    place.check_kept(
+        (_files(plans[mark.array], place, zarr_format, mark), mark.size) for mark in journal.marks.values()
+    )
+
+
+def _files(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) -> list[str]:
     folder = f"{place.folder}/{one.path}"
     files = one.plan.files.touched(one.plan.units.region(mark.unit))
-    return place.has([chunk_name(folder, position, zarr_format) for position in files], mark.size)
+    return [chunk_name(folder, position, zarr_format) for position in files]
