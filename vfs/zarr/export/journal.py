@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-import google_crc32c
 import numpy as np
+from crc32c import crc32c
 
 from vfs.errors import OptionError
 from vfs.model.wording import option
@@ -198,7 +198,7 @@ _END = b', "line": "'
 
 def _line(told: Mapping[str, Any]) -> bytes:
     text = json.dumps(told).encode()[:-1]
-    return text + _END + b'%08x"}\n' % google_crc32c.value(text)
+    return text + _END + b'%08x"}\n' % crc32c(text)
 
 
 def _told_by(line: bytes) -> Any:
@@ -208,7 +208,7 @@ def _told_by(line: bytes) -> Any:
         ValueError: it is none, or not as it was written.
     """
     text, _, crc = line.rpartition(_END)
-    if crc != b'%08x"}\n' % google_crc32c.value(text):
+    if crc != b'%08x"}\n' % crc32c(text):
         raise ValueError("the line has another checksum")
     return json.loads(text + b"}")
 
