@@ -173,8 +173,8 @@ class StoredArray:
 
     @property
     def title(self) -> str:
-        """The path, and the name in brackets where there is one: "Data/Image/5066/Data (HAADF)"."""
-        return f"{self.path} ({self.label})" if self.label else self.path
+        """The path, and the name in brackets where there is another one: "Data/Image/5066/Data (HAADF)"."""
+        return f"{self.path} ({self.label})" if self.label not in ("", self.path) else self.path
 
     @property
     def valid(self) -> np.ndarray:
