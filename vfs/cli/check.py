@@ -299,8 +299,9 @@ def _in_folder(top: str, how: How, seen: set[str]) -> Iterator[_FoundSet]:
         seen: real paths of files whose sets were found.
     """
     outside: list[str] = []
+    folders = folders_below(top, lambda folder: _answer(below, folder, how) or [])
     try:
-        for folder, found in how.hands.each(_folders(top, how), lambda name: _look(name, how), FOLDERS):
+        for folder, found in how.hands.each(folders, lambda name: _look(name, how), FOLDERS):
             if found is None:
                 yield _failed(folder, how.hands.silence)
             else:
@@ -311,17 +312,6 @@ def _in_folder(top: str, how: How, seen: set[str]) -> Iterator[_FoundSet]:
     for link in outside:
         if (_answer(os.path.realpath, link, how) or link) not in seen:
             yield from _named(link, how)
-
-
-def _folders(top: str, how: How) -> Iterator[str]:
-    if is_url(top):
-        yield from folders_below(top)
-        return
-    waiting = [top]
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        waiting += reversed(_answer(below, folder, how) or ())
 
 
 @dataclass(frozen=True)

@@ -161,10 +161,23 @@ def look(
     )
 
 
-def folders_below(top: str) -> Iterator[str]:
+def below(folder: str) -> list[str]:
+    """Return the folders in a folder of this machine without zarr stores and links; none where it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [path for path in (os.path.join(folder, name) for name in sorted(names)) if not is_zarr(path)]
+
+
+def folders_below(top: str, list_folder: Callable[[str], list[str]] = below) -> Iterator[str]:
     """Yield a folder and those below it, without zarr stores; links to folders are not followed.
 
     One that cannot be listed is among them: who looks at it gets the error.
+
+    Args:
+        list_folder: see `below`; for a folder of this machine.
     """
     if is_url(top):
         yield from _below_url(folder_name(top))
@@ -173,17 +186,7 @@ def folders_below(top: str) -> Iterator[str]:
     while waiting:
         folder = waiting.pop()
         yield folder
-        waiting += reversed(below(folder))
-
-
-def below(folder: str) -> list[str]:
-    """Return the folders in a folder of this machine as `folders_below` takes them; none where it cannot be listed."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-    return [path for path in (os.path.join(folder, name) for name in sorted(names)) if not is_zarr(path)]
+        waiting += reversed(list_folder(folder))
 
 
 def _below_url(top: str) -> Iterator[str]:
