@@ -69,14 +69,6 @@ environment_name() {
     printf '%s-%s\n' "$1" "$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 }
 
-# numba takes a compiled kernel from its cache where the kernel's own file has not changed; those whose functions are part of it may have.
-forget_kernels() {
-    kernels=$root/vfs/kernels
-    newest=$(find "$kernels" -name '*.py' -exec ls -t {} + 2>/dev/null | head -n 1)
-    [ -n "$newest" ] || return 0
-    find "$kernels" -name '*.nb[ic]' ! -newer "$newest" -exec rm -f {} + || true  # another one may do the same just now
-}
-
 # environment DIR EXTRAS [GROUP [lowest]]: $root/DIR holds this checkout with its dependencies, those of a dependency group
 # where one is named, and the lowest versions that pyproject.toml allows where that is said. Made where it is missing,
 # renewed where pyproject.toml has changed; two at once wait for each other.
@@ -86,7 +78,6 @@ environment() {
     group=${3:-}
     lowest=${4:-}
     stamp=$({ printf '%s\n' "$extras $group $lowest"; cat "$root/pyproject.toml"; } | cksum)
-    forget_kernels
     fresh && return 0
     find_python
     mkdir -p "$env" || fail "cannot make $env"

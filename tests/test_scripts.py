@@ -159,28 +159,6 @@ def test_a_changed_pyproject_is_installed_anew(checkout: Checkout) -> None:
     assert checkout.did[2:] == ["install .[tiff,hdf5,serve]"]
 
 
-def test_compiled_kernels_older_than_any_kernel_are_forgotten(checkout: Checkout) -> None:
-    kernels = checkout.root / "vfs" / "kernels"
-    cache = kernels / "__pycache__"
-    cache.mkdir(parents=True)
-    times = {
-        kernels / "inner.py": 200,
-        kernels / "outer.py": 100,
-        cache / "outer.f-1.nbi": 150,
-        cache / "outer.f-1.1.nbc": 150,
-        cache / "outer.g-1.nbi": 250,
-    }
-    below = kernels / "fuse" / "__pycache__" / "calls.f-1.nbi"
-    below.parent.mkdir(parents=True)
-    times |= {cache / "outer.pyc": 150, below: 150}
-    for path, seconds in times.items():
-        path.touch()
-        os.utime(path, (seconds, seconds))
-    assert checkout.call("run")[0] == 0
-    assert sorted(path.name for path in cache.iterdir()) == ["outer.g-1.nbi", "outer.pyc"]
-    assert not below.exists()
-
-
 def test_a_moved_checkout_and_a_vanished_python_start_over(checkout: Checkout) -> None:
     checkout.call("run")
     (checkout.root / ".venv" / "bin" / "python").unlink()

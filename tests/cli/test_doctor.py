@@ -113,7 +113,7 @@ def test_kernels_are_where_numba_keeps_them() -> None:
 def test_compiled_kernels_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert doctor._kernels().found == f"none compiled yet, in {tmp_path}"
-    for folder, name in ("kernels_1", "a.nbi"), ("kernels_1", "a.1.nbc"), ("other_2", "b.nbi"):
+    for folder, name in ("kernels_1", "a.nbc"), ("kernels_1", "a.lock"), ("other_2", "b.nbc"):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).touch()
     assert doctor._kernels().found == f"1 compiled in {tmp_path}"

@@ -8,6 +8,7 @@ from importlib import import_module
 from numba.core.dispatcher import Dispatcher
 
 import vfs.kernels
+from vfs.kernels.made_of import digest
 
 
 def test_every_argument_of_a_kernel_is_given() -> None:
@@ -17,5 +18,6 @@ def test_every_argument_of_a_kernel_is_given() -> None:
         for name, value in vars(import_module(module.name)).items():
             if isinstance(value, Dispatcher):
                 found[f"{module.name}.{name}"] = value.py_func.__defaults__
+                assert digest(value.py_func, value.targetoptions), "else it is compiled by every process"
     assert len(found) > 100
     assert not {name for name, defaults in found.items() if defaults}

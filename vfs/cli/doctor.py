@@ -182,7 +182,7 @@ def _kernels() -> Finding:
         what = f"a folder for compiled kernels ({', '.join(places)} cannot be written to)"
         return Finding("kernels", "not kept", (Missing(what, "export NUMBA_CACHE_DIR=, and a folder of yours"),))
     ours = "" if place == package else "kernels_*/"  # numba names folders for those of the sources
-    compiled = sum(1 for _ in iglob(f"{place}/{ours}**/*.nbi", recursive=True, include_hidden=True))
+    compiled = sum(1 for _ in iglob(f"{place}/{ours}**/*.nbc", recursive=True, include_hidden=True))
     return Finding("kernels", f"{compiled} compiled in {place}" if compiled else f"none compiled yet, in {place}")
 
 

@@ -1,4 +1,4 @@
-"""Makes kernels of functions: compiled once, kept on disk, loaded without the compiler.
+"""Makes kernels of functions: compiled once, kept on disk (`vfs.kernels.kept`), loaded without the compiler.
 
 Numba keeps compiled kernels beside the package or, if it may not write there, in the user's home.
 If it may write to neither (the package was installed by root and is run by a service), they go to a
@@ -12,103 +12,23 @@ are taken in this order.
 """
 
 import os
-import time
 from contextlib import suppress
-from fcntl import LOCK_EX, LOCK_NB, flock
-from functools import cache, partial
-from hashlib import blake2b
+from functools import partial
 
 from numba import config, njit
-from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.runtime import rtsys
 from numba.core.sigutils import normalize_signature
 
 from vfs.errors import DependencyError, printable
+from vfs.kernels.kept import Kept
 from vfs.kernels.own_folder import made, temporary
-
-PATIENCE = 30.0
-"""Seconds that a process waits for another one to compile a kernel. None of ours takes that long."""
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 """Decorates functions that only kernels call.
 
 No code is compiled to call them from elsewhere, and they lie in the disk cache of their callers.
 """
-
-
-@cache
-def sources_digest(folder):
-    """Return a digest of names, sizes and times of all Python files in a folder and below it."""
-    made = blake2b(digest_size=16)
-    for above, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(name for name in names if name.endswith(".py")):
-            found = os.stat(os.path.join(above, name))
-            made.update(f"{os.path.relpath(above, folder)}/{name} {found.st_mtime_ns} {found.st_size}\n".encode())
-    return made.hexdigest()
-
-
-class _Kept(FunctionCache):
-    """Numba's disk cache, but it loads what was compiled without making the compiler ready before.
-
-    That takes numba 0.35 s, most of it for imports (scipy.linalg is one of them), and machine code
-    needs none of it: only the functions that count references must be there. Where nothing is found,
-    numba compiles, and makes the compiler ready by itself.
-
-    One process at a time compiles a kernel, and those that wait for it load what it has made. Else
-    all workers of a cluster would compile the same, and processes that write to one index at once
-    would lose entries of each other.
-
-    A kernel is compiled anew if any file of `vfs.kernels` changed. Numba looks at the file of the kernel
-    itself only, but what it calls or takes from other files is compiled into it: after an update of a
-    checkout, old code would go on at addresses that lie elsewhere now.
-    """
-
-    _turn = -1  # descriptor of the locked file
-
-    def __init__(self, py_func):
-        super().__init__(py_func)
-        self._cache_file._source_stamp = self._cache_file._source_stamp, sources_digest(os.path.dirname(__file__))
-
-    def load_overload(self, sig, target_context):
-        rtsys.initialize(target_context)
-        found = self._load_overload(sig, target_context)
-        if found is None:
-            self._take_turn()
-            found = self._load_overload(sig, target_context)
-            if found is not None:
-                self._end_turn()
-        return found
-
-    def save_overload(self, sig, data):
-        try:
-            super().save_overload(sig, data)
-        finally:
-            self._end_turn()
-
-    def _take_turn(self):
-        """Wait until no other process compiles this kernel, and let others wait until it is saved.
-
-        Not for ever: a process whose compiling was interrupted may live on.
-        """
-        self._end_turn()
-        path = os.path.join(self._cache_path, f"{self._impl.filename_base}.lock")
-        until = time.monotonic() + PATIENCE
-        with suppress(OSError):  # every process for itself where there are no locks
-            self._impl.locator.ensure_cache_path()
-            self._turn = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            while time.monotonic() < until:
-                with suppress(BlockingIOError):
-                    flock(self._turn, LOCK_EX | LOCK_NB)
-                    return
-                time.sleep(0.02)
-
-    def _end_turn(self):
-        if self._turn >= 0:
-            os.close(self._turn)
-            self._turn = -1
 
 
 def kernel(function=None, **options):
@@ -120,7 +40,7 @@ def kernel(function=None, **options):
     if function is None:
         return partial(kernel, **options)
     made = njit(nogil=True, **options)(function)
-    made._cache = _Kept(function)
+    made._cache = Kept(function, made.targetoptions)
     return made
 
 
@@ -134,7 +54,7 @@ def callback(signature, **options):
 
     def decorate(function):
         made = CFunc(function, normalize_signature(signature), {}, options)
-        made._cache = _Kept(function)
+        made._cache = Kept(function, options)
         made.compile()
         return made
 

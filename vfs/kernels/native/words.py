@@ -2,8 +2,7 @@
 
 A word is an int64, and a table is known by its address. Kernels use `get(table, word)` and the functions of
 `vfs.kernels.native.memory`. Python uses an array: `words[SourceWord.FILE_BYTES] = 4096`. An enumeration costs a kernel
-nothing: the compiler takes its members as constants. numba's cache does not notice if they change: touch the modules
-that use them.
+nothing: the compiler takes its members as constants.
 
 Structs of the C library are numpy dtypes here; `offset` returns the byte at which a field lies.
 """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
+
+from vfs.kernels.made_of import overloaded
 
 
 def _loaded(context, builder, kind, swapped, address, index, keep=None):
@@ -54,7 +56,7 @@ def plus(total, value, like, overflow):
     raise NotImplementedError("for kernels only")
 
 
-@overload(plus, inline="always")
+@overloaded(plus, inline="always")
 def _plus(total, value, like, overflow):
     wide = isinstance(like.dtype, types.Integer) and like.dtype.bitwidth == 64 and isinstance(total, types.Integer)
     if wide and total.signed:
