@@ -189,7 +189,7 @@ _PARTS = """
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Callable[[], subprocess.Popen[str]]:
-    """Begins processes that call a kernel of `made` once they are told to, and print what it made, and hits of the cache."""
+    """Begins processes that call a kernel once they are told to, and print what it made, and hits of the cache."""
     (tmp_path / "made.py").write_text(textwrap.dedent(_PARTS))
     (tmp_path / "parts.py").write_text("WORD = 2\ndef half(x):\n    return x - 1\n")
     os.utime(tmp_path / "parts.py", (1, 1))
