@@ -125,6 +125,8 @@ def install(folder: Path) -> dict[str, str]:
         "moto": from_pypi("moto.server", "moto[server]"),
         "s3rver": from_npm(folder, "s3rver"),
         "nginx": from_debian(["nginx", "-v"], "nginx-light"),
+        "rclone": from_debian(["rclone", "--version"], "rclone"),
+        "wget": from_debian(["wget", "--version"], "wget"),
         "curl": from_debian(["curl", "--version"], "curl"),
         "ncdump": from_debian(["sh", "-c", "command -v ncdump"], "netcdf-bin"),
         "GDAL": from_debian([SYSTEM_PYTHON, "-c", "import osgeo.gdal, numpy"], "gdal-bin", "python3-gdal"),

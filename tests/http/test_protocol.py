@@ -7,10 +7,14 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import fsspec
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +28,8 @@ from vfs.folder_tree.plans import folder, folder_tree
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import deciding
-from vfs.http.conditions import Span, names, wanted
-from vfs.http.index import index
+from vfs.http.conditions import Span, modified, names, wanted
+from vfs.http.index import Entry, FolderPage, NumberedRows
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -73,11 +77,11 @@ def check_always(reply: Reply) -> None:
     assert reply.headers["referrer-policy"] == "no-referrer"
     assert reply.headers["cache-control"] == "private, no-cache"
     assert reply.headers["accept-ranges"] == "bytes"
-    assert "location" not in reply.headers
+    assert ("location" in reply.headers) == (reply.status == 301)
     assert "transfer-encoding" not in reply.headers
     if reply.status != 304:
         assert "content-length" in reply.headers
-    assert reply.status in (200, 206, 304, 400, 401, 404, 405, 412, 416, 422)
+    assert reply.status in (200, 206, 301, 304, 400, 401, 404, 405, 412, 416, 422)
 
 
 def test_every_key_has_the_bytes_of_the_mount(served: tuple[Client, FaceFolder]) -> None:
@@ -104,11 +108,7 @@ def test_every_key_has_the_bytes_of_the_mount(served: tuple[Client, FaceFolder])
     [
         "none",
         "scan.zarr/none",
-        "scan.zarr",
-        "scan.zarr/data",
-        "scan.zarr/data/",
-        "scan.ome.zarr/0/",  # a level: an array, which a listing leads to
-        "scan.ome.v2.zarr/0/",
+        "scan.zarr/data/.zattrs",  # what programs try
         "scan.npy/",
         "scan.npy/x",
         "metrics/",
@@ -142,13 +142,15 @@ def test_what_is_not_there_is_404(served: tuple[Client, FaceFolder], key: str) -
         "scan.zarr/data/c/0/0",  # a chunk of an array with two axes
         "scan.zarr/data/c/00/0/0/0",
         "scan.zarr/data/c",
-        "scan.zarr/data/c/",
+        "scan.zarr/data/c/0/0/0/0/",
+        "scan.zarr/data/c/9/",
+        "scan.zarr/data/x/",
+        "scan.ome.zarr/0",
         "scan.zarr/data/c//0/0/0",
         "scan.zarr/data/0/0/0/0",
         "scan.zarr/data/0.0.0.0",
         "scan.zarr/data/x",
         "scan.zarr/old/c/0/0",
-        "scan.v2.zarr/data/0/",
         "scan.v2.zarr/data/9/0/0/0",
         "scan.v2.zarr/data/c/0/0/0/0",
         "gone.zarr/data/c/0/0",
@@ -163,20 +165,136 @@ def test_what_may_be_a_chunk_is_422(served: tuple[Client, FaceFolder], key: str)
         assert client.ask(key, method).status == 422
 
 
-def test_groups_are_listed_and_nothing_else(served: tuple[Client, FaceFolder]) -> None:
+def links_of(reply: Reply) -> list[str]:
+    """What the links of a page lead to, but for those that lead out of its list."""
+    listed = reply.body.decode().partition("<h1>")[2] or reply.body.decode().partition("<ul>")[2]
+    return [unquote(part.partition('"')[0]) for part in listed.split('href="')[1:] if not part.startswith("../")]
+
+
+def test_every_folder_is_listed_as_the_mount_lists_it(served: tuple[Client, FaceFolder]) -> None:
+    """No name that a list or a document implies may be 404: clients of lists take that for an empty folder."""
     client, contents = served
-    for key, expected in (
-        ("", [f"{name}/" if contents.node(name).folder else name for name in contents.faces]),  # type: ignore[union-attr]
-        ("scan.zarr/", ["zarr.json", "data/", "exposure/", "timestamp/"]),
-        ("scan.v2.zarr/", [".zattrs", ".zgroup", ".zmetadata", "data/", "exposure/", "timestamp/"]),
-    ):
+    folders, files = [""], set()
+    while folders:
+        key = folders.pop()
         reply = client.ask(key)
         check_always(reply)
         assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        listed = reply.body.decode().partition("<ul>")[2]
-        links = [part.partition('"')[0] for part in listed.split('href="')[1:]]
-        assert sorted(links) == sorted(expected + ["../"] * bool(key))
-        assert _stays(client, key)
+        assert int(reply.headers["content-length"]) == len(reply.body)
+        assert client.ask(key, "HEAD").headers["content-length"] == reply.headers["content-length"] or not key
+        nodes = {name: contents.node(f"{key}{name}") for name in contents.children(key.removesuffix("/"))}
+        assert sorted(links_of(reply)) == sorted(f"{name}/" if node.folder else name for name, node in nodes.items())  # type: ignore[union-attr]
+        if key:
+            assert len(reply.body) % 2 == 1
+            date = f"{datetime.fromtimestamp(contents.time(key) // 10**9, UTC):%Y-%m-%d %H:%M}"
+            for name, node in nodes.items():
+                size = f"{node.size:,}" if node and not node.folder else ""
+                assert f'{date} {size:>19} <a href="{name}' in reply.body.decode()
+        folders += [f"{key}{name}/" for name, node in nodes.items() if node and node.folder]
+        files |= {f"{key}{name}" for name, node in nodes.items() if node and not node.folder}
+    assert files == set(every_key(contents))
+    assert all(_stays(client, key) for key in ("", "scan.zarr/", "scan.v2.zarr/data/"))
+
+
+@pytest.mark.parametrize(
+    ("key", "to"),
+    [
+        ("scan.zarr", "./scan.zarr/"),
+        ("scan.zarr/data", "./data/"),
+        ("scan.v2.zarr/data", "./data/"),
+    ],
+)
+def test_a_folder_without_a_slash_leads_to_the_one_with_it(
+    served: tuple[Client, FaceFolder], key: str, to: str
+) -> None:
+    client, _ = served
+    for method in ("GET", "HEAD"):
+        reply = client.ask(key, method)
+        check_always(reply)
+        assert (reply.status, reply.headers["location"]) == (301, to)
+
+
+def test_only_clients_of_lists_are_led_from_what_may_be_a_chunk(served: tuple[Client, FaceFolder]) -> None:
+    client, _ = served
+    agent = "Python/3.13 aiohttp/3.13"
+    for key in ("scan.zarr/data/c", "scan.zarr/data/c/0", "scan.v2.zarr/data/0/0", "scan.ome.zarr/0"):
+        assert client.ask(key, user_agent=agent).headers["location"] == f"./{key.rpartition('/')[2]}/"
+        assert client.ask(key, user_agent=agent, range="bytes=0-9").status == 422
+        assert client.ask(key).status == 422
+    assert client.ask("scan.zarr/data/c/0/9", user_agent=agent).status == 422
+
+
+def test_wget_is_shown_all_files_below_a_folder_in_one_list(served: tuple[Client, FaceFolder]) -> None:
+    """By itself it follows five folders, and leaves out what is below."""
+    client, contents = served
+    keys = every_key(contents)
+    for name in ("scan.zarr/", "scan.v2.zarr/", "scan.ome.zarr/", "scan.zarr/data/", "scan.v2.zarr/data/1/"):
+        reply = client.ask(name, user_agent="Wget/1.21.3")
+        assert reply.headers["vary"] == "user-agent"
+        assert int(reply.headers["content-length"]) == len(reply.body)
+        assert sorted(links_of(reply)) == sorted(key.removeprefix(name) for key in keys if key.startswith(name))
+
+
+@pytest.mark.parametrize("counts", [(1,), (9,), (10,), (11,), (1000,), (12, 1, 101), (3, 0)])
+def test_the_length_of_a_list_is_that_of_its_parts(counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfs.http.index.ROWS", 7)
+    like = Entry("a#/c/", False, 12_345, 10**18)
+    page = FolderPage("x", [Entry("d", True)], [NumberedRows(like, counts), NumberedRows(Entry("", True), (20,))])
+    parts = [page.part(first) for first in range(0, page.rows, 7)]
+    body = b"".join(parts)
+    assert (len(body), len(body) % 2) == (page.length, 1)
+    assert max(map(len, parts[1:-1] or [b""])) < 1000
+    expected = [
+        "../",
+        "d/",
+        *("a#/c/" + "/".join(map(str, at)) for at in np.ndindex(counts)),
+        *(f"{n}/" for n in range(20)),
+    ]
+    assert ["../", *links_of(Reply(200, {}, body))] == expected
+
+
+def test_a_long_list_is_sent_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vfs.http.index.ROWS", 40)
+    monkeypatch.setattr(deciding, "ROWS", 40)
+    np.save(tmp_path / "a.npy", np.zeros((100, 2), "u1"))
+    contents = contents_of(tmp_path / "a.npy", chunks=(1, 2))
+    asked = asyncio.run(Asgi(application_of(contents), "/a.zarr/data/c/").run())
+    assert (asked.status, asked.ended, len(asked.sent)) == (200, True, 4)
+    assert links_of(Reply(200, {}, asked.body)) == [f"{n}/" for n in range(100)]
+
+
+def test_an_array_without_axes_or_elements_is_listed(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["one"], file["none"] = np.uint8(3), np.zeros((0, 4), "u1")
+    with pytest.warns(vfs.IncompleteWarning, match="none"):
+        contents = contents_of(tmp_path / "a.h5")
+    for agent in ("x", "Wget"):
+        for key, expected in (
+            ("a.zarr/one/", ["zarr.json", "c"]),
+            ("a.zarr/none/", ["zarr.json"]),
+            ("a.v2.zarr/one/", [".zarray", ".zattrs", "0"]),
+            ("a.v2.zarr/none/", [".zarray", ".zattrs"]),
+        ):
+            asked = asyncio.run(Asgi(application_of(contents), f"/{key}", user_agent=agent).run())
+            assert sorted(links_of(Reply(asked.status, {}, asked.body))) == sorted(expected)
+
+
+def test_lists_of_a_set_that_changed_are_422(tmp_path: Path) -> None:
+    """rclone leaves out of its list each file whose size it is refused: it must be refused the list."""
+    np.save(tmp_path / "a.npy", VALUES)
+    contents = contents_of(tmp_path / "a.npy")
+    np.save(tmp_path / "a.npy", VALUES[:1])
+    for key in ("a.zarr/", "a.zarr/data/", "a.zarr/data/c/"):
+        assert asyncio.run(Asgi(application_of(contents), f"/{key}").run()).status == 422
+
+
+def test_files_say_when_their_sources_were_modified(served: tuple[Client, FaceFolder]) -> None:
+    client, contents = served
+    date = formatdate(contents.time("scan.npy") // 10**9, usegmt=True)
+    for key in ["scan.npy", "scan.zarr/zarr.json", *["scan.zarr/data/c/0/0/0/0"] * 50]:  # once natively
+        assert client.ask(key).headers["last-modified"] == date
+    assert client.ask("scan.npy", if_modified_since=date).status == 200  # other bytes may have the same time
+    assert modified(2**62) == modified(0) == ()  # a time that is still to come must not be said
 
 
 def _stays(client: Client, key: str) -> bool:
@@ -222,7 +340,8 @@ def test_fsspec_lists_what_it_can_open(served: tuple[Client, FaceFolder]) -> Non
 
 
 def test_markup_in_names_stays_text() -> None:
-    page = index("a<b", [('<script>"x', False), ("a:b?c#d%", True), ("\udcff", False)]).decode()
+    entries = [Entry('<script>"x', False), Entry("a:b?c#d%", True), Entry("\udcff", False)]
+    page = FolderPage("a<b", entries).part(0).decode()
     assert "<script>" not in page
     assert 'href="%3Cscript%3E%22x"' in page
     assert 'href="a%3Ab%3Fc%23d%25/"' in page

@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -40,8 +40,8 @@ class Node(NamedTuple):
     """A name in a face: a folder, or a file of `size` bytes.
 
     `listed` is True for a folder whose names people look for: a group, or a folder of data sets. A
-    folder of chunks may hold millions, which nobody reads. `json` is True for a file of JSON, as the documents of zarr
-    are; other files are bytes.
+    folder of chunks may hold millions, which only programs read. `json` is True for a file of JSON, as the documents of
+    zarr are; other files are bytes.
     """
 
     folder: bool
@@ -325,22 +325,24 @@ class ZarrFace:
         return None
 
     def children(self, key: str, after: int = 0) -> Iterator[str]:
-        """Return the names in a folder, without the first `after`."""
-        known = self._folders.get(key)
-        if known is not None and key not in self.arrays:
-            return islice(iter(known), after, None)
+        """Return the names in a folder, without the first `after`: those of `named`, then the numbers."""
+        names = self.named(key)
+        return chain(names[after:], map(str, range(max(0, after - len(names)), self.numbered(key))))
+
+    def named(self, key: str) -> list[str]:
+        """Return the names in a folder that are no numbers of chunks: documents, groups, arrays, and `c`."""
+        array = self.arrays.get(key)
+        has_c = self.zarr_format == 3 and array is not None and array.size > 0
+        return [*self._folders.get(key, ()), *["c"] * has_c]
+
+    def numbered(self, key: str) -> int:
+        """Return how many names in a folder are numbers, from 0 on: all of them chunks, or all folders of chunks."""
         array = self.arrays.get(key)
         if array is not None:
-            names = list(known or ())
-            empty = array.size == 0
-            if self.zarr_format == 3:
-                return islice(names if empty else [*names, "c"], after, None)
-            more = 0 if empty else array.grid.counts[0] if array.ndim else 1
-            return (names[n] if n < len(names) else str(n - len(names)) for n in range(after, len(names) + more))
+            counts = array.grid.counts or (1,)
+            return counts[0] if self.zarr_format == 2 and array.size else 0
         found = self.part(key)
-        if found is None or found.file:
-            return iter(())
-        return map(str, range(after, found.array.grid.counts[len(found.position)]))
+        return 0 if found is None or found.file else found.array.grid.counts[len(found.position)]
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> memoryview | None:
         document = self.documents.get(key)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -83,6 +85,22 @@ def split(key: str) -> tuple[str, str]:
     above = len(key.rstrip("/0123456789"))
     above = key.find("/", above) if "/" in key[above:] else len(key)
     return key[:above], key[above:]
+
+
+def modified(changed: int) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the header that says when a file was modified, which programs give to their copies of it.
+
+    No condition heeds it: other bytes may have the same time, and then another ETag.
+
+    Args:
+        changed: nanoseconds since 1970; 0 if nobody knows. A time that is still to come must not be said.
+    """
+    return _modified(changed // 10**9) if 0 < changed <= time.time_ns() else ()
+
+
+@lru_cache(1 << 10)
+def _modified(seconds: int) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"last-modified", formatdate(seconds, usegmt=True).encode()),)
 
 
 def matched(headers: Mapping[bytes, bytes], etag: bytes) -> bool:

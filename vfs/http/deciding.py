@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
 from vfs.engine.abandon import AbandonedError
-from vfs.errors import NotYetError, SourceChangedError, SourceError, VfsError, printable
+from vfs.errors import NotYetError, SourceChangedError, VfsError, printable
 from vfs.hierarchy.absence import check_no_chunk
 from vfs.hierarchy.contents import Contents, PathAtHand
 from vfs.hierarchy.faces import Node
 from vfs.http import conditions
 from vfs.http.answers import METHODS, NOTHING, SHARED, USUAL, Headers, Reply, Usual, Work, options, refusal, whole
+from vfs.http.folders import entries, folder_page
 from vfs.http.guard import Guard, RefusedError
-from vfs.http.index import index, links
+from vfs.http.index import ROWS, FolderPage, links, quoted
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import assets, etag_of, page, policy
 from vfs.http.tally import ServerLog
@@ -88,11 +89,17 @@ class _PathAsked(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What is known of a path before anything is read: its node, the version of its sources, its ETag."""
+    """What is known of a path before anything is read.
+
+    Attributes:
+        node: what it is; version: that of its sources; etag: its ETag; time: when they were modified, nanoseconds
+            since 1970.
+    """
 
     node: Node
-    version: bytes
-    etag: bytes
+    version: bytes = b""
+    etag: bytes = b""
+    time: int = 0
 
 
 class _Body(NamedTuple):
@@ -186,7 +193,7 @@ class Decisions:
         if self.native is None or slash or key.startswith(_OWN) or not _CONDITIONS.isdisjoint(headers):
             return False
         found = self.contents.at_hand(key)
-        return found is not None and self.native.ready(path, key, found)
+        return found is not None and self.native.ready(path, key, found, self.contents.time(key))
 
     def _of_server(self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> Reply | ForApi | None:
         """Decide how a request is answered that is none for the contents; None: it is."""
@@ -212,15 +219,17 @@ class Decisions:
         node = found.face.node(found.key)
         if node is None or node.folder:
             return self._looked(asked, found, self._look(key))
-        return self._looked(asked, found, _Looked(node, found.version, conditions.etag_of(found.version, key)))
+        return self._looked(asked, found, self._of_version(key, node, found.version))
 
     def _look(self, key: str) -> _Looked | None:
         """Look at a path. None if there is nothing."""
         node = self.contents.node(key)
         if node is None or node.folder:
-            return node and _Looked(node, b"", b"")
-        version = self.contents.version(key)
-        return _Looked(node, version, conditions.etag_of(version, key))
+            return node and _Looked(node)
+        return self._of_version(key, node, self.contents.version(key))
+
+    def _of_version(self, key: str, node: Node, version: bytes) -> _Looked:
+        return _Looked(node, version, conditions.etag_of(version, key), self.contents.time(key))
 
     def _looked(self, asked: _PathAsked, found: PathAtHand | None, looked: _Looked | None) -> Reply | Work:
         """Go on with a request for a path that was looked at.
@@ -229,16 +238,12 @@ class Decisions:
             found: the path, if its sources were looked at a moment ago.
         """
         key = asked.key
-        if looked is None or looked.node.folder != asked.slash:
+        if looked is not None and looked.node.folder:
+            return self._folder(asked)
+        if looked is None or asked.slash:
             check_no_chunk(key)
             has = f"; api/ has {', '.join(sorted(self._own.requests))}" if key.startswith("api/") else ""
             raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
-        if looked.node.folder:
-            if not looked.node.listed:
-                if all(self.contents.node(f"{key}/{name}") is None for name in ("zarr.json", ".zarray")):
-                    check_no_chunk(key)  # else an array, such as a level, which is called as a chunk is
-                raise RefusedError(404, f"{printable(key[:200])} is a folder that is not listed")
-            return Work(key, ("index", key), partial(self._index, key), partial(self._listed, asked))
         status, about, span = _wanted(asked.method, looked, asked.headers)
         if span is None:
             return Reply(status, about)
@@ -251,29 +256,49 @@ class Decisions:
             return self._made(body, start, self._checked(made, key, body.version, start, stop))
         return self._part(body, start)
 
-    def _index(self, key: str) -> bytes:
-        """Return the page that lists a folder; of the root, the page that shows data."""
-        entries = []
-        for name in self.contents.children(key):
-            if name == "/":  # it vanished
-                continue
-            try:
-                node = self.contents.node(f"{key}/{name}" if key else name)
-            except SourceError:
-                node = None
-            if node is not None:
-                entries.append((name, node.folder))
-        return index(key, entries) if key else page(links(entries), self._own.first())
+    def _folder(self, asked: _PathAsked) -> Reply | Work:
+        """Answer with the page that lists a folder; lead there who asks for it without the slash at its end.
+
+        Where a chunk of an array with fewer axes would be, only the client that lists so is led there (fsspec, whose
+        library is aiohttp). All others read arrays, and some take anything for a chunk (zarrita, GDAL).
+        """
+        key, agent = asked.key, asked.headers.get(b"user-agent", b"").lower()
+        if not asked.slash:
+            if b"aiohttp" not in agent or b"range" in asked.headers:
+                check_no_chunk(key)
+            there = f"./{quoted(key.rpartition('/')[2])}/".encode()
+            return whole(asked.method, 301, b"a folder has a slash at its end\n", _TEXT, [(b"location", there)])
+        if not key:
+            return Work(key, ("index", key), self._page, partial(self._listed, asked))
+        flat = agent.startswith(b"wget")
+        look = partial(folder_page, self.contents, key, flat)
+        return Work(key, ("index", key, flat), look, partial(self._rows, asked))
+
+    def _page(self) -> bytes:
+        """Return the page that shows data, which lists the root."""
+        names = [(one.name, one.folder) for one in entries(self.contents, "")]
+        return page(links(names), self._own.first())
 
     def _listed(self, asked: _PathAsked, listed: bytes) -> Reply:
-        """Answer with the page that lists a folder."""
+        """Answer with the page that shows data."""
         etag = etag_of(listed)
-        if not asked.key:
-            self._own.opened()
+        self._own.opened()
         if conditions.matched(asked.headers, etag):
             return Reply(304, [(b"etag", etag)])
         about = [(b"etag", etag), (b"content-security-policy", policy(self.guard.embed))]
-        return whole(asked.method, 200, listed, b"text/html; charset=utf-8", about)
+        return whole(asked.method, 200, listed, _HTML, about)
+
+    def _rows(self, asked: _PathAsked, listed: FolderPage) -> Reply | Work:
+        """Answer with the page that lists a folder, of which more than `ROWS` numbered rows are sent in parts."""
+        about = [(b"etag", listed.etag), (b"vary", b"user-agent")]
+        if conditions.matched(asked.headers, listed.etag):
+            return Reply(304, about)
+        about += [
+            (b"content-security-policy", policy(self.guard.embed)),
+            (b"content-type", _HTML),
+            (b"content-length", b"%d" % listed.length),
+        ]
+        return Reply(200, about) if asked.method == "HEAD" else _rows_from(0, asked.key, listed, about)
 
     def _part(self, body: _Body, start: int) -> Work:
         """Return the work that makes a part of a body."""
@@ -333,8 +358,19 @@ _FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *SHARED, *USUAL)
 _FOR_OTHERS: Usual = ((b"vary", b"origin"), *SHARED, *USUAL)
 _FOR_OWN: Usual = ((b"cross-origin-resource-policy", b"same-origin"), *USUAL)
 _READS = frozenset(("GET", "HEAD"))
+_TEXT, _HTML = b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
+
+
+def _rows_from(first: int, key: str, listed: FolderPage, about: Headers) -> Work:
+    """Return the work that writes a part of the page that lists a folder."""
+
+    def then(body: bytes) -> Reply:
+        last = first + ROWS >= listed.rows
+        return Reply(200, about, memoryview(body), None if last else _rows_from(first + ROWS, key, listed, about))
+
+    return Work(key, ("rows", key, listed.etag, first), partial(listed.part, first), then)
 
 
 def _asset(method: str, key: str, headers: Mapping[bytes, bytes]) -> Reply:
@@ -364,6 +400,8 @@ def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes]) -> _Wa
     about = [(b"etag", etag), (b"content-type", kind)]
     if not looked.version:  # these bytes may be others at any time: blank frames of a set that is still written
         about.append((b"cache-control", b"no-store"))
+    else:
+        about += conditions.modified(looked.time)
     if conditions.matched(headers, etag):
         return _Wanted(304, about, None)
     if_range = headers.get(b"if-range")

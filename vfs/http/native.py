@@ -18,7 +18,7 @@ from vfs.backends.handles import Descriptor
 from vfs.hierarchy.chunk_plan import ChunkPlan
 from vfs.hierarchy.contents import PathAtHand
 from vfs.hierarchy.faces import PlannedChunk
-from vfs.http.conditions import split, stem_of
+from vfs.http.conditions import modified, split, stem_of
 from vfs.http.native_tables import AnswerTables, ArraySource, Loan
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
 
@@ -70,7 +70,7 @@ class NativeAnswers:
         """Requests that the threads have answered, and the bytes of their bodies."""
         return (0, 0) if self._tables is None else self._tables.done
 
-    def ready(self, path: bytes, key: str, found: PathAtHand) -> bool:
+    def ready(self, path: bytes, key: str, found: PathAtHand, time: int) -> bool:
         """Return True if threads can answer a request for a chunk, if the page cache has it. If not, they learn to.
 
         A new source is not answered for yet: another read may have found its files touched after `found` was made.
@@ -80,6 +80,7 @@ class NativeAnswers:
             path: path of the request.
             key: the same as a path of the contents.
             found: the same, resolved.
+            time: when its sources were modified, nanoseconds since 1970.
         """
         chunk = found.face.planned(found.key) if found.version else None
         place = None if chunk is None else chunk.plan.place(chunk.position)
@@ -90,35 +91,43 @@ class NativeAnswers:
             return False
         file, backend = place[0], chunk.plan.array.backend
         opened = None if backend.descriptors is None else backend.descriptors.kept(file)
-        source = self._source_of(self._tables, path, key, chunk, found, make=opened is not None)
+        make = time if opened is not None else None
+        source = self._source_of(self._tables, path, key, chunk, found, make)
         if source is None or opened is None or not self._shown(self._tables, source, file, opened):
             return False
         source.frames.trust(found.until)
         return True
 
     def _source_of(
-        self, tables: AnswerTables, path: bytes, key: str, chunk: PlannedChunk, found: PathAtHand, make: bool
+        self, tables: AnswerTables, path: bytes, key: str, chunk: PlannedChunk, found: PathAtHand, make: int | None
     ) -> ArraySource | None:
         """Return the source of a chunk, if there was one before. One that is out of date ends.
 
         Args:
-            make: make one, if there is none.
+            make: make one, if there is none, of sources that were modified then, see `ready`; None: do not.
         """
         prefix = path[: -len(chunk.coordinates)]
         source = self._sources.get(prefix)
         if source is not None and (source.version != found.version or source.plan is not chunk.plan):
             self._drop(tables, source)
             source = None
-        if source is None and make:
+        if source is None and make is not None:
             above, numbers = split(key)
             stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
-            self._make(tables, prefix, chunk.plan, found, stem)
+            self._make(tables, prefix, chunk.plan, found, stem, make)
         return source
 
-    def _make(self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes) -> None:
+    def _make(
+        self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes, time: int
+    ) -> None:
         """Make a source, unless its chunks need more than a step, or there is no place."""
         pieces, array = plan.pieces, plan.array
-        about = b'content-type: application/octet-stream\r\ncontent-length: %d\r\netag: "%s' % (array.chunk_bytes, stem)
+        said = (
+            (b"content-type", b"application/octet-stream"),
+            *modified(time),
+            (b"content-length", b"%d" % array.chunk_bytes),
+        )
+        about = b"".join(b"%s: %s\r\n" % header for header in said) + b'etag: "%s' % stem
         if (
             pieces is None
             or array.ndim > MOST_AXES
