@@ -58,7 +58,7 @@ FILES = [CHUNK, "scan.zarr/zarr.json", "scan.zarr/data/zarr.json", "scan.v2.zarr
 OTHERS: dict[str, int | type] = {  # status of the answer, or what must be done or asked before there is one
     "scan.v2.zarr/data/3.0.0.0": 422,
     "scan.zarr/data/c/4/0/0/0": 422,
-    "scan.zarr/data": 404,
+    "scan.zarr/data": 301,
     "scan.zarr/": Work,
     "": Work,
     "api/set": ForApi,
