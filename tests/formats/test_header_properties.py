@@ -558,7 +558,7 @@ def spd(draw: Draw, folder: Path) -> Case:
 def edf(draw: Draw, folder: Path) -> Case:
     twin = pixels([draw(size()) for _ in range(3)], draw(dtype(["i1", "u1", "u2", "i4", "u8", "f4", "f8"])))
     keys = {"Count_Time": draw(st.floats(0, 1e9)), "Title": draw(st.text("abc ={}äµ", max_size=2000).map(str.strip))}
-    path = write_edf(folder / "a.edf", twin, **({} if "}" in keys["Title"] else keys))
+    path = write_edf(folder / "a.edf", twin, **keys)
     return Case(path, twin, attrs={"header": {"HeaderID": "EH:000001:000000:000000"}})
 
 

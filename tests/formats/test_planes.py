@@ -147,6 +147,76 @@ def test_edf_headers_of_other_kinds(tmp_path: Path) -> None:
     assert vfs.open(write_edf(tmp_path / "d.edf", line)).dims == ("frame", "x")
 
 
+EDF_TYPE = {"DataType": "UnsignedShort", "Dim_1": 6, "Dim_2": 5}
+EDF_ONE = {"HeaderID": "EH:1", "ByteOrder": "HighByteFirst", **EDF_TYPE, "Size": 60}
+
+
+def edf_head(size: int = 512, **keys: object) -> bytes:
+    """Write a header of an .edf file of `size` bytes, with these keys."""
+    return ("{\n" + "".join(f"{key} = {value} ;\n" for key, value in keys.items())).encode().ljust(size - 2) + b"}\n"
+
+
+@pytest.mark.parametrize(
+    ("general", "each"),
+    [
+        (b"", edf_head(**{key.upper(): value for key, value in EDF_ONE.items()})),
+        (b"", edf_head(**{key.lower(): value for key, value in EDF_ONE.items()})),
+        (b"", edf_head(**EDF_ONE | {"Dim_1": "6.0", "Size": "60."})),
+        (b"", edf_head(**EDF_ONE, Title="a {b} of 2", metadata='{"a": 1}')),
+        (b"", edf_head(Title="mask {1,2}", **EDF_ONE)),
+        (b"", edf_head(EDF_HeaderSize=512, **EDF_ONE, metadata='{\n"a": [{\n}\n]\n}\n')),
+        (b"", edf_head(EDF_HeaderSize=4096, **EDF_ONE)),
+        (b"", edf_head(EDF_HeaderSize="header_size", **EDF_ONE)),
+        (b"", edf_head(300, EDF_HeaderSize=512, **EDF_ONE) + b" " * 212),
+        (b"", edf_head(8193, **EDF_ONE)),
+        (b"", edf_head(8194, **EDF_ONE)[:-2] + b"}\n"),
+        (edf_head(EDF_DataFormatVersion=2.4, Title="x"), edf_head(EDF_BinarySize=60, **EDF_ONE)),
+        (
+            edf_head(
+                EDF_DataFormatVersion=2.4, EDF_BinarySize=0, Size=7, **EDF_TYPE | {"DIM_1": 6}, Byteorder="LowByteFirst"
+            ),
+            edf_head(EDF_BinarySize=60, BYTEORDER="HighByteFirst"),
+        ),
+        (
+            edf_head(EDF_DataFormatVersion=2.4, EDF_BinarySize=0, BYTEORDER="HighByteFirst", **EDF_TYPE),
+            edf_head(EDF_DataBlockID="1.Image.Psd"),
+        ),
+    ],
+)
+def test_edf_headers_as_other_programs_write_them(tmp_path: Path, general: bytes, each: bytes) -> None:
+    twin = frames_of((2, 5, 6), "u2")
+    twin[:, 0, :3] = 0x0A7D, 0x0A20, 0x2020  # what a header ends with
+    path = tmp_path / "a.edf"
+    path.write_bytes(general + b"".join(each + frame.astype(">u2").tobytes() for frame in twin))
+    same(vfs.open(path)[...], twin)
+
+
+@pytest.mark.parametrize("sized", [{"EDF_BinarySize": 0}, {"EDF_BinarySize": 60}, {}])
+def test_edf_of_pixels_in_another_file(tmp_path: Path, sized: dict[str, int]) -> None:
+    twin = frames_of((2, 5, 6), "u2")
+    (tmp_path / "pixels.bin").write_bytes(bytes(7) + twin.astype(">u2").tobytes())
+    place = {"EDF_BinaryFileName": r"C:\data\pixels.bin", "EDF_BinaryFileSize": 60}
+    keys = {key: value for key, value in EDF_ONE.items() if key != "Size"}
+    path = tmp_path / "a.edf"
+    heads = [edf_head(**keys, **sized, **place, EDF_BinaryFilePosition=7 + 60 * k) for k in range(2)]
+    path.write_bytes(b"".join(head + b"\xff" * sized.get("EDF_BinarySize", 0) for head in heads))
+    check_boxes(path, twin, count=10)
+    (tmp_path / "pixels.bin").unlink()
+    refuses(path, "pixels.bin: no such file", kind=vfs.MissingSourceError)
+    path.write_bytes(path.read_bytes().replace(b"FileSize = 60", b"FileSize = 59"))
+    refuses(path, "of pixels.bin, EDF_BinaryFileSize says 59", kind=vfs.FormatError)
+
+
+def test_edf_of_more_axes(tmp_path: Path) -> None:
+    twin = frames_of((2, 1, 4, 5), "u2")
+    keys = {key: value for key, value in EDF_ONE.items() if key not in ("Dim_1", "Dim_2", "Size")}
+    path = tmp_path / "a.edf"
+    path.write_bytes(edf_head(Dim_1=5, Dim_2=4, Dim_4=2, **keys) + twin.astype(">u2").tobytes())
+    array = vfs.open(path)
+    same(array[...], twin)
+    assert array.dims == ("dim_4", "z", "y", "x")
+
+
 def test_edf_that_was_cut(tmp_path: Path) -> None:
     twin = frames_of((3, 5, 6), "u2")
     path = write_edf(tmp_path / "a.edf", twin)
@@ -164,6 +234,7 @@ def test_edf_that_was_cut(tmp_path: Path) -> None:
         ({"Dim_2": 0}, "Dim_2 = 0"),
         ({"Dim_1": 1 << 40}, "Dim_1 = 1099511627776"),
         ({"ByteOrder": "Middle"}, "ByteOrder = Middle"),
+        ({"ByteOrder": ""}, "UnsignedShort, ByteOrder ="),
         ({"COMPRESSION": "GZIP"}, "not compressed"),
         ({"Size": 12}, "its header says 12 bytes"),
         ({"Dim_3": 1 << 27, "Size": 1 << 33}, "its header says 134,217,728 planes"),

@@ -5,17 +5,21 @@ more frames, each with a header in text before it, whose length may differ::
 
     { key = value ; … }  (padded inside of the braces) | pixels | { key = value ; … } | pixels | …
 
-`DataType`, `ByteOrder` and `Dim_1` (fastest axis) to `Dim_3` describe pixels. `EDF_HeaderSize` is the length of the
-header where there is one, else it ends with the line of the closing brace; `EDF_BinarySize` or `Size` is the number of
-bytes up to the next header. A first block of `EDF_BinarySize = 0` holds only keys; blocks that are named `Error` are
-those of errors, not frames. Several files are one series, in the order in which they are named.
+Upper and lower case of keys mean the same. `DataType`, `ByteOrder` and `Dim_1` (fastest axis), `Dim_2`, … describe
+pixels; `EDF_BinarySize` or `Size` is the number of bytes up to the next header. A header ends with a brace and the end
+of its line, since texts may hold braces; `EDF_HeaderSize` counts only where a header ends there.
+
+A block with an `EDF_DataFormatVersion` is a general one: it holds no frame, but keys that the frames after it do not
+say themselves. `EDF_BinaryFileName` names a file beside the header that holds the pixels, from
+`EDF_BinaryFilePosition` on. Blocks that are named `Error` are those of errors, not frames. Several files are one
+series, in the order in which they are named.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +31,7 @@ from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.sources.names import beside
 
 _TYPES = {
     name.lower(): code
@@ -47,19 +52,65 @@ _TYPES = {
 _ORDERS = {"lowbytefirst": "<", "highbytefirst": ">"}
 _PLAIN = ("", "none", "no", "uncompressedraw")
 _KEY = re.compile(rb"\{\s*(?:[^\"{}=]*;)?\s*\w+\s*=")
-_OURS = re.compile(rb"\b(?:HeaderID|EDF_\w+|ByteOrder|DataType|Dim_1)\s*=")
-_END = re.compile(rb"\}[ \t]*\r?\n?")
+_OURS = re.compile(rb"\b(?:HeaderID|EDF_\w+|ByteOrder|DataType|Dim_1)\s*=", re.IGNORECASE)
+_END = re.compile(rb"\}\r?\n")
+_BLANK = b" \t\r\n\0"
+_DIM = re.compile(r"dim_([1-9])")
+_NUMBER = re.compile(r"(\d{1,18})(?:\.0*)?", re.ASCII)
+_OWN = ("size", "image", "headerid")
+"""Keys that a general block says of itself, as it does all that begin with EDF_."""
 _READ = 8192  # bytes that are read for a header at first: most have 512 to 4,096
 _MOST_HEADER = 1 << 20  # bytes
 _MOST_SIDE = 1 << 32  # elements
 
 
+class _Header(NamedTuple):
+    """The keys of a block.
+
+    Attributes:
+        said: as they are written.
+        keys: in lower case.
+    """
+
+    said: dict[str, str]
+    keys: dict[str, str]
+
+    @classmethod
+    def of(cls, text: bytes) -> _Header:
+        """Read the keys of a header, in the order in which they are written. Of equal ones the last one counts."""
+        pairs = (line.partition("=") for line in text.decode("latin-1").split(";") if "=" in line)
+        said = {key.strip(" \t\r\n{\0"): value.strip(" \t\r\n\0") for key, _, value in pairs}
+        return cls(said, {key.lower(): value for key, value in said.items()})
+
+    def after(self, general: _Header | None) -> _Header:
+        """Return this header with what a general block says for all frames."""
+        if general is None:
+            return self
+        left = [key for key in general.said if not key.lower().startswith("edf_") and key.lower() not in _OWN]
+        left = [key for key in left if key.lower() not in self.keys]
+        said = self.said | {key: general.said[key] for key in left}
+        return _Header(said, {key.lower(): value for key, value in said.items()})
+
+    def number(self, key: str) -> int | None:
+        """Return a whole number from 0 on, which may be written with a point (20.0); None if there is none."""
+        found = _NUMBER.fullmatch(self.keys.get(key, ""))
+        return int(found[1]) if found else None
+
+    @property
+    def general(self) -> bool:
+        """True for a block without a frame."""
+        told = self.number("edf_binarysize")
+        if "edf_dataformatversion" in self.keys:
+            return not told
+        return told == 0 and not {"dim_1", "edf_binaryfilename"} & self.keys.keys()
+
+
 class _Frame(NamedTuple):
-    file: int
+    path: str  # file that holds the pixels
     offset: int  # first byte of the pixels
     shape: tuple[int, ...]
     stored: np.dtype
-    keys: dict[str, str]
+    header: _Header
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
@@ -68,13 +119,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return start.startswith(b"{") and _KEY.match(start) is not None and _OURS.search(start) is not None
 
 
-def _keys(text: bytes) -> dict[str, str]:
-    """Read the keys of a header, in the order in which they are written."""
-    pairs = (line.partition("=") for line in text.decode("latin-1").split(";") if "=" in line)
-    return {key.strip(" \t\r\n{\0"): value.strip(" \t\r\n\0") for key, _, value in pairs}
-
-
-def _header(sources: Sources, path: str, at: int, size: int) -> tuple[dict[str, str], int] | None:
+def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Header, int] | None:
     """Read the header at a byte.
 
     Returns: (its keys, the byte behind it), or None if the file ends before it does.
@@ -84,15 +129,18 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[dict[str, 
     """
     for nbytes in (_READ, _MOST_HEADER):
         data = sources.read(path, at, min(nbytes, size - at))
-        begin = len(data) - len(data.lstrip(b" \t\r\n\0"))
+        begin = len(data) - len(data.lstrip(_BLANK))
         if data[begin : begin + 1] not in (b"{", b""):
             raise FormatError(f"{path}: expected a header in braces at byte {at:,}, found {data[begin : begin + 8]!r}")
         end = _END.search(data, begin)
         if end is not None:
-            keys = _keys(data[begin : end.start()])
-            told = keys.get("EDF_HeaderSize", "")
-            behind = int(told) if told.isascii() and told.isdigit() and len(told) < 10 else end.end()
-            return keys, at + max(behind, end.start() + 1)
+            header = _Header.of(data[begin : end.start()])
+            told = header.number("edf_headersize") or 0
+            if end.end() < told <= _MOST_HEADER:
+                more = sources.read(path, at, told)
+                if len(more) == told and (_ends(more) or not more[end.end() :].strip(b" \r\n")):
+                    return _Header.of(more[begin:].rstrip(_BLANK).removesuffix(b"}")), at + told
+            return header, at + end.end()
         if at + len(data) >= size:
             return None
     raise FormatError(
@@ -100,12 +148,12 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[dict[str, 
     )
 
 
-def _number(keys: dict[str, str], name: str) -> int | None:
-    text = keys.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+def _ends(data: bytes) -> bool:
+    """Return True if a header ends with these bytes."""
+    return data.endswith((b"}\n", b"}\r\n"))
 
 
-def _pixels(path: str, keys: dict[str, str], at: int) -> tuple[tuple[int, ...], np.dtype]:
+def _pixels(path: str, header: _Header, at: int) -> tuple[tuple[int, ...], np.dtype]:
     """Return shape and stored dtype of the frame behind a header.
 
     Args:
@@ -114,22 +162,25 @@ def _pixels(path: str, keys: dict[str, str], at: int) -> tuple[tuple[int, ...], 
     Raises:
         FormatError: the header does not say them, or the frame is compressed.
     """
-    dims = [_number(keys, f"Dim_{k}") for k in (1, 2, 3) if f"Dim_{k}" in keys]
-    code, order = keys.get("DataType", "").lower(), keys.get("ByteOrder", "LowByteFirst").lower()
-    packed = keys.get("COMPRESSION", keys.get("Compression", ""))
-    shape = tuple(n or 0 for n in reversed(dims))
-    if not shape or min(shape) < 1 or math.prod(shape) >= _MOST_SIDE or code not in _TYPES or order not in _ORDERS:
-        told = ", ".join(f"{key} = {keys.get(key, '?')[:20]}" for key in ("Dim_1", "Dim_2", "DataType", "ByteOrder"))
+    keys = header.keys
+    rank = max((int(found[1]) for found in map(_DIM.fullmatch, keys) if found), default=0)
+    # an axis that is left out between others has one element
+    shape = tuple((header.number(f"dim_{k}") or 0) if f"dim_{k}" in keys or k == 1 else 1 for k in range(rank, 0, -1))
+    stored, order = np.dtype(_TYPES.get(keys.get("datatype", "").lower(), "V0")), keys.get("byteorder", "").lower()
+    wanted = order in _ORDERS or (stored.itemsize == 1 and not order)
+    if not shape or min(shape) < 1 or math.prod(shape) >= _MOST_SIDE or not stored.itemsize or not wanted:
+        names = ("Dim_1", "Dim_2", "DataType", "ByteOrder")
+        told = ", ".join(f"{name} = {keys.get(name.lower(), '?')[:20]}" for name in names)
         raise FormatError(f"{path}: expected the size and the type of a frame before byte {at:,}, found {told}")
-    if packed.lower() not in _PLAIN:
+    if (packed := keys.get("compression", "")).lower() not in _PLAIN:
         raise FormatError(
             f"{path}: expected frames that are not compressed, found {packed[:20]!r} before byte {at:,}; fabio reads"
             " them, and writes them without compression"
         )
-    return shape, np.dtype(_ORDERS[order] + _TYPES[code])
+    return shape, np.dtype(_ORDERS.get(order, "<") + stored.str[1:])
 
 
-def _frames(sources: Sources, path: str, file: int, size: int, lost: list[Absence], last: bool) -> Iterator[_Frame]:
+def _frames(sources: Sources, path: str, size: int, lost: list[Absence], last: bool) -> Iterator[_Frame]:
     """Yield the frames of a file; add what it lacks to `lost`.
 
     Args:
@@ -138,38 +189,46 @@ def _frames(sources: Sources, path: str, file: int, size: int, lost: list[Absenc
     Raises:
         FormatError: a header is garbled.
     """
-    at = 0
+    at, general = 0, None
     while at < size:
         found = _header(sources, path, at, size)
         if found is None:
-            if at == 0 or sources.read(path, at, min(size - at, _READ)).strip(b" \t\r\n\0"):
+            if at == 0 or sources.read(path, at, min(size - at, _READ)).strip(_BLANK):
                 said = f"{path}: the header at byte {at:,} does not end; the file looks truncated"
                 left = {"bytes_left_over": size - at}
                 lost.append(
                     Absence(said, TruncatedSourceError, "shows the frames before it", left, to_come=last and at > 0)
                 )
             return
-        keys, behind = found
-        told = _number(keys, "EDF_BinarySize")
-        if told == 0 and "Dim_1" not in keys:
-            at = behind
+        header, behind = found
+        if header.general:
+            general, at = header, behind
             continue
-        shape, stored = _pixels(path, keys, behind)
+        header = header.after(general)
+        shape, stored = _pixels(path, header, behind)
         nbytes = math.prod(shape) * stored.itemsize
-        told = _number(keys, "Size") if told is None else told
-        if told is not None and told < nbytes:
-            raise FormatError(
-                f"{path}: expected a frame of {nbytes:,} bytes at byte {behind:,}, its header says {told:,} bytes"
-            )
-        if ".error" not in keys.get("EDF_DataBlockID", "").lower():
-            yield _Frame(file, behind, shape, stored, keys)
+        told = header.number("edf_binarysize")
+        told = header.number("size") if told is None else told
+        holder, offset = path, behind
+        if name := re.split(r"[/\\]", header.keys.get("edf_binaryfilename", ""))[-1]:
+            holder, offset = beside(path, name), header.number("edf_binaryfileposition") or 0
+            room, what = header.number("edf_binaryfilesize"), "EDF_BinaryFileSize"
+            if told is None and sources.read(path, behind, _READ).lstrip(_BLANK).startswith(b"{"):
+                told = 0
+        else:
+            room, what = told, "its header"
+        if room is not None and room < nbytes:
+            there = f"byte {offset:,}{f' of {name}' if name else ''}"
+            raise FormatError(f"{path}: expected a frame of {nbytes:,} bytes at {there}, {what} says {room:,} bytes")
+        if ".error" not in header.keys.get("edf_datablockid", "").lower():
+            yield _Frame(holder, offset, shape, stored, header)
         at = behind + (nbytes if told is None else told)
 
 
-def _calibration(keys: dict[str, str]) -> dict[str, Any]:
+def _calibration(keys: Mapping[str, str]) -> dict[str, Any]:
     """Return the sizes of a pixel, which are in metres."""
     found = {}
-    for dim, key in (("x", "PSize_1"), ("y", "PSize_2")):
+    for dim, key in (("x", "psize_1"), ("y", "psize_2")):
         number = re.match(r"[-+.\deE]+", keys.get(key, ""))
         try:
             found[dim] = {"scale": float(number[0]) if number else 0.0, "offset": 0.0, "unit": "m"}
@@ -188,32 +247,38 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     files = Files.stat(sources, paths)
     lost: list[Absence] = []
     frames: list[_Frame] = []
+    named: list[str] = []  # the file that says so of each frame
     for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True)):
-        some = list(_frames(sources, path, k, size, lost, k == len(files) - 1))
+        some = list(_frames(sources, path, size, lost, k == len(files) - 1))
         if not some and not any(one.said.startswith(path) for one in lost):
             said = f"{path}: expected a frame, found none in {size:,} bytes; the file looks truncated"
             lost.append(Absence(said, TruncatedSourceError, "shows the frames of the others", {"files_missing": 1}))
         frames += some
+        named += [path] * len(some)
     if not frames:
         raise TruncatedSourceError(lost[0].said)
     shape, stored = frames[0].shape, frames[0].stored
-    for frame in frames:
+    for path, frame in zip(named, frames, strict=True):
         if (frame.shape, frame.stored) != (shape, stored):
             raise FormatError(
-                f"{files.paths[frame.file]}: expected frames of {list(shape)} {stored.str} as the first one of"
+                f"{path}: expected frames of {list(shape)} {stored.str} as the first one of"
                 f" {files.paths[0]}, found {list(frame.shape)} {frame.stored.str} at byte {frame.offset:,}"
             )
-    sig = shape[-2:]
-    nbytes = math.prod(sig) * stored.itemsize
-    depth = plausible(files.paths[frames[0].file], math.prod(shape[:-2]), nbytes, int(files.sizes[frames[0].file]))
+    if others := {frame.path: None for frame in frames if frame.path not in files.paths}:
+        files = Files.stat(sources, [*files.paths, *others], missing_ok=True)
+    number = {path: k for k, path in enumerate(files.paths)}
+    nbytes = math.prod(shape[-2:]) * stored.itemsize
+    room = max(0, int(files.sizes[number[frames[0].path]]))
+    depth = plausible(named[0], math.prod(shape[:-2]), nbytes, room)
     offsets = np.array([frame.offset for frame in frames], np.int64)[:, None]
     offsets = offsets + np.arange(depth) * nbytes
-    which = np.repeat(np.array([frame.file for frame in frames], np.int64), depth)
+    which = np.repeat(np.array([number[frame.path] for frame in frames], np.int64), depth)
     nav = (len(frames),) * (len(frames) > 1 or len(shape) < 3) + shape[:-2]
-    dims = ("frame",) * (len(nav) - len(shape[:-2])) + ("z",) * len(shape[:-2]) + ("y", "x")[-len(sig) :]
-    table = PlaneTable(which, offsets.reshape(-1), np.arange(len(which)), files.paths[0])
-    attrs = {"header": frames[0].keys, "calibration": _calibration(frames[0].keys)}
-    array = table.array("data", files, nav, sig, dims, stored, attrs)
+    deep = tuple(f"dim_{k}" for k in range(len(shape), 3, -1)) + ("z",) * (len(shape) > 2)
+    dims = ("frame",) * (len(nav) - len(deep)) + deep + ("y", "x")[-len(shape) :]
+    table = PlaneTable(which, offsets.reshape(-1), np.arange(len(which)), named[0])
+    attrs = {"header": frames[0].header.said, "calibration": _calibration(frames[0].header.keys)}
+    array = table.array("data", files, nav, shape[-2:], dims, stored, attrs)
     return [altered(array, absent=tuple(lost) + array.absent)]
 
 
