@@ -72,6 +72,7 @@ WRITERS: dict[str, Callable[[Path], Opened]] = {
     "fits": sets.fits_of_two,
     "ndtiff": sets.ndtiff_of_channels,
     "spd": sets.spd_map,
+    "spe of regions": sets.spe_of_regions,
     "ser of a scan": sets.ser_of_a_scan,
     "ser by emi": sets.ser_by_emi,
     "tvips of a rotator": sets.tvips_of_a_rotator,

@@ -15,7 +15,7 @@ import pytest
 from tests.formats import hdf5_sets, seq_sets, sets
 from vfs.formats.tvips import FIELDS
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
-from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls
+from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls, write_spe
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_empad_g2, write_tvips
 from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
@@ -153,6 +153,14 @@ def eer(each: int) -> Callable[[Path], Written]:
 def up(folder: Path) -> Written:
     twin = FRAMES.reshape(3, 4, 32, 64)
     return write_up(folder, twin), twin, {}
+
+
+def spe(lightfield: bool) -> Callable[[Path], Written]:
+    def write(folder: Path) -> Written:
+        how: dict[str, Any] = {"lightfield": True, "metadata": 16} if lightfield else {}
+        return write_spe(folder / "a.spe", FRAMES, **how), FRAMES, {}
+
+    return write
 
 
 def spd(folder: Path) -> Written:
@@ -533,6 +541,8 @@ _AS_WRITTEN = (
     Row("fits, a file a frame", "fits", fits_a_file_a_frame, calibrated=("y", "x"), counted=False, factor=1.6),
     Row("ndtiff", "ndtiff", ndtiff, calibrated=("z", "y", "x"), finds_files=True, factor=1.02),
     Row("spd", "spd", spd, calibrated=("scan_y", "scan_x", "energy"), finds_files=True),
+    Row("spe", "spe", spe(False), factor=1.1),
+    Row("spe of LightField", "spe", spe(True), factor=1.1),
     Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
     Row(
         "tvips, files by name",

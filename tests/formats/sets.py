@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.formats.frame_checks import frames_of
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
-from vfs.testing.detector_writers import write_cbf, write_sls
+from vfs.testing.detector_writers import write_cbf, write_sls, write_spe
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_blo, write_empad, write_empad_g2, write_frms6, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
@@ -130,6 +130,11 @@ def fits_of_two(folder: Path) -> Opened:
     units = (fits_unit(frames_of((2, 5, 6), "u2"), SIMPLE=True), fits_unit(frames_of((4, 5), "f4"), XTENSION="IMAGE"))
     (folder / "a.fits").write_bytes(b"".join(units))
     return folder / "a.fits", {"format": "fits"}
+
+
+def spe_of_regions(folder: Path) -> Opened:
+    frames = frames_of((3, 5, 6), "u2"), frames_of((3, 2, 6), "u2")
+    return write_spe(folder / "a.spe", *frames, lightfield=True, metadata=8), {"format": "spe"}
 
 
 def spd_map(folder: Path) -> Opened:

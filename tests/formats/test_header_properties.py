@@ -29,7 +29,7 @@ import vfs
 from tests.formats.damage import attempt
 from tests.formats.frame_checks import BACKENDS, frames_of, same
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
-from vfs.testing.detector_writers import write_cbf, write_sls
+from vfs.testing.detector_writers import write_cbf, write_sls, write_spe
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
@@ -555,6 +555,16 @@ def spd(draw: Draw, folder: Path) -> Case:
     return Case(path, twin, attrs={"header": said, "calibration": {"energy": {"scale": 0.01}}}, head=48)
 
 
+def spe(draw: Draw, folder: Path) -> Case:
+    lightfield = draw(st.booleans())
+    types = ["u2", "u4", "f4"] if lightfield else ["u1", "i2", "u2", "i4", "u4", "f4", "f8"]
+    twin = pixels([draw(size()) for _ in range(3)], draw(st.sampled_from(types)))
+    metadata = draw(st.integers(0, 40)) if lightfield else 0
+    path = write_spe(folder / "a.spe", twin, lightfield=lightfield, metadata=metadata)
+    said = patched(draw, path, "<", {"exposure": (10, "f"), "wavelength": (72, "f")})
+    return Case(path, twin, attrs={"header": said}, head=4100)
+
+
 def edf(draw: Draw, folder: Path) -> Case:
     twin = pixels([draw(size()) for _ in range(3)], draw(dtype(["i1", "u1", "u2", "i4", "u8", "f4", "f8"])))
     keys = {"Count_Time": draw(st.floats(0, 1e9)), "Title": draw(st.text("abc ={}äµ", max_size=2000).map(str.strip))}
@@ -728,6 +738,7 @@ KINDS = {
         ser,
         sls,
         spd,
+        spe,
         tvips,
         description,
     )

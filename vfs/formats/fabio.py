@@ -7,7 +7,7 @@ frame each are a series; the others are taken to be like the first one, and read
 last one is decoded, too: it may be cut, or have only begun. Of files with several frames each, all are decoded at
 opening.
 
-Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, TIFF and NumPy.
+Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, SPE, TIFF and NumPy.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _MARKS = (
     (b"\n\xb8\x03\0", "pixiimage"),
 )
 """The first bytes of files, and what fabio calls their kind."""
-_ENDINGS = {".kcd": "kcdimage", ".spe": "speimage", ".mpa": "mpaimage", ".sfrm": "bruker100image"}
+_ENDINGS = {".kcd": "kcdimage", ".mpa": "mpaimage", ".sfrm": "bruker100image"}
 _BEGIN, _END = tuple(mark for mark, _ in _MARKS), tuple(_ENDINGS)
-_OURS = ("cbf", "edf", "numpy", "tif", "pilatus", "hdf5", "eiger", "lima", "lambda", "sparse", "mrc", "dm3", "binary")
+_OURS = tuple("cbf edf spe numpy tif pilatus hdf5 eiger lima lambda sparse mrc dm3 binary".split())
 _MOST = 1 << 32  # bytes of a file
 _MOST_FRAMES = 1 << 20
 
@@ -210,9 +210,9 @@ def _read(sources: Sources, files: Files, k: int, kind: str) -> np.ndarray:
 
 FORMAT = Format(
     "fabio",
-    (".img", ".mar2300", ".mar3450", ".kcd", ".spe", ".mpa", ".sfrm", ".f2d", ".msk", ".esperanto"),
+    (".img", ".mar2300", ".mar3450", ".kcd", ".mpa", ".sfrm", ".f2d", ".msk", ".esperanto"),
     "https://www.silx.org/doc/fabio",
-    "X-ray detectors by fabio: ADSC, Rigaku, Bruker, mar345, Oxford, Princeton SPE and others, a file a block",
+    "X-ray detectors by fabio: ADSC, Rigaku, Bruker, mar345, Oxford and others, a file a block",
     sniff,
     open,
 )

@@ -1,4 +1,4 @@
-"""Writes tiny valid files of X-ray detectors: CBF, and raw files of the SLS detectors."""
+"""Writes tiny valid files of X-ray detectors and cameras: ADSC, CBF, SPE, and raw files of the SLS detectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from vfs.formats.spe import HEADER as SPE_HEADER
 from vfs.testing.writers import Folder
+
+_SPE_TYPES = {
+    "f4": (0, "MonochromeFloating32"),
+    "i4": (1, ""),
+    "i2": (2, ""),
+    "u2": (3, "MonochromeUnsigned16"),
+    "f8": (5, ""),
+    "u1": (6, ""),
+    "u4": (8, "MonochromeUnsigned32"),
+}
+"""dtype -> number of the type in the header, and what version 3.0 calls it."""
 
 
 def byte_offset(values: np.ndarray) -> bytes:
@@ -41,6 +53,41 @@ def write_adsc(path: Path, frame: np.ndarray, **keys: object) -> Path:
     said |= {"Data_type": "unsigned short int", "SIZE1": width, "SIZE2": height, "PIXEL_SIZE": 0.1, **keys}
     text = "{\n" + "".join(f"{key}={value};\n" for key, value in said.items()) + "}\n\f"
     path.write_bytes(text.encode().ljust(512) + frame.astype("<u2").tobytes())
+    return path
+
+
+def write_spe(path: Path, *regions: np.ndarray, lightfield: bool = False, metadata: int = 0, **fields: int) -> Path:
+    """Write frames [n, y, x] as an .spe file, of version 2.x or as LightField writes it (3.0).
+
+    Args:
+        regions: frames of each region of the sensor; version 2.x has one.
+        metadata: bytes behind each frame, of version 3.0.
+        fields: fields of the header (`vfs.formats.spe.HEADER`) that replace the usual ones.
+    """
+    first, frames = regions[0], len(regions[0])
+    pixels = b"".join(
+        b"".join(one[k].astype(one.dtype.newbyteorder("<")).tobytes() for one in regions) + bytes(metadata)
+        for k in range(frames)
+    )
+    said = {"rows": first.shape[1], "columns": first.shape[2], "type": _SPE_TYPES[first.dtype.str[1:]][0]}
+    said |= {"frames": frames, "version": 2, "_mark": 0x01234567}
+    if lightfield:
+        said |= {"version": 3, "xml": SPE_HEADER.itemsize + len(pixels)}
+    header = np.zeros(1, SPE_HEADER)
+    for name, value in (said | fields).items():
+        header[name] = value
+    size, kind = sum(one[0].nbytes for one in regions), _SPE_TYPES[first.dtype.str[1:]][1]
+    blocks = "".join(
+        f'<DataBlock type="Region" count="1" width="{one.shape[2]}" height="{one.shape[1]}" size="{one[0].nbytes}"'
+        f' stride="{one[0].nbytes}" />'
+        for one in regions
+    )
+    xml = (
+        '<SpeFormat version="3.0" xmlns="http://www.princetoninstruments.com/spe/2009"><DataFormat><DataBlock'
+        f' type="Frame" count="{frames}" pixelFormat="{kind}" size="{size}" stride="{size + metadata}">{blocks}'
+        "</DataBlock></DataFormat></SpeFormat>"
+    )
+    path.write_bytes(header.tobytes() + pixels + (xml.encode() if lightfield else b""))
     return path
 
 
