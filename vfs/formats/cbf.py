@@ -6,8 +6,9 @@ The description is that of imgCIF (https://www.iucr.org/resources/cif/imgcif); w
     ###CBF: VERSION … | texts | --CIF-BINARY-FORMAT-SECTION-- | X-Binary-…: … | 0C 1A 04 D5 | pixels
 
 The section says the size of the frame, the type of its numbers, how many bytes they have, their compression and perhaps
-their sum (MD5). Pixels are compressed by their differences (x-CBF_BYTE_OFFSET, see `vfs.kernels.byte_offset`) or not at
-all; a frame decodes as a whole. Lines that begin with `#` are those of the detector: the attribute `header`.
+their sum (MD5). Upper and lower case of its keys mean the same. A file may hold further sections, a frame each.
+Pixels are compressed by their differences (x-CBF_BYTE_OFFSET, see `vfs.kernels.byte_offset`) or not at all; a frame
+decodes as a whole. Lines that begin with `#` are those of the detector: the attribute `header`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ _MARK = b"###CBF"
 _PIXELS = b"\x0c\x1a\x04\xd5"
 _READ, _MOST_HEADER = 8192, 1 << 20  # bytes of a header: at first, at most
 _TYPES = {
-    f'"{sign} {8 * size}-bit integer"': f"{kind}{size}"
+    f"{sign} {8 * size}-bit integer": f"{kind}{size}"
     for sign, kind in (("signed", "i"), ("unsigned", "u"))
     for size in (1, 2, 4, 8)
-} | {'"signed 32-bit real IEEE"'.lower(): "f4", '"signed 64-bit real IEEE"'.lower(): "f8"}
-_KEY = re.compile(r"^(X-Binary-[\w-]+|Content-MD5): *(.*?)\s*$", re.MULTILINE)
+} | {"signed 32-bit real ieee": "f4", "signed 64-bit real ieee": "f8"}
+_SECTION = b"--CIF-BINARY-FORMAT-SECTION--"
+_LEAST_SECTION = 64  # bytes that no section is shorter than; what ends a file has some 45
+_KEY = re.compile(r"^(X-Binary-[\w-]+|Content-[\w-]+): *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
 _CONVERSION = re.compile(r'conversions="?([\w-]+)"?', re.IGNORECASE)
 _MOST_SIDE = 1 << 24
 
@@ -53,6 +56,7 @@ class _CbfHeader(NamedTuple):
         stored: dtype in the file.
         packed: True if pixels are compressed by their differences.
         offset, nbytes: first byte and bytes of the pixels.
+        padding: bytes behind them.
         md5: their sum, in base 64; "" if there is none.
         lines: those of the detector.
     """
@@ -62,6 +66,7 @@ class _CbfHeader(NamedTuple):
     packed: bool
     offset: int
     nbytes: int
+    padding: int
     md5: str
     lines: list[str]
 
@@ -104,8 +109,29 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(_MARK)
 
 
-def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
-    """Read the header of a file.
+def _headers(sources: Sources, path: str, size: int, lost: list[TruncatedSourceError]) -> list[_CbfHeader]:
+    """Read the headers of a file: one for each frame. Add an error to `lost` if it ends within one.
+
+    Raises:
+        FormatError: one is garbled.
+    """
+    found: list[_CbfHeader] = []
+    at = 0
+    while not found or at + _LEAST_SECTION < size:
+        try:
+            one = _header(sources, path, at, size)
+        except TruncatedSourceError as error:
+            lost.append(error)
+            break
+        if one is None:
+            break
+        found.append(one)
+        at = one.offset + one.nbytes + one.padding
+    return found
+
+
+def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | None:
+    """Read the header at a byte; None if there is no further one.
 
     Raises:
         FormatError: it is garbled, or pixels are compressed in another way.
@@ -113,25 +139,35 @@ def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
     """
     if not size:
         raise TruncatedSourceError(f"{path}: expected a CBF, found an empty file")
-    head = sources.read(path, 0, min(size, _READ))
-    if head.startswith(_MARK) and _PIXELS not in head and size > _READ:
-        head = sources.read(path, 0, min(size, _MOST_HEADER))
-    if not head.startswith(_MARK):
+    head = sources.read(path, at, min(size - at, _READ))
+    if _PIXELS not in head and size - at > _READ and (at or head.startswith(_MARK)):
+        head = sources.read(path, at, min(size - at, _MOST_HEADER))
+    if not at and not head.startswith(_MARK):
         raise FormatError(f"{path}: expected a CBF, it begins with {head[:8]!r}")
     end = head.find(_PIXELS)
+    begin = head.rfind(_SECTION, 0, end) if end >= 0 else -1
+    if at and (end < 0 or begin < 0):
+        if _KEY.search(head.decode("latin-1")) is None:
+            return None
+        raise TruncatedSourceError(f"{path}: expected pixels behind the header at byte {at:,}, found the end")
     if end < 0:
         kind = TruncatedSourceError if size <= _MOST_HEADER else FormatError
         raise kind(f"{path}: expected pixels behind the header of the CBF, found none in {len(head):,} bytes")
-    text = head[:end].decode("latin-1")
-    keys = dict(_KEY.findall(text))
-    stored = _TYPES.get(keys.get("X-Binary-Element-Type", "").lower())
-    numbers = [keys.get(f"X-Binary-Size-{name}-Dimension", "1") for name in ("Third", "Second", "Fastest")]
-    numbers.append(keys.get("X-Binary-Size", ""))
+    text = head[max(begin, 0) : end].decode("latin-1")
+    keys = {key.lower(): value for key, value in _KEY.findall(text)}
+    stored = _TYPES.get(keys.get("x-binary-element-type", "").lower().strip('"'))
+    numbers = [keys.get(f"x-binary-size-{name}-dimension", "1") for name in ("third", "second", "fastest")]
+    numbers += [keys.get("x-binary-size-padding", "0"), keys.get("x-binary-size", "")]
     sides = [int(one) if one.isascii() and one.isdigit() and len(one) < 13 else 0 for one in numbers]
-    nbytes, shape = sides.pop(), tuple(sides[1:] if sides[0] == 1 else sides)
+    nbytes, padding, shape = sides.pop(), sides.pop(), tuple(sides[1:] if sides[0] == 1 else sides)
     if stored is None or not nbytes or not all(0 < n < _MOST_SIDE for n in shape) or math.prod(shape) >= 1 << 40:
-        told = ", ".join(f"{key[9:]} {value[:24]}" for key, value in keys.items() if "Size" in key or "Type" in key)
+        told = ", ".join(f"{key[9:]} {value[:24]}" for key, value in keys.items() if "size" in key or "type" in key)
         raise FormatError(f"{path}: expected the size and the type of a frame in the header of the CBF, found {told}")
+    count = keys.get("x-binary-number-of-elements", str(math.prod(shape)))
+    if count != str(math.prod(shape)):
+        raise FormatError(
+            f"{path}: expected {math.prod(shape):,} elements of a frame {list(shape)}, found {count[:24]}"
+        )
     way = _CONVERSION.search(text)
     packed = way is not None and way[1].lower() not in ("x-cbf_none", "none")
     if packed and way is not None and way[1].lower() != "x-cbf_byte_offset":
@@ -143,11 +179,11 @@ def _header(sources: Sources, path: str, size: int) -> _CbfHeader:
     # a compressed pixel has at least a byte
     if nbytes != math.prod(shape) * np.dtype(stored).itemsize if not packed else nbytes < math.prod(shape):
         raise FormatError(f"{path}: expected enough bytes for a frame {list(shape)}, the header says {nbytes:,}")
-    order = ">" if keys.get("X-Binary-Element-Byte-Order", "").upper().startswith("BIG") else "<"
-    md5 = keys.get("Content-MD5", "").strip('" ')
-    lines = [line[1:].strip() for line in text.splitlines()[1:] if line.startswith("#")]
+    order = ">" if keys.get("x-binary-element-byte-order", "").upper().startswith("BIG") else "<"
+    md5 = keys.get("content-md5", "").strip('" ')
+    lines = [line[1:].strip() for line in head[:end].decode("latin-1").splitlines()[1:] if line.startswith("#")]
     dtype = np.dtype(("<" if packed else order) + stored)
-    return _CbfHeader(shape, dtype, packed, end + len(_PIXELS), nbytes, md5, lines)
+    return _CbfHeader(shape, dtype, packed, at + end + len(_PIXELS), nbytes, padding, md5, lines)
 
 
 def _calibration(lines: Sequence[str]) -> dict[str, Any]:
@@ -164,7 +200,7 @@ def _calibration(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
-    """Open .cbf files, a frame each.
+    """Open .cbf files.
 
     Raises:
         FormatError: a header is garbled, or frames differ in size or type.
@@ -172,26 +208,32 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """
     files = Files.stat(sources, paths)
     headers: list[_CbfHeader] = []
-    whole: list[int] = []
-    short: list[str] = []
-    for k, (path, size) in enumerate(zip(files.paths, files.sizes.tolist(), strict=True)):
-        try:
-            headers.append(_header(sources, path, size))
-            whole.append(k)
-        except TruncatedSourceError as error:
-            short.append(str(error))
+    counts: list[int] = []
+    short: list[TruncatedSourceError] = []  # files without a frame
+    cut: list[Absence] = []
+    for path, size in zip(files.paths, files.sizes.tolist(), strict=True):
+        lost: list[TruncatedSourceError] = []
+        found = _headers(sources, path, size, lost)
+        if found:
+            cut += [Absence(str(one), TruncatedSourceError, "shows the frames before it") for one in lost]
+        else:
+            short += lost
+        headers += found
+        counts.append(len(found))
     if not headers:
-        raise TruncatedSourceError(short[0])
-    one = headers[0]
-    for k, header in zip(whole, headers, strict=True):
+        raise short[0]
+    one, which = headers[0], np.repeat(np.arange(len(files)), counts)
+    for k, header in zip(which.tolist(), headers, strict=True):
         if header[:3] != one[:3]:
             raise FormatError(
-                f"{files.paths[k]}: expected a frame {list(one.shape)} {one.stored.str} as in {files.paths[whole[0]]},"
+                f"{files.paths[k]}: expected a frame {list(one.shape)} {one.stored.str} as in {files.paths[which[0]]},"
                 f" found {list(header.shape)} {header.stored.str}, or one that is compressed in another way"
             )
-    row = joined(sources, files.paths, np.ones(len(files), np.int64))
+    room = np.maximum(counts, 1)  # a file that is cut before its first frame holds one that is blank
+    row = joined(sources, files.paths, room)
+    number = np.concatenate([np.arange(count) for count in counts])
     offset, nbytes = (np.array([header[k] for header in headers], np.int64) for k in (3, 4))
-    table = PlaneTable(np.array(whole, np.int64), offset, row.first[whole], files.paths[0], nbytes)
+    table = PlaneTable(which, offset, row.first[which] + number, files.paths[0], nbytes)
     decoder = None
     if one.packed or any(header.md5 for header in headers):
         decoder = CbfDecoder(one.stored, one.packed, tuple(header.md5 for header in headers))
@@ -202,7 +244,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     if short:
         said = f"{short[0]}; files that are not whole: {len(short):,}"
         told += (Absence(said, TruncatedSourceError, "shows them as blank", {"frames_missing": len(short)}),)
-    return [altered(array, absent=row.absent + told)]
+    return [altered(array, absent=(*row.absent, *told, *cut))]
 
 
 FORMAT = Format(

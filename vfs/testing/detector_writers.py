@@ -92,12 +92,19 @@ def write_spe(path: Path, *regions: np.ndarray, lightfield: bool = False, metada
 
 
 def write_cbf(path: Path, frame: np.ndarray, header: str = "# Pixel_size 172e-6 m x 172e-6 m", **keys: Any) -> Path:
-    """Write a frame int32[y, x] as a CBF file.
+    """Write a frame int32[y, x] as a CBF file, or frames [n, y, x] as one of several sections.
 
     Args:
         header: text before the pixels.
-        keys: keys of the binary section that replace the usual ones, with _ for -.
+        keys: keys of the binary sections that replace the usual ones, with _ for -.
     """
+    lines = ["###CBF: VERSION 1.5", "", "data_frame", "_array_data.header_contents", ";", header, ";", ""]
+    sections = [_cbf_section(one, keys) for one in (frame if frame.ndim > 2 else frame[None])]
+    path.write_bytes("\r\n".join(lines).encode() + b"".join(sections))
+    return path
+
+
+def _cbf_section(frame: np.ndarray, keys: Mapping[str, Any]) -> bytes:
     data = byte_offset(frame)
     said: dict[str, Any] = {
         "X-Binary-Size": len(data),
@@ -112,12 +119,6 @@ def write_cbf(path: Path, frame: np.ndarray, header: str = "# Pixel_size 172e-6 
     }
     said |= {key.replace("_", "-"): value for key, value in keys.items()}
     lines = [
-        "###CBF: VERSION 1.5",
-        "data_frame",
-        "_array_data.header_contents",
-        ";",
-        *header.splitlines(),
-        ";",
         "_array_data.data",
         ";",
         "--CIF-BINARY-FORMAT-SECTION--",
@@ -128,9 +129,8 @@ def write_cbf(path: Path, frame: np.ndarray, header: str = "# Pixel_size 172e-6 
         "",
         "",
     ]
-    end = "\r\n--CIF-BINARY-FORMAT-SECTION----\r\n;\r\n"
-    path.write_bytes("\r\n".join(lines).encode() + b"\x0c\x1a\x04\xd5" + data + b"\0" + end.encode())
-    return path
+    end = bytes(int(said["X-Binary-Size-Padding"])) + b"\r\n--CIF-BINARY-FORMAT-SECTION----\r\n;\r\n"
+    return "\r\n".join(lines).encode() + b"\x0c\x1a\x04\xd5" + data + end
 
 
 def write_sls(
