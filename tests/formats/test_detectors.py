@@ -65,7 +65,9 @@ def test_sls_of_a_file_that_is_gone_or_cut(tmp_path: Path) -> None:
         ({"Pixels": {"x": 1 << 40, "y": 1}}, "1099511627776 × 1 pixels"),
         ({"Image Size in bytes": 77}, "says 77"),
         ({"Quad": 1}, "a quad"),
-        ({"Receiver Roi": {"xmin": 0, "xmax": 9, "ymin": 0, "ymax": 9}}, "region of interest"),
+        ({"Receiver Roi": {"xmin": 0, "xmax": 32, "ymin": 0, "ymax": 9}}, "regions of interest within 16 × 32 pixels"),
+        ({"Receiver Rois": [{"xmin": 0}]}, "regions of interest within"),
+        ({"Receiver Rois": 2 * [{"xmin": 0, "xmax": 9, "ymin": 0, "ymax": 9}]}, "several in module 0"),
         ({"Detector Type": "ChipTestBoard"}, "test board"),
         ({"Number of UDP Interfaces": 3}, "boards of 3 × 1"),
     ],
@@ -79,6 +81,34 @@ def test_sls_of_a_whole_region(tmp_path: Path) -> None:
     region = {"xmin": 0, "xmax": 31, "ymin": 0, "ymax": 15}
     path = write_sls(tmp_path, FRAMES, (2, 1), **{"Receiver Roi": region})
     same(vfs.open(path)[...], FRAMES)
+
+
+@pytest.mark.parametrize("how", [{}, {"detector": "Eiger"}, {"interfaces": 2}])
+def test_sls_of_regions(tmp_path: Path, how: dict[str, Any]) -> None:
+    """Raw files hold the pixels of a module that are in a region; several regions are arrays."""
+    one, many = tmp_path / "one", tmp_path / "many"
+    one.mkdir()
+    many.mkdir()
+    roi, other = (slice(3, 13), slice(10, 30)), (slice(1, 6), slice(2, 9))
+    check_boxes(write_sls(one, FRAMES, (2, 2), rois=[roi], **how), FRAMES[:, *roi], count=10)
+    single = (slice(9, 13), slice(17, 30))
+    group = vfs.open_group(write_sls(many, FRAMES, (2, 2), rois=[single, other], **how))
+    same(group["roi_0/data"][...], FRAMES[:, *single])
+    same(group["roi_1/data"][...], FRAMES[:, *other])
+
+
+@pytest.mark.parametrize("modules", [(1, 1), (2, 2)])
+def test_sls_of_numbers_that_begin_again(tmp_path: Path, modules: tuple[int, int]) -> None:
+    """Frames of a later file are shown behind those before, and never in their place."""
+    lost = {} if modules == (1, 1) else {0: [11], 2: [8]}
+    path = write_sls(tmp_path, FRAMES, modules, per_file=4, begin_again=8, first=7, dropped=lost)
+    twin = FRAMES.copy()
+    height, width = 16 // modules[0], 32 // modules[1]
+    for module, frames in lost.items():  # modules fill the detector down its columns
+        y, x = height * (module % modules[0]), width * (module // modules[0])
+        twin[frames, y : y + height, x : x + width] = 0
+    with pytest.warns(vfs.IncompleteWarning, match="numbers of frames begin again at 7, behind 14 in the file before"):
+        same(vfs.open(path)[...], twin)
 
 
 def test_sls_of_garbled_numbers(tmp_path: Path) -> None:

@@ -5,8 +5,12 @@ The facts come from the reader in aare (https://github.com/slsdetectorgroup/aare
 and the pixels of one module, little endian. Modules fill the detector down its columns, those of one board together.
 
 A module drops frames on its own, so that frames are put where their numbers say, counted from the lowest one; what no
-module has is blank. Numbers ascend, so that only few of them are read. The upper half of a module of Eiger is stored
-from its last row on. The gain bits of Jungfrau and Moench are shown as they are stored.
+module has is blank. Numbers ascend in a file, so that only few of them are read; where they begin again in a later
+file, its frames follow behind those before. The upper half of a module of Eiger is stored from its last row on. The
+gain bits of Jungfrau and Moench are shown as they are stored.
+
+Where the receiver kept regions of interest, the raw file of a module has its pixels within a region, and modules
+outside of all have none; each region is an array.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,14 +62,34 @@ _MOST_BLANK = 1000  # positions for each frame that is stored
 _MOST_GAPS = 1 << 16
 
 
-class _SlsDetector(NamedTuple):
-    """A detector: modules along y and x, pixels of a module, dtype, and (row, column) of each module by its number."""
+class _Part(NamedTuple):
+    """Pixels of a module that are stored: their first row and column in the region, rows, columns."""
 
-    grid: tuple[int, int]
-    module: tuple[int, int]
+    y: int
+    x: int
+    rows: int
+    columns: int
+    flipped: bool  # stored from the last row on
+
+
+class _SlsRegion(NamedTuple):
+    """A region of the detector, or all of it: rows and columns, and the part of each module in it by its number."""
+
+    shape: tuple[int, int]
+    parts: dict[int, _Part]
+
+
+class _SlsDetector(NamedTuple):
+    """A detector: dtype of its pixels, and its regions."""
+
     stored: np.dtype
-    places: list[tuple[int, int]]
-    flipped: bool  # modules in even rows begin with their last row
+    regions: list[_SlsRegion]
+
+    @property
+    def record_sizes(self) -> dict[int, int]:
+        """Bytes of a record of each module."""
+        parts = {module: part for region in self.regions for module, part in region.parts.items()}
+        return {k: RECORD.itemsize + part.rows * part.columns * self.stored.itemsize for k, part in parts.items()}
 
 
 class _FrameRun(NamedTuple):
@@ -159,12 +183,12 @@ def _detector(path: str, said: dict[str, Any]) -> _SlsDetector:
         )
     stored = np.dtype(_TYPES[bits])
     old_moench = kind == "Moench" and module[0] == 400 and "Analog Samples" in said
-    if "ChipTestBoard" in kind or old_moench or said.get("Quad") == 1 or not _whole(said, grid, module):
-        what = (
-            "a region of interest, a quad, or samples of a test board" if not old_moench else "samples of a Moench 03"
-        )
-        raise FormatError(f"{path}: expected the pixels of whole modules, found {what}; aare reads them")
-    if isinstance(size, int) and size != math.prod(module) * stored.itemsize:
+    if "ChipTestBoard" in kind or old_moench or said.get("Quad") == 1:
+        what = "a quad, or samples of a test board" if not old_moench else "samples of a Moench 03"
+        raise FormatError(f"{path}: expected the pixels of modules, found {what}; aare reads them")
+    full = (grid[0] * module[0], grid[1] * module[1])
+    regions = _regions(path, said, full)
+    if isinstance(size, int) and size != math.prod(module) * stored.itemsize and regions == [(0, 0, *full)]:
         raise FormatError(
             f"{path}: expected images of {math.prod(module) * stored.itemsize:,} bytes for each module, the master file"
             f" says {size:,}"
@@ -182,20 +206,49 @@ def _detector(path: str, said: dict[str, Any]) -> _SlsDetector:
         raise FormatError(
             f"{path}: expected boards of {step[0]} × {step[1]} parts that fill {grid[0]} × {grid[1]} modules"
         )
-    return _SlsDetector(grid, module, stored, places, kind == "Eiger")
+    found = []
+    for top, left, bottom, right in regions:
+        parts = {}
+        for k, (row, column) in enumerate(places):
+            y, x = max(top, row * module[0]), max(left, column * module[1])
+            rows, columns = min(bottom, (row + 1) * module[0]) - y, min(right, (column + 1) * module[1]) - x
+            if rows > 0 and columns > 0:
+                parts[k] = _Part(y - top, x - left, rows, columns, kind == "Eiger" and row % 2 == 0)
+        found.append(_SlsRegion((bottom - top, right - left), parts))
+    twice = [k for k in range(len(places)) if sum(k in region.parts for region in found) > 1]
+    if twice:
+        raise FormatError(f"{path}: expected regions that lie in different modules, found several in module {twice[0]}")
+    return _SlsDetector(stored, found)
 
 
-def _whole(said: dict[str, Any], grid: tuple[int, int], module: tuple[int, int]) -> bool:
-    """Return True if no region of interest was set, or one that is the whole detector."""
-    regions = said.get("Receiver Rois", [said["Receiver Roi"]] if isinstance(said.get("Receiver Roi"), dict) else [])
-    full = {"xmin": 0, "xmax": grid[1] * module[1] - 1, "ymin": 0, "ymax": grid[0] * module[0] - 1}
-    return isinstance(regions, list) and all(
-        isinstance(one, dict) and (all(one.get(key) in (_OPEN, -1) for key in full) or {**full, **one} == full)
-        for one in regions
-    )
+def _regions(path: str, said: dict[str, Any], full: tuple[int, int]) -> list[tuple[int, int, int, int]]:
+    """Return the regions of interest: first row and column, and those behind the last ones.
+
+    Args:
+        full: rows and columns of the detector.
+
+    Raises:
+        FormatError: one lies not in the detector.
+    """
+    one = said.get("Receiver Roi")
+    regions = said.get("Receiver Rois", [one] if isinstance(one, dict) else [])
+    found = []
+    for region in regions if isinstance(regions, list) else [regions]:
+        borders = [region.get(key) for key in ("ymin", "xmin", "ymax", "xmax")] if isinstance(region, dict) else []
+        if borders and all(border in (_OPEN, -1) for border in borders):
+            continue
+        if borders and borders[0] == borders[2] == -1:  # Mythen has no rows
+            borders[0], borders[2] = 0, full[0] - 1
+        good = [border for border in borders if type(border) is int]
+        if len(good) < 4 or not (0 <= good[0] <= good[2] < full[0] and 0 <= good[1] <= good[3] < full[1]):
+            raise FormatError(
+                f"{path}: expected regions of interest within {full[0]} × {full[1]} pixels, found {str(region)[:80]}"
+            )
+        found.append((good[0], good[1], good[2] + 1, good[3] + 1))
+    return found or [(0, 0, *full)]
 
 
-def _data_files(sources: Sources, path: str, modules: int) -> list[tuple[int, int, str]]:
+def _data_files(sources: Sources, path: str, modules: Collection[int]) -> list[tuple[int, int, str]]:
     """Find the raw files of a master file. Returns: (module, number, path) of each, sorted.
 
     Raises:
@@ -206,7 +259,7 @@ def _data_files(sources: Sources, path: str, modules: int) -> list[tuple[int, in
     assert parts is not None
     pattern = re.compile(rf"{re.escape(parts[1])}_d(\d{{1,6}})_f(\d{{1,18}})_{parts[2]}\.raw")
     found = [(int(one[1]), int(one[2]), one[0]) for other in sources.names(folder) if (one := pattern.fullmatch(other))]
-    found = sorted(one for one in found if one[0] < modules)
+    found = sorted(one for one in found if one[0] in modules)
     if not found:
         raise TruncatedSourceError(f"{path}: expected files {parts[1]}_d0_f0_{parts[2]}.raw, … beside it, found none")
     return [(module, number, sources.join(folder, name)) for module, number, name in found]
@@ -274,111 +327,168 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         raise OptionError(f"{paths[0]}: expected a master file, NAME_master_0.json or .raw; open that of the run")
     said = _master(sources, paths[0])
     detector = _detector(paths[0], said)
-    data_files = _data_files(sources, paths[0], len(detector.places))
+    record = detector.record_sizes
+    data_files = _data_files(sources, paths[0], record)
     names = [name for *_, name in data_files]
     files = Files.stat(sources, [*names, paths[0]])
-    size = RECORD.itemsize + math.prod(detector.module) * detector.stored.itemsize
-    runs = [(module, run) for k, (module, *_) in enumerate(data_files) for run in _runs(files, k, size)]
-    if not runs:
-        raise TruncatedSourceError(f"{names[0]}: expected records of {size:,} bytes, found no whole one")
+    sizes = np.array([record[module] for module, *_ in data_files], np.int64)
+    numbered = [(module, run) for k, (module, *_) in enumerate(data_files) for run in _runs(files, k, int(sizes[k]))]
+    if not numbered:
+        raise TruncatedSourceError(f"{names[0]}: expected records of {sizes[0]:,} bytes, found no whole one")
     most = said.get("Max Frames Per File")
     each = most if isinstance(most, int) and 0 < most < 1 << 40 else 0
-    # files that are missing at the start held so many frames
-    first = max(0, min(run.frame - data_files[run.file][1] * each for _, run in runs))
+    runs, first, begins_again = _placed(files, numbered, [number * each for _, number, _ in data_files])
     expected = said.get("Frames in File")
-    count = max(run.frame + run.records for _, run in runs) - first
+    count = max(run.frame + run.records for _, run in runs)
     stored = sum(run.records for _, run in runs)
     if count > _MOST_BLANK * stored:
         raise FormatError(f"{names[0]}: expected frames with numbers near {first:,}, found one {count:,} later")
     if isinstance(expected, int) and count < expected <= _MOST_BLANK * stored:
         count = expected
-    module = np.repeat([k for k, _ in runs], [run.records for _, run in runs])
-    frame = np.concatenate([np.arange(run.records) + run.frame - first for _, run in runs])
-    file = np.repeat([run.file for _, run in runs], [run.records for _, run in runs])
-    offset = np.concatenate([(np.arange(run.records) + run.record) * size + RECORD.itemsize for _, run in runs])
-    about: dict[str, Any] = {"passed": _passed(runs, len(detector.places), first)}
-    about["declared"] = count if count == expected else None
-    last = {module: k for k, (module, *_) in enumerate(data_files)}
-    absent = _absent(files, [*last.values()], size, count, len(detector.places), np.bincount(frame, minlength=count))
+    about: dict[str, Any] = {"passed": _passed(runs, record), "declared": count if count == expected else None}
+    last = {module: k for k, (module, *_) in enumerate(data_files)}.values()
+    cut = tuple(_cut(files, [*last], sizes))
     attrs = {"master": said, "first_frame": first}
-    shape = (count, *(n * m for n, m in zip(detector.grid, detector.module, strict=True)))
-    if len(detector.places) == 1 and not detector.flipped:
-        table = PlaneTable(file, offset, frame, paths[0])
-        made = table.array("data", files, shape[:1], shape[1:], ("frame", "y", "x"), detector.stored, attrs)
-        return [altered(made, absent=absent, **about)]
-    layout, decoder = _modules(detector, shape, module, frame, file, offset)
-    block = (1, *detector.module)
-    dims = ("frame", "y", "x")
-    return [
-        StoredArray("data", files, layout, decoder, shape, dims, 1, block=block, attrs=attrs, absent=absent, **about)
-    ]
+    made = []
+    for k, region in enumerate(detector.regions):
+        own = [(module, run) for module, run in runs if module in region.parts]
+        path = "data" if len(detector.regions) == 1 else f"roi_{k}/data"
+        held = np.zeros(count, np.int64)
+        for _, run in own:
+            held[run.frame : run.frame + run.records] += 1
+        absent = (*cut, *begins_again, *_blank(files, count, len(region.parts), held))
+        if not own:
+            raise TruncatedSourceError(f"{paths[0]}: expected raw files of region {k}, found none")
+        made.append(altered(_array(path, files, detector, region, own, record, count, attrs), absent=absent, **about))
+    return made
 
 
-def _passed(runs: Sequence[tuple[int, _FrameRun]], modules: int, first: int) -> int:
-    """Return the number of frames that no module will add to: each has a later one, and numbers ascend.
+def _placed(
+    files: Files, runs: Sequence[tuple[int, _FrameRun]], before: Sequence[int]
+) -> tuple[list[tuple[int, _FrameRun]], int, tuple[Absence, ...]]:
+    """Put the runs of modules where the numbers of their frames say.
+
+    Where the numbers of a module do not ascend from one file to the next, they begin again: these frames, and those of
+    the other modules that do so as often, follow behind all before.
 
     Args:
-        runs: with the module of each.
-        modules: their number.
-        first: number of the first frame.
+        runs: with the module of each, in the order of its files.
+        before: frames that the files before each file hold, if they are full.
+
+    Returns: (runs with positions in place of numbers; number of the first frame; what to say of numbers that begin
+    again).
     """
-    last = dict.fromkeys(range(modules), first)
+    rounds: list[list[tuple[int, _FrameRun]]] = []
+    at: dict[int, tuple[int, int]] = {}  # module -> round, and number behind its last frame
+    said = ""
+    for module, run in runs:
+        turn, behind = at.get(module, (0, 0))
+        if run.frame < behind:
+            turn += 1
+            said = said or (
+                f"{files.paths[run.file]}: numbers of frames begin again at {run.frame:,}, behind {behind - 1:,} in"
+                " the file before; they are shown behind the frames before"
+            )
+        at[module] = turn, run.frame + run.records
+        rounds += [[] for _ in range(turn + 1 - len(rounds))]
+        rounds[turn].append((module, run))
+    # files that are missing at the start held so many frames
+    first = max(0, min(run.frame - before[run.file] for _, run in rounds[0]))
+    placed: list[tuple[int, _FrameRun]] = []
+    begin, lowest = 0, first
+    for turn, some in enumerate(rounds):
+        if turn:
+            begin = max(run.frame + run.records for _, run in placed)
+            lowest = min(run.frame for _, run in some)
+        placed += [(module, run._replace(frame=run.frame - lowest + begin)) for module, run in some]
+    return placed, first, (Absence(said),) if said else ()
+
+
+def _passed(runs: Sequence[tuple[int, _FrameRun]], modules: Collection[int]) -> int:
+    """Return the number of frames that no module will add to: each has a later one.
+
+    Args:
+        runs: at their positions, with the module of each.
+        modules: all of them.
+    """
+    last = dict.fromkeys(modules, 0)
     for module, run in runs:
         last[module] = max(last[module], run.frame + run.records)
-    return min(last.values()) - first
+    return min(last.values())
 
 
-def _modules(
+def _array(
+    path: str,
+    files: Files,
     detector: _SlsDetector,
-    shape: tuple[int, ...],
-    module: np.ndarray,
-    frame: np.ndarray,
-    file: np.ndarray,
-    offset: np.ndarray,
-) -> tuple[BlockLayout, Decoder | BlockDecoder]:
-    """Lay out the pixels of modules: int64[n] each, module, frame, file and first byte."""
-    places = np.array(detector.places, np.int64)[module]
-    origin = np.concatenate([frame[:, None], places * np.array(detector.module)], 1)
-    boxes = np.broadcast_to((1, *detector.module), origin.shape)
-    if not detector.flipped:
+    region: _SlsRegion,
+    runs: Sequence[tuple[int, _FrameRun]],
+    record: dict[int, int],
+    count: int,
+    attrs: dict[str, Any],
+) -> StoredArray:
+    """Make the array of a region.
+
+    Args:
+        runs: of its modules, at their positions.
+        record: bytes of a record of each module.
+        count: frames.
+    """
+    module = np.repeat([k for k, _ in runs], [run.records for _, run in runs])
+    frame = np.concatenate([np.arange(run.records) + run.frame for _, run in runs])
+    file = np.repeat([run.file for _, run in runs], [run.records for _, run in runs])
+    offset = np.concatenate([(np.arange(run.records) + run.record) * record[k] + RECORD.itemsize for k, run in runs])
+    shape, dims = (count, *region.shape), ("frame", "y", "x")
+    flipped = np.zeros(max(region.parts) + 1, bool)
+    flipped[[*region.parts]] = [part.flipped for part in region.parts.values()]
+    if len(region.parts) == 1 and not flipped.any():
+        table = PlaneTable(file, offset, frame, files.paths[-1])
+        return table.array(path, files, shape[:1], shape[1:], dims, detector.stored, attrs)
+    places = np.zeros((len(flipped), 4), np.int64)
+    places[[*region.parts]] = [part[:4] for part in region.parts.values()]
+    origin = np.concatenate([frame[:, None], places[module, :2]], 1)
+    boxes = np.concatenate([np.ones((len(frame), 1), np.int64), places[module, 2:]], 1)
+    block = (1, *places[module, 2:].max(axis=0).tolist())
+    decoder: Decoder | BlockDecoder = PlainDecoder(detector.stored)
+    if flipped.any():
+        nbytes = boxes.prod(axis=1) * detector.stored.itemsize
+        layout = BlockLayout.of(shape, origin, boxes, file, offset, nbytes, whole=True)
+        decoder = ModuleDecoder(detector.stored, flipped[module])
+    else:
         layout = BlockLayout.of(shape, origin, boxes, file, offset, word_bytes=detector.stored.itemsize)
-        return layout, PlainDecoder(detector.stored)
-    nbytes = np.full(len(file), math.prod(detector.module) * detector.stored.itemsize)
-    layout = BlockLayout.of(shape, origin, boxes, file, offset, nbytes, whole=True)
-    return layout, ModuleDecoder(detector.stored, places[:, 0] % 2 == 0)
+    return StoredArray(path, files, layout, decoder, shape, dims, 1, block=block, attrs=attrs)
 
 
-def _absent(
-    files: Files, last: Sequence[int], size: int, count: int, modules: int, held: np.ndarray
-) -> tuple[Absence, ...]:
-    """Report frames that some module, or no module has, and records that are not whole.
+def _cut(files: Files, last: Sequence[int], sizes: np.ndarray) -> Iterator[Absence]:
+    """Report records that are not whole.
 
     Args:
         last: the last file of each module.
-        size: bytes of a record.
-        held: number of modules that have each frame.
+        sizes: int64[files], bytes of a record of each.
     """
-    absent = []
-    names = files.paths[:-1]
-    rest = files.sizes[:-1] % size
+    rest = files.sizes[:-1] % sizes
     if rest.any():
         k = int(np.flatnonzero(rest)[0])
-        said = (
-            f"{names[k]}: expected whole records of {size:,} bytes, found {int(rest[k]):,} bytes of one at the end; it"
-            " looks truncated"
-        )
+        found = f"found {int(rest[k]):,} bytes of one at the end; it looks truncated"
+        said = f"{files.paths[k]}: expected whole records of {sizes[k]:,} bytes, {found}"
         counts = {"bytes_left_over": int(rest.sum())}
         to_come = not np.delete(rest, last).any()
-        shows = "shows the frames that are whole"
-        absent.append(Absence(said, TruncatedSourceError, shows, counts, to_come=to_come))
+        yield Absence(said, TruncatedSourceError, "shows the frames that are whole", counts, to_come=to_come)
+
+
+def _blank(files: Files, count: int, modules: int, held: np.ndarray) -> Iterator[Absence]:
+    """Report frames that some module, or no module has.
+
+    Args:
+        held: number of modules that have each frame.
+    """
     if short := int((held < modules).sum()):
         none = int((held == 0).sum())
         said = (
             f"{files.paths[-1]}: {short:,} of {count:,} frames lack modules ({none:,} all of {modules:,}); these pixels"
             " are blank"
         )
-        absent.append(Absence(said, counts={"frames_missing": short}, to_come=True, scattered=True))
-    return tuple(absent)
+        yield Absence(said, counts={"frames_missing": short}, to_come=True, scattered=True)
 
 
 FORMAT = Format(

@@ -143,6 +143,8 @@ def write_sls(
     interfaces: int | None = None,
     dropped: Mapping[int, Sequence[int]] | None = None,
     first: int = 1,
+    begin_again: int = 0,
+    rois: Sequence[tuple[slice, slice]] = (),
     version: float = 7.2,
     **keys: Any,
 ) -> Path:
@@ -155,6 +157,8 @@ def write_sls(
         interfaces: parts of a board along y; None: the master file does not say it.
         dropped: module -> frames that it did not receive.
         first: number of the first frame.
+        begin_again: frames after which numbers begin again; 0: they go on.
+        rois: rows and columns that are kept, in different modules; none: all.
         version: of the master file; below 7 it is text.
         keys: keys of the master file that replace the usual ones.
     """
@@ -167,18 +171,43 @@ def write_sls(
             places += [(y + j, x + i) for j in range(step[0]) for i in range(step[1])]
     folder = Path(folder)
     for module, (y, x) in enumerate(places):
+        rows, columns = slice(y * height, (y + 1) * height), slice(x * width, (x + 1) * width)
+        inside = [(_common(rows, roi[0]), _common(columns, roi[1])) for roi in rois] or [(rows, columns)]
+        inside = [one for one in inside if one[0].start < one[0].stop and one[1].start < one[1].stop]
+        if not inside:
+            continue
+        rows, columns = inside[0]
         kept = [n for n in range(len(frames)) if n not in lost.get(module, ())]
         for number, begin in enumerate(range(0, len(kept), per_file)):
             content = b""
             for n in kept[begin : begin + per_file]:
-                part = frames[n, y * height : (y + 1) * height, x * width : (x + 1) * width]
+                part = frames[n, rows, columns]
                 part = part[::-1] if detector == "Eiger" and y % 2 == 0 else part
-                content += struct.pack("<QII8x8x4H8x64s", n + first, 0, 1, module, y, x, 0, b"\xff" * 64)
+                content += struct.pack(
+                    "<QII8x8x4H8x64s",
+                    (n % begin_again if begin_again else n) + first,
+                    0,
+                    1,
+                    module,
+                    y,
+                    x,
+                    0,
+                    b"\xff" * 64,
+                )
                 content += np.ascontiguousarray(part).tobytes()
             label = f"{number:012}" if version < 7 else str(number)
             (folder / f"run_d{module}_f{label}_3.raw").write_bytes(content)
     said = _sls_master(detector, modules, (height, width), frames, per_file, version)
+    if rois:
+        del said["Receiver Roi"]
+        said["Receiver Rois"] = [
+            {"xmin": x.start, "xmax": x.stop - 1, "ymin": y.start, "ymax": y.stop - 1} for y, x in rois
+        ]
     return _write_master(folder, said | ({"Number of UDP Interfaces": interfaces} if interfaces else {}) | keys)
+
+
+def _common(a: slice, b: slice) -> slice:
+    return slice(max(a.start, b.start), min(a.stop, b.stop))
 
 
 def _sls_master(
