@@ -268,12 +268,12 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_goes_later(tmp_path: Path) -> None:
     (tmp_path / "ab").mkdir()
-    for name, when in (("part-1", OLD), ("part-2", None)):
+    for name, when in (("1.part", OLD), ("2.part", None)):
         (tmp_path / "ab" / name).write_bytes(b"x")
         if when:
             os.utime(tmp_path / "ab" / name, (when, when))
     _blocks(DiskCache(str(tmp_path), 1 << 30), "http://h/x").keep(0, bytearray(BLOCK))
-    assert [path.name for path in kept(tmp_path) if "part-" in path.name] == ["part-2"]
+    assert [path.name for path in kept(tmp_path) if path.name.endswith(".part")] == ["2.part"]
 
 
 def test_many_who_write_and_read_the_same_blocks(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_many_who_write_and_read_the_same_blocks(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(go, range(4))] == [30] * 4
-    assert not [path for path in kept(tmp_path) if "part-" in path.name]
+    assert not [path for path in kept(tmp_path) if path.name.endswith(".part")]
 
 
 def test_other_endpoints_and_files_have_other_blocks(tmp_path: Path) -> None:

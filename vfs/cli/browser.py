@@ -12,6 +12,7 @@ import webbrowser
 from html import escape
 from pathlib import Path
 
+from vfs.new_files import create
 from vfs.serving.entry import PAGE
 
 _TEXT = """<!doctype html>
@@ -59,7 +60,6 @@ def _leading_to(url: str, folder: str) -> str:
         real = os.path.join(tempfile.mkdtemp(prefix="vfs-", dir=home), PAGE)
         os.symlink(real, path)
         path = real
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
+    with open(create(path, 0o600), "w", encoding="utf-8") as file:
         file.write(_TEXT.format(url=escape(url)))
     return Path(path).as_uri()

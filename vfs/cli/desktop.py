@@ -11,6 +11,7 @@ import re
 import sys
 
 from vfs.errors import OptionError
+from vfs.new_files import create
 from vfs.reduce.outputs import whole
 
 MARK = "# Written by `vfs serve --install-desktop`, which may replace it\n"
@@ -47,7 +48,7 @@ def install() -> str:
                 if old.readline() != MARK:
                     raise OptionError(f"{path}: expected an entry that vfs wrote, found another; remove it first")
             os.unlink(path)
-        with whole(path) as partial, open(partial, "x", encoding="utf-8") as file:
+        with whole(path) as partial, open(create(partial), "w", encoding="utf-8") as file:
             file.write(entry([sys.executable, "-P", "-m", "vfs"]))
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {error.strerror or error}") from None

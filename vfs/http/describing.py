@@ -28,6 +28,7 @@ from vfs.http.listing import WARNINGS, SetListing
 from vfs.http.reopened import Reopened
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import SCAN, known
+from vfs.new_files import create
 from vfs.reduce.outputs import whole
 from vfs.sources.names import is_url
 
@@ -162,7 +163,7 @@ class Describing:
         path = os.path.join(folder, name)
         if os.path.lexists(path) and not _is_replaceable(path):
             raise OptionError(f"{path}: exists already, and is no description of how a set is opened; remove it first")
-        with whole(path, replace=True) as partial, open(partial, "x", encoding="utf-8") as file:
+        with whole(path, replace=True) as partial, open(create(partial), "w", encoding="utf-8") as file:
             file.write(text)
         return {"name": printable(name)}
 

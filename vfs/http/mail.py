@@ -24,6 +24,7 @@ from vfs.hierarchy.recipe import Recipe
 from vfs.http.centre import centre
 from vfs.http.pages import embedded
 from vfs.http.views import described
+from vfs.new_files import create
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.bright_field import tidy
@@ -58,7 +59,7 @@ def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> i
         SourceError: its frames cannot be read.
     """
     _check(opened.main)
-    with whole(target) as partial, open(partial, "wb") as file:
+    with whole(target) as partial, open(create(partial), "wb") as file:
         text = page(opened.opening, opened.main, progress)
         file.write(text)
     return len(text)

@@ -5,6 +5,7 @@ A journal lies beside the output (`vfs.reduce.outputs`), and only ever grows.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from vfs.errors import OptionError
+from vfs.new_files import reopen
 
 
 class MarkLines(ABC):
@@ -71,12 +73,26 @@ class MarksFile(MarkLines):
 
     def __init__(self, name: str, other: str = "another export") -> None:
         self.name, self.other = name, other
-        self._file = open(name, "a+b")  # noqa: SIM115  (open as long as the export)
+        while not self._locked():  # another process removed it before this one locked it
+            self._file.close()
+
+    def _locked(self) -> bool:
+        """Open the file and lock it. Return True if it still has its name."""
+        try:
+            descriptor = reopen(self.name, os.O_APPEND)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise OptionError(str(error.strerror)) from None
+            raise
+        self._file = open(descriptor, "a+b")  # noqa: SIM115  (open as long as the export)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
             raise self.another() from None
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(descriptor), os.stat(self.name, follow_symlinks=False))
+        return False
 
     def lines(self) -> list[bytes]:
         self._file.seek(0)

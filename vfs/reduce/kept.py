@@ -20,8 +20,8 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.wording import option
+from vfs.new_files import replacing
 from vfs.reduce.journals import MarkLines, MarksFile
-from vfs.reduce.outputs import flush
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
 
@@ -94,15 +94,10 @@ class StateFile(StatePlace):
         return open(self.part, "rb")
 
     def write(self, state: Mapping[str, Any]) -> None:
-        try:
-            with open(f"{self.part}.new", "wb") as file:
-                np.savez(file, **state)
-            flush(f"{self.part}.new")
-            os.replace(f"{self.part}.new", self.part)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(f"{self.part}.new")
-            raise
+        with replacing(self.part, f"{os.path.basename(self.part)}.new") as file:
+            np.savez(file, **state)
+            file.flush()
+            os.fsync(file.fileno())
 
     def remove(self) -> None:
         for name in (self.part, f"{self.part}.new"):

@@ -7,6 +7,7 @@ always complete. A name that is taken is refused. `vfs.reduce.journals` notes be
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,7 @@ def whole(target: str | os.PathLike[str], replace: bool = False) -> Iterator[str
         OptionError: it cannot be written, or see `check_target`.
     """
     target = check_target(target, replace)
-    partial = f"{target}.{os.getpid()}.part"
+    partial = f"{target}.{secrets.token_hex(8)}.part"  # a name that nobody knows: libraries write there, too
     try:
         yield partial
         flush_all(partial)

@@ -20,6 +20,7 @@ import numpy as np
 from vfs.errors import DependencyError, OptionError, extra
 from vfs.model.stored import TOP_FIRST
 from vfs.model.units import readable
+from vfs.new_files import create
 from vfs.reduce.outputs import check_target, whole
 from vfs.reduce.pictures import draw_all
 from vfs.reduce.spelling import attributes
@@ -128,7 +129,7 @@ def _only(results: Mapping[str, ResultValues]) -> ResultValues:
 
 
 def _numpy(results: Mapping[str, ResultValues], target: str) -> None:
-    with open(target, "wb") as file:
+    with open(create(target), "wb") as file:
         np.save(file, _only(results).data)
 
 
@@ -230,7 +231,7 @@ def _csv(results: Mapping[str, ResultValues], target: str) -> None:
         axis = _axis(result, 0)
         head.insert(0, axis.label)
         places = [[_short_number(axis.offset + axis.scale * k)] for k in range(len(values))]
-    with open(target, "w", newline="", encoding="utf-8") as file:
+    with open(create(target), "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(head)
         for place, numbers, none in zip(places, values.tolist(), blank.tolist(), strict=True):

@@ -29,6 +29,7 @@ from typing import Any
 
 from vfs.errors import ServeError, printable
 from vfs.kernels.own_folder import made, not_ours, temporary
+from vfs.new_files import put
 
 KEPT = 7 * 86400  # seconds that a log stays after its server has ended
 PID, STATUS, LOG, READERS, PAGE = "pid", "status.json", "log", "readers", "open.html"
@@ -184,12 +185,8 @@ class Entry:
         Raises:
             OSError: it cannot be written.
         """
-        new = os.path.join(self.folder, STATUS + ".new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
-        os.replace(new, os.path.join(self.folder, STATUS))
+        text = json.dumps(document, indent=1) + "\n"
+        put(os.path.join(self.folder, STATUS), text.encode(), STATUS + ".new", 0o600)
 
     def end(self, stays: bool = False) -> None:
         """Remove the entry, but not its log.

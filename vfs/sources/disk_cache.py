@@ -14,7 +14,6 @@ written a sixteenth of what the folder may have looks through it and removes wha
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 import threading
 import time
@@ -26,6 +25,7 @@ from zlib import crc32
 from vfs.errors import OptionError, SourceError
 from vfs.model.file_state import FileState
 from vfs.model.wording import option
+from vfs.new_files import put
 
 BLOCK = 1 << 17
 """Bytes: a frame of 256 x 256 pixels, and what a reader of a few rows of it gets more than it asked for, at most."""
@@ -129,22 +129,13 @@ class DiskCache:
     def put(self, digest: bytes, data: bytes) -> OSError | None:
         """Keep a block. Where that is not possible (no room on the disk), it is not kept; return why."""
         path = self._path(digest)
-        part = f"{path[: -2 * _DIGEST]}part-{secrets.token_hex(8)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         failed = None
         try:
             try:
-                fd = os.open(part, flags, 0o600)
+                put(path, _head(digest, data) + data, mode=0o600)
             except FileNotFoundError:
-                os.makedirs(os.path.dirname(part), 0o700, exist_ok=True)
-                fd = os.open(part, flags, 0o600)
-            try:
-                with open(fd, "wb", buffering=0) as file:
-                    file.write(_head(digest, data) + data)
-                os.rename(part, path)
-            except OSError:
-                os.unlink(part)
-                raise
+                os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+                put(path, _head(digest, data) + data, mode=0o600)
         except OSError as error:
             failed = error
         with self._lock:
@@ -163,7 +154,7 @@ class DiskCache:
         """Remove what was not used for longest until a sixteenth of the size is free."""
         found, now = [], time.time()
         for path, state in self._files():
-            if "part-" in os.path.basename(path) and now - state.st_mtime > _LEFT:
+            if path.endswith(".part") and now - state.st_mtime > _LEFT:
                 with suppress(OSError):
                     os.unlink(path)
             else:

@@ -14,11 +14,13 @@ import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import BinaryIO
 
 import numpy as np
 from crc32c import crc32c
 
+from vfs.new_files import create_anew, folder_below
 from vfs.reduce.outputs import flush_together
 from vfs.zarr.export.plan import ExportPlan
 
@@ -55,7 +57,8 @@ class UnitFiles:
     """The files of one unit while they are written.
 
     Args:
-        folder: of the array.
+        top: folder of the store.
+        path: of the array in it.
         zarr_format: 3 or 2.
         plan: of the array.
         sharded: True to write the index of a shard, also where it holds one chunk.
@@ -64,8 +67,8 @@ class UnitFiles:
         written: names of the files that were begun.
     """
 
-    def __init__(self, folder: str, zarr_format: int, plan: ExportPlan, sharded: bool) -> None:
-        self._folder = folder
+    def __init__(self, top: str, path: str, zarr_format: int, plan: ExportPlan, sharded: bool) -> None:
+        self._top, self._path = top, path
         self._zarr_format = zarr_format
         self._plan = plan
         self._per = tuple(s // c for s, c in zip(plan.shards, plan.chunks, strict=True))
@@ -99,13 +102,11 @@ class UnitFiles:
                 shard.file.close()
 
     def _open(self, position: Sequence[int]) -> BinaryIO:
-        path = chunk_name(self._folder, position, self._zarr_format)
+        path = chunk_name(f"{self._top}/{self._path}", position, self._zarr_format)
         self.written.append(path)
-        try:
-            return open(path + TEMPORARY, "wb")
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return open(path + TEMPORARY, "wb")
+        above, name = os.path.split(os.path.relpath(path, self._top))
+        with folder_below(self._top, above) as folder:
+            return open(create_anew(name + TEMPORARY, folder=folder), "wb")
 
 
 def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
@@ -121,8 +122,10 @@ def seal(paths: Sequence[str], top: str) -> int:
         top: the folder below which they are.
     """
     size = flush_together([path + TEMPORARY for path in paths])
-    for path in paths:
-        os.replace(path + TEMPORARY, path)
+    for above, some in groupby(paths, os.path.dirname):
+        with folder_below(top, os.path.relpath(above, top)) as folder:
+            for name in map(os.path.basename, some):
+                os.replace(name + TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
     flush_together(folders_above(paths, top))
     return size
 

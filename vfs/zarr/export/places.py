@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 from vfs.errors import OptionError, VfsError
+from vfs.new_files import create, create_anew, folder_below
 from vfs.reduce.journals import MarkLines, MarksFile
 from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten, whole
 from vfs.zarr.buckets import Bucket, bucket_name
@@ -268,7 +269,7 @@ class FolderPlace(StorePlace):
             raise
 
     def write_sums(self, sums: Iterable[bytes]) -> None:
-        with whole(sums_name(self.target), replace=True) as unfinished, open(unfinished, "wb") as file:
+        with whole(sums_name(self.target), replace=True) as unfinished, open(create(unfinished), "wb") as file:
             file.writelines(sums)
 
     def remove_sums(self) -> None:
@@ -299,7 +300,7 @@ class FolderPlace(StorePlace):
         found = 0
         for path in paths:
             with suppress(FileNotFoundError):
-                found += os.stat(path).st_size
+                found += os.stat(path, follow_symlinks=False).st_size
         return found == size
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
@@ -313,11 +314,10 @@ class FolderPlace(StorePlace):
 
     def _write_document(self, key: str, text: bytes) -> str:
         """Write a document, and return its name."""
-        path = f"{self.folder}/{key}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
+        above, _, name = key.rpartition("/")
+        with folder_below(self.folder, above) as folder, open(create_anew(name, folder=folder), "wb") as file:
             file.write(text)
-        return path
+        return f"{self.folder}/{key}"
 
     def clear(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -331,7 +331,7 @@ class FolderPlace(StorePlace):
         """
         name = sums_name(self.target)
         try:
-            with open(f"{name}.part", "wb") as file:
+            with open(create_anew(f"{name}.part"), "wb") as file:
                 file.writelines(sums)
             yield f"{name}.part"
             self._check_folder()

@@ -85,7 +85,7 @@ def unit_of(one: ArrayExport, position: tuple[int, ...], folder: str, zarr_forma
         folder: of the store.
     """
     region = one.plan.units.region(position)
-    files = UnitFiles(f"{folder}/{one.path}", zarr_format, one.plan, one.sharded)
+    files = UnitFiles(folder, one.path, zarr_format, one.plan, one.sharded)
     return Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)))
 
 

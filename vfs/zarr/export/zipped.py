@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+from vfs.new_files import reopen
 from vfs.zarr.export.files import TEMPORARY
 
 ENDINGS = (".zarr.zip", ".ozx")
@@ -48,7 +49,7 @@ class Archive:
         self._root = root
         self._documents = documents
         self._zip: ZipFile | None = None
-        self._file = open(path, "r+b" if os.path.lexists(path) else "w+b")  # noqa: SIM115  (open as long as this)
+        self._file = open(reopen(path), "r+b")  # noqa: SIM115  (open as long as this)
         self._found = list(_entries(self._file))
         names = [entry.filename for entry, _ in self._found]
         self._kept = len(documents) if names[: len(documents)] == _in_order(documents) else 0

@@ -18,6 +18,7 @@ import numpy as np
 from vfs.errors import DependencyError, extra
 from vfs.hierarchy.documents import document
 from vfs.hierarchy.references import ChunkTable, References
+from vfs.new_files import create
 from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 
 RECORDS = 10_000
@@ -36,7 +37,7 @@ def write_json(found: ReferencedSet, target: str, check: Callable[[], None]) -> 
     texts = {key: document(node).decode() for key, node in documents(found, 2).items()}
     for path, array in found.copied.items():
         texts[f"{path}/{_first(array.ndim)}"] = "base64:" + base64.b64encode(copied_bytes(array)).decode()
-    with open(target, "wb") as file:
+    with open(create(target), "wb") as file:
         file.write(b'{\n "version": 1,\n "refs": {\n')
         file.write(",\n".join(f"  {json.dumps(key)}: {json.dumps(text)}" for key, text in texts.items()).encode())
         for path, one in found.referenced.items():
@@ -77,7 +78,7 @@ def write_parquet(found: ReferencedSet, target: str, check: Callable[[], None]) 
     for path in arrays:
         os.makedirs(f"{target}/{path}")
     for group in {key.removesuffix(".zgroup") for key in described if key.endswith(".zgroup")}:
-        with open(f"{target}/{group}.zmetadata", "wb") as file:
+        with open(create(f"{target}/{group}.zmetadata"), "wb") as file:
             file.write(document({"metadata": _below(group, described, arrays), "record_size": RECORDS}))
     for path, one in found.referenced.items():
         names = [url(name, quoted=False) for name in one.array.dataset.files.paths]
