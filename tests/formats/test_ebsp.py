@@ -75,6 +75,50 @@ def test_beams_that_form_no_grid_are_one_axis(tmp_path: Path) -> None:
         same(vfs.open(path)[...], twin.reshape(12, 4, 4))
 
 
+@pytest.mark.parametrize("version", [2, 3, 4, 6])
+@pytest.mark.parametrize(
+    "lone", [{5: (False, False)}, {0: (True, False), 19: (False, True)}, dict.fromkeys(range(1, 19), (False, True))]
+)
+def test_beams_of_patterns_without_a_position_are_blank(
+    tmp_path: Path, version: int, lone: dict[int, tuple[bool, bool]]
+) -> None:
+    twin = frames_of((4, 5, 5, 6), "u2")
+    path = write_ebsp(tmp_path, twin, version=version, lone=lone, order=range(20))
+    has = np.array([lone.get(k, (True, True)) for k in range(20)])
+    with pytest.warns(vfs.IncompleteWarning, match=f"{(~has).sum(axis=0).max()} of 20 patterns have no beam_"):
+        group = vfs.open_group(path)
+    same(group.main[...].reshape(twin.shape), twin)
+    for name, values, there in zip(("beam_x", "beam_y"), np.mgrid[:4, :5][::-1] * 1.5, has.T, strict=True):
+        same(group[name][...].reshape(-1), np.where(there, values.reshape(-1), 0))
+        same(group[name].valid.reshape(-1), there)
+
+
+@pytest.mark.parametrize("version", [1, 2, 6])
+@pytest.mark.parametrize("shape", [(4, 5), (9, 2), (2, 9)])
+@pytest.mark.parametrize(("step", "turned"), [((2.0, 1.0), 0.0), ((0.1, 2.5), 0.0), (0.75, 0.0105), ((0.2, 0.1), -1.2)])
+def test_steps_of_rows_and_columns_and_turned_scans(
+    tmp_path: Path, version: int, shape: tuple[int, int], step: float | tuple[float, float], turned: float
+) -> None:
+    twin = frames_of((*shape, 3, 4), "u1")
+    array = vfs.open(write_ebsp(tmp_path, twin, version=version, step=step, turned=turned))
+    same(array[...], twin)
+    rows, columns = step if isinstance(step, tuple) else (step, step)
+    assert array.calibration["scan_y"] == {"scale": rows, "offset": 0.0, "unit": "um"}
+    assert array.calibration["scan_x"] == {"scale": columns, "offset": 0.0, "unit": "um"}
+
+
+def test_columns_and_rows_of_version_5_need_no_beams(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 4, 4), "u1")
+    path = write_ebsp(tmp_path, twin, beams=False, version=5, order=[k for k in range(12) if k not in (0, 6, 11)])
+    twin.reshape(12, 4, 4)[[0, 6, 11]] = 0
+    array = warned(path, "3 of 12 positions of the map")
+    same(array[...], twin)
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    assert "calibration" not in array.attrs
+    path.write_bytes(path.read_bytes().replace((1).to_bytes(4, "little") * 2, (3).to_bytes(4, "little") * 2))
+    same(warned(path, "3 of 12 positions of the map")[...], twin.reshape(12, 4, 4))
+
+
 def test_cut(tmp_path: Path) -> None:
     twin = frames_of((3, 4, 5, 6), "u2")
     path = write_ebsp(tmp_path, twin)

@@ -13,15 +13,17 @@ The version is stored negative; version 0 has none, and its table begins the fil
 pattern of each position begins, in any order; 0 where it was not stored: such positions are blank. The table has no
 length: the first pattern lies behind it. Pixels have 8 bits, or 16 where there are two bytes for each.
 
-The file says no shape of the map. It follows from beam positions (µm) in the footers, if those of all patterns
-that are looked at form one grid; else the positions are one axis. Beam positions are companions, and so are
-`map_x` and `map_y`.
+The file says no shape of the map. It follows from `map_x` and `map_y` (column and row, version 5 on) or from beam
+positions (µm) in the footers, if those of all patterns that are looked at form one grid, which may be turned; else the
+positions are one axis. Beam positions are companions, and so are `map_x` and `map_y`. From version 2 on, each pattern
+has beam positions or not; where it has none they are blank.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +33,7 @@ from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_dims
 
@@ -39,6 +41,10 @@ _NEWEST = 64  # versions beyond this are numbers of another kind
 _PIECE = 1 << 16  # entries of the table that are read at a time
 _MOST_BLANK = 1 << 22  # entries without a pattern at the beginning of a table
 _LOOK = 12  # patterns whose headers and beam positions are looked at
+_MOST_FOOTERS = 1 << 16  # footers that are read: those whose length does not tell what is in them
+_MOST_ROWS_LEFT_OUT = 64  # after the first row, where only the beam tells how long it is
+_FAR = 1e12  # µm: no beam goes there
+_OFF = 0.3  # steps by which a position may miss its place in the grid
 _MOST_SIDE = 1 << 16  # pixels
 _NONE = np.zeros(0, "<i8")
 
@@ -64,33 +70,6 @@ def _table_start(version: int) -> int:
 def _header_dtype(version: int) -> np.dtype:
     names = ["compressed", "rows", "columns", "nbytes"]
     return np.dtype([(name, "<i4") for name in ([*names] if version < 5 else ["map_x", "map_y", *names])])
-
-
-class _Footer(NamedTuple):
-    """Where the beam positions lie behind the pixels.
-
-    Attributes:
-        size: bytes of the footer.
-        places: "beam_x" and "beam_y" -> byte of the footer, where the position is stored.
-    """
-
-    size: int
-    places: dict[str, int]
-
-
-def _footer(sources: Sources, path: str, version: int, at: int) -> _Footer:
-    """Read how a footer is made: from version 2 on, a byte in front of each position says whether it is stored."""
-    if version < 2:
-        return _Footer(16 * version, {"beam_x": 0, "beam_y": 8} if version else {})
-    places, size = {}, 0
-    for name in ("beam_x", "beam_y"):
-        said = read_at(sources, path, 1, at + size)[0]
-        if said > 1:
-            raise FormatError(f"{path}: expected 0 or 1 in front of {name} at byte {at + size:,}, found {said}")
-        if said:
-            places[name] = size + 1
-        size += 1 + 8 * said
-    return _Footer(size, places)
 
 
 def _table(sources: Sources, path: str, size: int, start: int) -> np.ndarray:
@@ -137,16 +116,16 @@ class _Pattern(NamedTuple):
     """What patterns look like.
 
     Attributes:
+        version: of the file.
         shape: (rows, columns).
         dtype: of the pixels.
         header: bytes in front of the pixels.
-        footer: what is behind them.
     """
 
+    version: int
     shape: tuple[int, int]
     dtype: np.dtype
     header: int
-    footer: _Footer
 
     @property
     def pixels(self) -> int:
@@ -154,9 +133,14 @@ class _Pattern(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
-    def record(self) -> int:
-        """Bytes of a pattern with header and footer."""
-        return self.header + self.pixels + self.footer.size
+    def behind(self) -> int:
+        """Bytes in front of the footer."""
+        return self.header + self.pixels
+
+    def footer(self, held: np.ndarray) -> np.ndarray:
+        """Return the bytes of footers, int64[n], with these beam positions, bool[n, 2]."""
+        nbytes: np.ndarray = 8 * held.sum(axis=1) + (2 if self.version > 1 else 0)
+        return nbytes
 
 
 def _read_header(sources: Sources, path: str, version: int, at: int) -> np.void:
@@ -185,9 +169,7 @@ def _pattern(sources: Sources, path: str, version: int, at: int) -> _Pattern:
             f" pixels in {nbytes:,} bytes"
         )
     dtype = np.dtype("u1" if nbytes == rows * columns else "<u2")
-    return _Pattern(
-        (rows, columns), dtype, header.itemsize, _footer(sources, path, version, at + header.itemsize + nbytes)
-    )
+    return _Pattern(version, (rows, columns), dtype, header.itemsize)
 
 
 def _spread(count: int) -> np.ndarray:
@@ -195,14 +177,14 @@ def _spread(count: int) -> np.ndarray:
     return np.unique(np.append(np.linspace(0, count - 1, _LOOK).astype(np.int64), min(1, count - 1)))
 
 
-def _same_size(sources: Sources, path: str, version: int, pattern: _Pattern, places: np.ndarray) -> None:
+def _same_size(sources: Sources, path: str, pattern: _Pattern, places: np.ndarray) -> None:
     """Check that some patterns have the size of the first one.
 
     Raises:
         FormatError: one has another size.
     """
     for at in places[_spread(len(places))].tolist():
-        header = _read_header(sources, path, version, at)
+        header = _read_header(sources, path, pattern.version, at)
         found = (int(header["rows"]), int(header["columns"])), int(header["nbytes"])
         if found != (pattern.shape, pattern.pixels):
             raise FormatError(
@@ -211,62 +193,184 @@ def _same_size(sources: Sources, path: str, version: int, pattern: _Pattern, pla
             )
 
 
-def _beams(sources: Sources, path: str, pattern: _Pattern, places: np.ndarray) -> np.ndarray:
-    """Read the beam positions of patterns at these bytes: float64[n, 2], (x, y) in µm."""
-    behind = pattern.header + pattern.pixels
-    read = [
-        read_at(sources, path, 8, at + behind + pattern.footer.places[name])
-        for at in places.tolist()
-        for name in ("beam_x", "beam_y")
-    ]
+def _beams_held(sources: Sources, path: str, pattern: _Pattern, places: np.ndarray) -> np.ndarray:
+    """Find out which patterns have beam positions: from version 2 on, a byte in front of each says so.
+
+    Where the next pattern in the file begins tells how long a footer is; few of these bytes are read.
+
+    Args:
+        places: int64[n], the byte of each pattern.
+
+    Returns: bool[n, 2], beam_x and beam_y; False also where too many of these bytes would have to be read.
+
+    Raises:
+        FormatError: a byte in front of a position has another value.
+    """
+    if pattern.version < 2 or not len(places):
+        return np.full((len(places), 2), pattern.version == 1)
+    each, back = np.unique(places, return_inverse=True)
+    footer = np.append(np.diff(each), 0) - pattern.behind  # that of the last one is not known
+    held = np.repeat((footer == 18)[:, None], 2, axis=1)
+    looked = np.union1d(np.flatnonzero((footer != 2) & (footer != 18))[-_MOST_FOOTERS:], _spread(len(each)))
+    for k in looked.tolist():
+        at = int(each[k]) + pattern.behind
+        for n, name in enumerate(("beam_x", "beam_y")):
+            said = (sources.read(path, at, 1) or b"\0")[0]
+            if said > 1:
+                raise FormatError(f"{path}: expected 0 or 1 in front of {name} at byte {at:,}, found {said}")
+            held[k, n], at = said, at + 1 + 8 * said
+    return np.take(held, back.reshape(-1), axis=0)
+
+
+def _beam_places(pattern: _Pattern, table: np.ndarray, present: np.ndarray, held: np.ndarray) -> list[np.ndarray]:
+    """Return where beam_x and beam_y are: int64 like the table each, 0 where a pattern has none."""
+    mark = 1 if pattern.version > 1 else 0  # bytes in front of each
+    begins = pattern.behind + np.stack([np.full(len(held), mark), 2 * mark + 8 * held[:, 0]])
+    found = []
+    for begin, has in zip(begins, held.T, strict=True):
+        made = np.zeros_like(table)
+        made[present[has]] = (table[present] + begin)[has]
+        found.append(made)
+    return found
+
+
+def _beams(sources: Sources, path: str, places: Sequence[np.ndarray], positions: np.ndarray) -> np.ndarray:
+    """Read the beam at positions of the map that have it: float64[n, 2], (x, y) in µm."""
+    read = [read_at(sources, path, 8, at) for at in np.stack(places)[:, positions].T.reshape(-1).tolist()]
     return np.frombuffer(b"".join(read), "<f8").reshape(-1, 2)
 
 
 def _scan(
-    sources: Sources, path: str, pattern: _Pattern, table: np.ndarray, present: np.ndarray
-) -> tuple[tuple[int, ...], float]:
-    """Find the shape of the map from beam positions, for a map whose rows are as far apart as its columns.
+    sources: Sources,
+    path: str,
+    pattern: _Pattern,
+    table: np.ndarray,
+    present: np.ndarray,
+    places: Sequence[np.ndarray],
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Find the shape of the map, and its steps.
 
     Args:
         table: int64[n], the place of the pattern of each position of the map.
         present: int64[m], the positions that have one.
+        places: of beam_x and beam_y, see `_beam_places`.
 
-    Returns: (shape, step in µm); the positions are one axis, and the step is 0, if patterns do not lie in one grid.
+    Returns: (shape, steps in µm along its axes; none where the beam is not known). The positions are one axis if
+    patterns do not lie in one grid.
     """
-    flat = (len(table),), 0.0
-    beside = np.flatnonzero(np.diff(present) == 1)
-    if len(pattern.footer.places) < 2 or not len(beside):
+    known = present[(np.stack(places)[:, present] > 0).all(axis=0)]  # positions at which the beam is known
+    beams = partial(_beams, sources, path, places)
+    flat = (len(table),), ()
+    if across := _across_by_maps(sources, path, pattern, table, present):
+        steps = _steps(beams, known, across)
+    else:
+        first = _across_by_beams(beams, known, len(table))
+        # rows after the first one may have no patterns at all
+        tried = [first // n for n in range(1, _MOST_ROWS_LEFT_OUT + 1) if first and not first % n]
+        found = [(n, steps) for n in tried if not len(table) % n and (steps := _steps(beams, known, n))]
+        if not found:
+            return flat
+        across, steps = found[0]
+    if len(table) % across:
         return flat
-    pairs = present[beside[_spread(len(beside))]]
-    looked = np.unique(np.concatenate([pairs, pairs + 1, present[_spread(len(present))]]))
-    x, y = (_beams(sources, path, pattern, table[looked])).T
+    if across == len(table):
+        return (across,), steps[-1:]
+    return (len(table) // across, across), steps
+
+
+def _across_by_maps(sources: Sources, path: str, pattern: _Pattern, table: np.ndarray, present: np.ndarray) -> int:
+    """Return the columns of the map from map_x and map_y of some patterns; 0 if they are not columns and rows."""
+    if pattern.version < 5:
+        return 0
+    looked = present[_spread(len(present))]
+    read = b"".join(read_at(sources, path, 8, at) for at in table[looked].tolist())
+    column, row = np.frombuffer(read, "<i4").reshape(-1, 2).T.astype(np.int64)
+    last = int(np.argmax(row))
+    if row[last] < 1:
+        return len(table) if looked[-1] and (column == looked).all() and not row.any() else 0
+    across = int(looked[last] - column[last]) // int(row[last])
+    fits = across > 0 and (column >= 0).all() and (column < across).all() and (row * across + column == looked).all()
+    return across if fits else 0
+
+
+def _across_by_beams(beams: Callable[[np.ndarray], np.ndarray], known: np.ndarray, positions: int) -> int:
+    """Return the columns of the map: the first row ends where the beam does not go on as it did.
+
+    Args:
+        beams: reads the beam at positions of the map.
+        known: positions at which it is known.
+        positions: of the map.
+    """
+    beside = np.flatnonzero(np.diff(known) == 1)
+    if not len(beside):
+        return 0
+    pairs = known[beside[_spread(len(beside))]]
+    steps = beams(pairs + 1) - beams(pairs)
+    if not (np.abs(steps) < _FAR).all():
+        return 0
     # Neighbours in the file's order are neighbours in a row, but for the ends of rows
-    steps = np.diff(x)[(np.diff(looked) == 1) & (np.diff(y) == 0)]
-    step = float(np.median(steps)) if len(steps) else 0.0
-    if not 1e-9 < abs(step) < 1e9 or not np.isfinite([x, y]).all():
-        return flat
-    column, row = (x - x[0]) / step, np.abs(y - y[0]) / abs(step)
-    across = round((looked[-1] - looked[0] - column[-1]) / row[-1]) if row[-1] > 0.5 else len(table)
-    if not 0 < across <= len(table) or len(table) % across:
-        return flat
-    rows, columns = np.divmod(looked, across)
-    if not np.allclose([row, column], [rows - rows[0], columns - columns[0]], rtol=1e-6, atol=0.3):
-        return flat
-    return (across,) if across == len(table) else (len(table) // across, across), abs(step)
+    alike = [np.linalg.norm(steps - step, axis=1) <= _OFF * np.linalg.norm(step) for step in steps]
+    step = steps[int(np.argmax([one.sum() for one in alike]))]
+    if not 1e-9 < np.linalg.norm(step) < 1e9:
+        return 0
+    begin = beams(known[:1])[0]
+
+    def left(k: int) -> float:
+        """Return the positions up to `known[k]` that are not passed along the first row."""
+        at = beams(known[k : k + 1])[0]
+        passed = (at - begin) @ step / (step @ step) if (np.abs(at) < _FAR).all() else -math.inf
+        return float(known[k] - known[0] - passed)
+
+    low, high = 0, len(known) - 1
+    if abs(left(high)) < 0.5:
+        return positions if abs(step[0]) >= abs(step[1]) else 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if abs(left(middle)) < 0.5 else (low, middle)
+    across = left(high)
+    return round(across) if 0.5 < across <= positions else 0
 
 
-def _layout(table: np.ndarray, present: np.ndarray, pattern: _Pattern) -> FrameLayout:
-    """Lay out the patterns as frames of one axis. Those that follow one another in map and file are one entry."""
-    places = table[present]
-    begin = np.flatnonzero((np.diff(present, prepend=-2) != 1) | (np.diff(places, prepend=0) != pattern.record))
+def _steps(beams: Callable[[np.ndarray], np.ndarray], known: np.ndarray, across: int) -> tuple[float, ...]:
+    """Return the distances of rows and of columns, µm; none if the beam is not on one grid of so many columns."""
+    beside = np.flatnonzero(np.diff(known) == 1)
+    if not len(beside):
+        return ()
+    pairs = known[beside[_spread(len(beside))]]
+    looked = np.unique(np.concatenate([pairs, pairs + 1, known[_spread(len(known))]]))
+    at, (row, column) = beams(looked), np.divmod(looked, across)
+    if not (np.abs(at) < _FAR).all():
+        return ()
+    axes = np.stack([row - row[0], column - column[0]], axis=1).astype(np.float64)
+    fit = np.linalg.lstsq(axes, at - at[0], rcond=None)[0]
+    lengths = np.linalg.norm(fit, axis=1)
+    least = lengths[axes.any(axis=0)].min()
+    missed = np.abs(axes @ fit + at[0] - at).max()
+    # rows and columns that lie on one line are none
+    turned = axes.any(axis=0).all() and abs(np.linalg.det(fit)) < 0.1 * lengths.prod()
+    if not least > 1e-9 or lengths.max() > 1e9 or turned or missed > _OFF * least + 1e-6 * np.abs(axes @ fit).max():
+        return ()
+    return tuple(float(f"{length:.9g}") for length in lengths)
+
+
+def _layout(pattern: _Pattern, places: np.ndarray, stride: int) -> FrameLayout:
+    """Lay out the patterns as frames of one axis. Those that follow one another in map and file are one entry.
+
+    Args:
+        places: int64[n], the byte of the pattern of each position of the map, 0 where there is none.
+        stride: bytes from one pattern to the next, of most.
+    """
+    present = np.flatnonzero(places)
+    at = places[present]
+    begin = np.flatnonzero((np.diff(present, prepend=-2) != 1) | (np.diff(at, prepend=0) != stride))
     counts = np.diff(np.append(begin, len(present)))
     return FrameLayout.of(
         pattern.shape,
         counts,
         word_bytes=pattern.dtype.itemsize,
-        file_header=places[begin],
+        file_header=at[begin],
         frame_header=pattern.header,
-        frame_footer=pattern.footer.size,
+        frame_footer=stride - pattern.behind,
         first=present[begin],
         files=np.zeros(len(begin), np.int64),
     )
@@ -311,37 +415,57 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         raise FormatError(f"{path}: expected a version from 0 to 6 or a little later, found {version:,}")
     table = _table(sources, path, size, _table_start(version))
     pattern = _pattern(sources, path, version, int(table[table > 0].min()))
-    kept = (table > 0) & (table <= size - pattern.record)
-    present = np.flatnonzero(kept)
+    present = np.flatnonzero((table > 0) & (table <= size - pattern.behind))
+    held = _beams_held(sources, path, pattern, table[present])
+    footers = pattern.footer(held)
+    whole = table[present] <= size - pattern.behind - footers
+    present, held, footers = present[whole], held[whole], footers[whole]
     if not len(present):
         raise TruncatedSourceError(
-            f"{path}: expected patterns of {pattern.record:,} bytes from byte {int(table[table > 0].min()):,} on, the"
+            f"{path}: expected patterns of {pattern.behind:,} bytes from byte {int(table[table > 0].min()):,} on, the"
             f" file has {size:,} bytes; it looks truncated"
         )
-    _same_size(sources, path, version, pattern, table[present])
-    nav, step = _scan(sources, path, pattern, table, present)
-    dims = (*scan_dims(["um"] * len(nav) if step else [""] * len(nav)), "y", "x")
+    _same_size(sources, path, pattern, table[present])
+    beams = _beam_places(pattern, table, present, held)
+    nav, steps = _scan(sources, path, pattern, table, present, beams)
+    dims = (*scan_dims(["um"] * len(nav) if steps else [""] * len(nav)), "y", "x")
     attrs: dict[str, Any] = {"version": version, "stored_patterns": len(present)}
-    if step:
-        attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim in dims[:-2]}
+    if steps:
+        attrs["calibration"] = {
+            dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim, step in zip(dims[:-2], steps, strict=True)
+        }
+    shown = np.zeros_like(table)
+    shown[present] = table[present]
+    stride = pattern.behind + int(footers.max())
     main = StoredArray(
         "data",
         files,
-        _layout(table, present, pattern).arranged(nav),
+        _layout(pattern, shown, stride).arranged(nav),
         PlainDecoder(pattern.dtype),
         nav + pattern.shape,
         dims,
         len(nav),
         attrs=attrs,
-        absent=_absent(path, table, int((table > 0).sum()) - len(present)),
+        absent=(*_absent(path, table, int((table > 0).sum()) - len(present)), *_lone(path, held)),
         declared=len(table) if (table > 0).all() else None,
     )
-    behind = pattern.header + pattern.pixels
-    beams = [
-        per_frame(main, name, "<f8", behind + at, attrs={"unit": "um"}) for name, at in pattern.footer.places.items()
-    ]
+    companions = []
+    for name, places in zip(("beam_x", "beam_y"), beams, strict=True):
+        if places.any():
+            place = altered(main, layout=_layout(pattern, places, stride).arranged(nav))
+            companions.append(per_frame(place, name, "<f8", 0, attrs={"unit": "um"}))
     maps = [per_frame(main, name, "<i4", at) for name, at in (("map_x", 0), ("map_y", 4))] if version > 4 else []
-    return [main, *beams, *maps]
+    return [main, *companions, *maps]
+
+
+def _lone(path: str, held: np.ndarray) -> tuple[Absence, ...]:
+    """Report patterns without a position of the beam that others have."""
+    found = []
+    for name, has in zip(("beam_x", "beam_y"), held.T, strict=True):
+        if has.any() and not has.all():
+            said = f"{path}: {int((~has).sum()):,} of {len(has):,} patterns have no {name}, or none that can be told"
+            found.append(Absence(f"{said}; it is blank there"))
+    return tuple(found)
 
 
 FORMAT = Format(

@@ -6,6 +6,7 @@ set. It is the shortest counterpart of its reader.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ def write_ebsp(
     version: int = 2,
     order: Sequence[int] | None = None,
     beams: bool = True,
-    step: float = 1.5,
+    step: float | tuple[float, float] = 1.5,
+    turned: float = 0.0,
+    lone: Mapping[int, tuple[bool, bool]] | None = None,
     compressed: int = 0,
 ) -> Path:
     """Write patterns uint8 or uint16 [scan_y, scan_x, y, x] as an .ebsp file.
@@ -32,9 +35,13 @@ def write_ebsp(
         order: positions of the map in the order in which their patterns are stored, by default all, the last
             one first; those left out are holes.
         beams: from version 2 on, store beam positions; version 1 always does.
-        step: µm between positions.
+        step: µm between positions, or between rows and columns.
+        turned: angle of the scan, rad.
+        lone: position of the map -> whether its pattern has beam_x, and beam_y, from version 2 on.
     """
     rows, columns = patterns.shape[2:]
+    steps = step if isinstance(step, tuple) else (step, step)
+    cos, sin = math.cos(turned), math.sin(turned)
     flat = patterns.reshape(-1, rows, columns)
     stored = list(range(len(flat)))[::-1] if order is None else list(order)
     head = b"" if version == 0 else struct.pack("<q", -version) + bytes(version > 3)
@@ -46,10 +53,13 @@ def write_ebsp(
         body += struct.pack("<2i", x, y) if version > 4 else b""
         pixels = flat[k].astype(flat.dtype.newbyteorder("<")).tobytes()
         body += struct.pack("<4i", compressed, rows, columns, len(pixels)) + pixels
+        down, along = y * steps[0], x * steps[1]
+        at = (along * cos - down * sin, along * sin + down * cos)
         if version == 1:
-            body += struct.pack("<2d", x * step, y * step)
+            body += struct.pack("<2d", *at)
         elif version:
-            body += struct.pack("<?d?d", True, x * step, True, y * step) if beams else bytes(2)
+            for said, place in zip((lone or {}).get(k, (beams, beams)), at, strict=True):
+                body += struct.pack("<?d", True, place) if said else bytes(1)
     path = Path(folder) / name
     path.write_bytes(head + table.tobytes() + body)
     return path
