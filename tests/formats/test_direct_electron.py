@@ -179,7 +179,11 @@ def test_older_software_does_not_say_what_is_on(tmp_path: Path) -> None:
     assert array.attrs["info"]["Camera Name"] == "DESim"
     sizes = {"Scan - Size X": 30, "Scan - Size Y": 20, "Scan - ROI Size X": 2, "Scan - ROI Size Y": 3}
     assert opened(movie(tmp_path, twin, sizes)).shape == (3, 2, *DETECTOR)
-    assert opened(movie(tmp_path, twin, {"Scan - Size X": 7, "Scan - Size Y": 7})).dims == ("frame", "y", "x")
+    for size, said in ((7, "says a scan of 7 × 7, 6 frames are stored: the frames are one axis"), (2, "of 2 × 2, 6")):
+        array = warned(movie(tmp_path, twin, {"Scan - Size X": size, "Scan - Size Y": size}), said)
+        assert array.dims == ("frame", "y", "x")
+    summed = SCAN | {"Autosave Movie Sum Count": 2}
+    same(warned(movie(tmp_path, twin, summed), "of 3 × 4, 6 frames are stored, 2 of which may be summed")[...], twin)
 
 
 def test_a_packed_movie_knows_its_scan(tmp_path: Path) -> None:

@@ -103,6 +103,44 @@ def test_the_name_tells_the_scan(tmp_path: Path, xml: str | None, name: str, nav
     same(vfs.open(write_empad(tmp_path, twin, raw=name, xml=xml))[...], twin)
 
 
+@pytest.mark.parametrize(
+    ("xml", "raw", "nav", "told"),
+    [
+        ({"acquire": (2, 3), "search": (1, 6)}, "scan_x6_y1.raw", (1, 6), False),
+        ({"acquire": (2, 3), "search": (1, 6)}, "scan_x3_y2.raw", (2, 3), False),
+        ({"acquire": (2, 3), "search": (1, 6)}, "map.raw", (2, 3), True),
+        ({"acquire": (2, 3), "search": (9, 9)}, "scan_x6_y1.raw", (1, 6), True),
+        ({"acquire": (2, 3), "search": (9, 9)}, "scan_x7_y1.raw", (2, 3), False),
+    ],
+)
+def test_the_name_decides_between_scans_that_fit(
+    tmp_path: Path, xml: dict[str, tuple[int, int]], raw: str, nav: tuple[int, int], told: bool
+) -> None:
+    twin = frames_of((*nav, 128, 128), "f4")
+    path = write_empad(tmp_path, twin, raw=raw, xml="name")
+    modes = "".join(
+        f'<scan_parameters mode="{mode}"><scan_resolution_y>{y}</scan_resolution_y>'
+        f"<scan_resolution_x>{x}</scan_resolution_x></scan_parameters>"
+        for mode, (y, x) in xml.items()
+    )
+    path.write_text(path.read_text().replace("<iom_", modes + "<iom_", 1))
+    same((warned(path, "which both fit") if told else vfs.open(path))[...], twin)
+
+
+def test_the_scan_covers_a_part_of_the_field_of_view(tmp_path: Path) -> None:
+    path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
+    whole = path.read_text()
+    for mode, part in (("search", 1.0), ("acquire", 0.6)):
+        begin = f'<scan_parameters mode="{mode}">'
+        path.write_text(path.read_text().replace(begin, f"{begin}<scan_size>{part}</scan_size>"))
+    assert vfs.open(path).calibration["scan_x"]["scale"] == pytest.approx(1e-8 / 0.5 * 0.6 / 3)
+    old = "<optics.get_full_scan_field_of_view>[2e-8, 3e-8]</optics.get_full_scan_field_of_view>"
+    path.write_text(whole.replace("<iom_measurements>", "<iom_measurements>" + old))
+    assert vfs.open(path).calibration["scan_y"]["scale"] == pytest.approx(1e-8)
+    path.write_text(whole.replace("<scale_factor>0.5</scale_factor>", ""))
+    assert "calibration" not in vfs.open(path).attrs
+
+
 def test_the_name_that_is_left_tells_the_scan(tmp_path: Path) -> None:
     twin = frames_of((2, 3, 128, 128), "f4")
     path = write_empad(tmp_path, twin, name="map", raw="scan_x3_y2.raw", xml="name")
@@ -193,12 +231,12 @@ def test_real_xml_with_both_scans(oracle: dict[str, Any], tmp_path: Path) -> Non
     """The size decides between the scans of an XML of version 1.2: acquire 128 × 128, search 64 × 64."""
     text = (SHARED / oracle["empad/xml_only_v1.2.0_128x128"]["files"][0]).read_text()
     (tmp_path / "map.xml").write_text(text)
-    for side in (128, 64):
+    for side, part in ((128, 1.0), (64, 0.6)):
         with (tmp_path / "scan_x128_y128.raw").open("wb") as file:
             file.truncate(side * side * RECORD)  # a hole: takes no space
         array = vfs.open(tmp_path / "map.xml")
         assert array.shape == (side, side, 128, 128)
-        assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(9.266641250196717e-09 / 0.72 / side)
+        assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(9.266641250196717e-09 / 0.72 * part / side)
         assert array.attrs["metadata"]["iom_measurements"]["nominal_camera_length"] == "0.1159"
 
 

@@ -45,6 +45,9 @@ def names(pattern: str, *numbers: object) -> list[str]:
         names("dose_{}.npy", "0.25", "0.5", "0.75"),
         names("dose_{}.npy", "1", "1.25", "1.5", "2", "10"),
         names("a_{}.tif", "-1_b-2", "-1_b1", "0_b-2", "0_b1"),
+        ["IMG_01.tif", "img_02.tif", "Img_3.TIF", "IMG_10.tif"],
+        ["Tilt_-10.tif", "tilt_-2.tif", "TILT_0.tif", "tilt_+3.tif"],
+        ["a_1.tif", "B_1.tif", "b_2.tif", "C_1.tif"],
         # None of these is a sign, or decimals
         names("run-{}.tif", 1, 2, 10),
         names("2020-01-{:02}.tif", 1, 2, 10),

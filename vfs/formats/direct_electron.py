@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any
 
@@ -131,7 +131,7 @@ def scan_of(sources: Sources, path: str, info: Mapping[str, str], frames: int) -
         return _one_axis(frames, f"{said} that has the position of each frame")
     nav, absent = _counted(path, info, frames)
     if not nav:
-        return _one_axis(frames)
+        return replace(_one_axis(frames), absent=absent)
     repeats, (y, x), each = nav
     order = None
     if pattern == "serpentine":
@@ -221,12 +221,18 @@ def _counted(path: str, info: Mapping[str, str], frames: int) -> tuple[_Counted 
     sure = (
         info.get("Scan - Enable") and info.get("Scan - ROI Enable") and _whole(info, "Autosave Movie Sum Count", 1) == 1
     )
+    told = " or ".join(dict.fromkeys(" × ".join(map(str, (*one[0], *one[1], *one[2]))) for one in found))
     if not found or not sure:
-        return None, ()
+        many = _whole(info, "Autosave Movie Sum Count", 1)
+        summed = f", {many} of which may be summed in one" * (many > 1)
+        why = f"{path}: its _info.txt says a scan of {told}, {frames:,} frames are stored{summed}"
+        return None, _one_axis(frames, why).absent if found else ()
     most = max(found, key=_count)
     nav = min((one for one in found if _count(one) > frames), key=_count, default=most)
     if _count(nav) > _MOST_BLANK * frames:
-        return None, ()
+        return None, _one_axis(
+            frames, f"{path}: its _info.txt says a scan of {told}, {frames:,} frames are stored"
+        ).absent
     shape = (*nav[0], *nav[1], *nav[2])
     said = f"{path}: its _info.txt says a scan of {' × '.join(map(str, shape))}, {frames:,} frames are stored"
     less, more = _count(nav) - frames, frames - _count(nav)

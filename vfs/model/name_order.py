@@ -1,5 +1,7 @@
 """Orders the names of files by the numbers in them: frame_2 before frame_10, tilt_-10 before tilt_0.
 
+Upper and lower case mean the same: IMG_1, img_2, IMG_3.
+
 A sign before a number belongs to it only if the names show that it does. Names that differ in
 nothing but numbers and signs are looked at together, place by place:
 
@@ -40,7 +42,7 @@ _SEPARATES = frozenset("_ =(,[/@")
 
 def natural(name: str) -> Key:
     """Return a sort key that compares runs of digits as numbers: frame_2 comes before frame_10."""
-    parts = re.split(r"([0-9]+)", name)
+    parts = re.split(r"([0-9]+)", name.lower())
     return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
@@ -168,7 +170,7 @@ def _groups(names: Sequence[str]) -> list[list[int]]:
     """Return the indices of names that differ only in numbers and signs."""
     found: dict[tuple[str, ...], list[int]] = {}
     for k, name in enumerate(names):
-        found.setdefault(tuple(_NUMBER.split(name)[::3]), []).append(k)
+        found.setdefault(tuple(_NUMBER.split(name.lower())[::3]), []).append(k)
     return list(found.values())
 
 
@@ -177,7 +179,7 @@ def _looked_at(names: Sequence[str]) -> list[tuple[list[int], list[NumbersInName
     groups = _groups(names)
     found = []
     for group in groups:
-        made = numbers_in([names[k] for k in group], alone=len(groups) == 1)
+        made = numbers_in([names[k].lower() for k in group], alone=len(groups) == 1)
         assert made is not None
         found.append((group, *made))
     return found

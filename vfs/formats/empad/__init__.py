@@ -8,10 +8,12 @@ holds records of 130 × 128 float32, little endian, and nothing else::
 
 The footer is the companion `footer`. The shape of the scan comes from the XML, which exists in
 several versions: `scan_parameters` with `scan_resolution_y` and `_x` for modes "acquire" and
-"search" (the mode that fits the size of the raw file counts), `type` series with a `count`,
-`series_count`, or `pix_y` and `pix_x`. Without any of them, it comes from the raw file's name
-(`scan_x64_y32.raw`, `series_x10.raw`). Files of the second generation (EMPAD-G2) have the same names, and frames of
-128 × 128 words without a footer (`vfs.formats.empad.second`): they are told by the size of the file, or their words.
+"search" (the mode that fits the size of the raw file counts; of two that fit, the one that the raw
+file's name says), `type` series with a `count`, `series_count`, or `pix_y` and `pix_x`. Without any
+of them, it comes from the raw file's name (`scan_x64_y32.raw`, `series_x10.raw`).
+
+Files of the second generation (EMPAD-G2) have the same names, and frames of 128 × 128 words without a
+footer (`vfs.formats.empad.second`): they are told by the size of the file, or their words.
 """
 
 from __future__ import annotations
@@ -44,6 +46,9 @@ _FOOTER = 2  # rows
 _RECORD = (_SIDE + _FOOTER) * _SIDE * 4  # bytes
 _KINDS = {_RECORD: "130 × 128 float32", FRAME: "128 × 128 words of EMPAD-G2"}
 _NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re.IGNORECASE)
+_OLD_VIEWS = [
+    f"iom_measurements/optics{mark}get_full_scan_field_of_view" for mark in "./"
+]  # text with lengths along two axes, m
 _MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
 
 
@@ -148,31 +153,39 @@ def _xml_of(sources: Sources, raw: str) -> tuple[str, Element, FormatError | Non
 
 
 def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """Return the scales that the XML has, by RosettaSciIO's rules.
+    """Return the scales that the XML has.
 
     The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older
-    files hold the text "(x, y)" in m. `calibrated_pixelsize` counts 1e9 / nm. The centre of the
-    detector is 0.
+    files hold the text "(x, y)" in m. A scan covers the part `scan_size` of it. `calibrated_pixelsize`
+    counts 1e9 / nm. The centre of the detector is 0.
     """
     scales: dict[str, tuple[float, float, str]] = {}
-    view = "iom_measurements/full_scan_field_of_view"
+    view, part = "iom_measurements/full_scan_field_of_view", _part_of_view(root, nav)
     x, factor = _float(root.findtext(f"{view}/x")), _float(root.findtext(f"{view}/scale_factor"))
-    pair = [
-        _float(part)
-        for part in (
-            (root.findtext("iom_measurements/optics/get_full_scan_field_of_view") or "").strip("()[] ").split(",")
-        )
-    ]
-    if len(nav) == 2 and len(pair) == 2 and all(pair):
+    told = next(filter(None, map(root.findtext, _OLD_VIEWS)), "")
+    pair = [_float(length) for length in told.strip("()[] ").split(",")]
+    if part is None or len(nav) != 2:
+        pass
+    elif len(pair) == 2 and all(pair):
         scales |= {
-            name: (length / n, 0.0, "m") for name, length, n in zip(nav_dims(2), pair, nav, strict=True) if length
+            name: (length * part / n, 0.0, "m")
+            for name, length, n in zip(nav_dims(2), pair, nav, strict=True)
+            if length
         }
-    elif len(nav) == 2 and x and factor:
-        scales |= dict.fromkeys(nav_dims(2), (x / factor / max(nav), 0.0, "m"))
+    elif x and factor:
+        scales |= dict.fromkeys(nav_dims(2), (x / factor * part / max(nav), 0.0, "m"))
     pixel = _float(root.findtext("iom_measurements/calibrated_pixelsize"))
     if pixel:
         scales |= dict.fromkeys(("y", "x"), (pixel * 1e9, -_SIDE / 2 * pixel * 1e9, "1/nm"))
     return {name: {"scale": scale, "offset": offset, "unit": unit} for name, (scale, offset, unit) in scales.items()}
+
+
+def _part_of_view(root: Element, nav: tuple[int, ...]) -> float | None:
+    """Return the part of the field of view that a scan covers: 1 where nothing says it, None where modes differ."""
+    parts = root.findall("scan_parameters")
+    shown = [one for one in parts if (_number(one, "scan_resolution_y"), _number(one, "scan_resolution_x")) == nav]
+    found = {_float(one.findtext("scan_size")) or 1.0 for one in shown or parts}
+    return found.pop() if len(found) == 1 else None if found else 1.0
 
 
 def _float(text: str | None) -> float | None:
@@ -243,8 +256,8 @@ def open(
         raise TruncatedSourceError(
             f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes"
         )
-    nav = _choose_scan(scans, stored, rest, sure)
-    absent = told + _absences(raw, xml, scans, nav, size, _RECORD)
+    nav, doubt = _choose_scan(root, raw, scans, stored, rest, sure)
+    absent = told + doubt + _absences(raw, xml, scans, nav, size, _RECORD)
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
     attrs = {
         "xml": basename(xml) if xml else None,
@@ -291,8 +304,8 @@ def _second(
     stored, rest = divmod(size, FRAME)
     if not stored:
         raise TruncatedSourceError(f"{raw}: expected {_KINDS[FRAME]}, {FRAME:,} bytes, the file has {size:,} bytes")
-    nav = _choose_scan(scans, stored, rest, sure)
-    absent = told + _absences(raw, xml, scans, nav, size, FRAME)
+    nav, doubt = _choose_scan(root, raw, scans, stored, rest, sure)
+    absent = told + doubt + _absences(raw, xml, scans, nav, size, FRAME)
     attrs: dict[str, Any] = {"xml": basename(xml) if xml else None, "metadata": _as_attributes(root)}
     attrs |= {"stored_frames": stored, "generation": 2, "calibration": _calibration(root, nav)}
     layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4).arranged(nav)
@@ -332,15 +345,26 @@ def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, E
         raise garbled or error from None
 
 
-def _choose_scan(scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool) -> tuple[int, ...]:
+def _choose_scan(
+    root: Element, raw: str, scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool
+) -> tuple[tuple[int, ...], tuple[Absence, ...]]:
     """Choose the shape of the scan to show.
 
-    It is the one that fits the stored records, else the only one in the metadata if that is larger
-    (`sure`), else one axis.
+    It is the one that fits the stored records, of several the one in the raw file's name; else the only
+    one in the metadata if that is larger (`sure`), else one axis.
+
+    Returns: (shape, what to say if others are as likely).
     """
-    fitting = [scan for scan in scans if math.prod(scan) == stored and not rest]
-    stopped = sure and math.prod(scans[0]) > stored
-    return fitting[0] if fitting else scans[0] if stopped else (stored,)
+    fitting = [scan for scan in dict.fromkeys(scans) if math.prod(scan) == stored and not rest]
+    if not fitting:
+        return (scans[0] if sure and math.prod(scans[0]) > stored else (stored,)), ()
+    names = [*_scans_in_names(root.find("raw_file"), raw)]
+    nav = next((scan for scan in names if scan in fitting), fitting[0])
+    if len(fitting) < 2 or (nav in names and nav in scans[: len(scans) - len(names)]):
+        return nav, ()
+    shapes = [" × ".join(map(str, scan)) for scan in (nav, *(scan for scan in fitting if scan != nav))]
+    said = f"{raw}: its metadata and its name say scans of {' and '.join(shapes)}, which both fit; {shapes[0]} is shown"
+    return nav, (Absence(said, arrangement=True),)
 
 
 def _absences(
