@@ -236,7 +236,9 @@ def test_real_xml_with_both_scans(oracle: dict[str, Any], tmp_path: Path) -> Non
             file.truncate(side * side * RECORD)  # a hole: takes no space
         array = vfs.open(tmp_path / "map.xml")
         assert array.shape == (side, side, 128, 128)
-        assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(9.266641250196717e-09 / 0.72 * part / side)
+        assert array.attrs["calibration"]["scan_x"]["scale"] == pytest.approx(
+            9.266641250196717e-09 / 0.72 * part / side
+        )
         assert array.attrs["metadata"]["iom_measurements"]["nominal_camera_length"] == "0.1159"
 
 

@@ -53,7 +53,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for a name that ends in .ebsp, or a version and a table that may be one."""
     if len(head) < 16:
         return False
-    if path.lower().endswith(".ebsp"):
+    if path.lower().endswith((".ebsp", ".uebsp")):
         return True
     version = -int.from_bytes(head[:8], "little", signed=True)
     if not 0 < version < _NEWEST:
@@ -470,7 +470,7 @@ def _lone(path: str, held: np.ndarray) -> tuple[Absence, ...]:
 
 FORMAT = Format(
     "ebsp",
-    (".ebsp",),
+    (".ebsp", ".uebsp"),
     "https://kikuchipy.org",
     "Oxford Instruments' patterns of electron backscatter diffraction (AZtec), not compressed",
     sniff,

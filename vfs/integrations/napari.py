@@ -27,7 +27,7 @@ from vfs.sources.names import absolute, is_url
 Layer = tuple[Any, dict[str, Any], str]
 """What napari makes a layer of: data, arguments of `add_image`, the kind of layer."""
 
-_SHARED = (".hdf", ".hdf5", ".h5", ".hdr", ".map", ".rec", ".seq", ".st", ".xml")
+_SHARED = (".hdf", ".hdf5", ".h5", ".hdr", ".ims", ".map", ".mat", ".nc", ".rec", ".seq", ".st", ".xml")
 """Endings that files of other programs have, too."""
 
 _SAMPLE = 16 << 20

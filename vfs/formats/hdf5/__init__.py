@@ -56,6 +56,15 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename
 
+ENDINGS = (
+    *(".h5", ".hdf5", ".hdf", ".he5", ".h5py"),
+    *(".nxs", ".nx5", ".nex", ".nexus", ".nxspe"),  # NeXus
+    *(".emd", ".hspy", ".app5", ".dm5"),  # Velox and EMD, HyperSpy, TopSpin, DigitalMicrograph
+    *(".h5oina", ".h5ebsd", ".edaxh5", ".oh5", ".dream3d"),  # electron backscatter diffraction
+    *(".cxi", ".ptyd", ".ptyr", ".sdf5"),  # diffraction and ptychography
+    *(".mat", ".nc", ".nc4", ".jld2", ".mnc", ".ims"),  # of version 7.3; netCDF 4; Julia; MINC 2; Imaris
+)
+"""Endings of files that are HDF5: by them folders find sets, which open by their first bytes."""
 _MARK = b"\x89HDF\r\n\x1a\n"
 _XMP = b"\x89HMP\r\n\x1a\n"
 """The first bytes of a user block with an XMP packet. The HDF5 mark then lies behind the bytes that `sniff` gets."""
@@ -321,7 +330,7 @@ def _dataset(
 
 FORMAT = Format(
     "hdf5",
-    (".h5", ".hdf5", ".hdf", ".nxs", ".emd", ".hspy", ".nx5", ".he5", ".nex", ".app5", ".dm5"),
+    ENDINGS,
     "https://www.hdfgroup.org/solutions/hdf5/",
     "HDF5, NeXus, EMD, hspy, DM5 and Dectris masters",
     sniff,

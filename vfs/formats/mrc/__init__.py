@@ -57,7 +57,7 @@ from vfs.model.stored import Absence, StoredArray
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
 _LEAST_EXTENDED = 80  # bytes of an extended header that has a type
 _SAMPLE = 1 << 20  # most bytes of a frame that are looked at
-_ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".rec")
+_ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".preali", ".rec", ".ccp4")
 _PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
 
 

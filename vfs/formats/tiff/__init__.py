@@ -376,7 +376,7 @@ def _planes_of(table: PageTable, parts: Sequence[PageSeries | None], each: int) 
 
 FORMAT = Format(
     "tiff",
-    (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk"),
+    (".tif", ".tiff", ".btf", ".tf8", ".tf2", ".lsm", ".stk", ".svs", ".scn", ".ndpi", ".qptiff", ".ptif", ".ptiff"),
     "https://www.itu.int/itudoc/itu-t/com16/tiff-fx/docs/tiff6.pdf",
     "TIFF and BigTIFF, stacks and sequences",
     sniff,
