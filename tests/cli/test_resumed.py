@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -149,6 +150,33 @@ def test_results_that_are_complete_are_read_back(
     spoilt.write_bytes(content[:-9] + bytes([content[-9] ^ 16]) + content[-8:])
     assert run(*command, "--verify") == 1
     assert capsys.readouterr().err.startswith(f"vfs: {target}: bf")
+
+
+@pytest.mark.parametrize("name", ["o.zarr.part", "o.zarr.part.marks"])
+def test_a_damaged_state_is_named_and_nothing_is_made_of_it(
+    scan: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, texts = tmp_path / "o.zarr", ("mean=mean", "s=framesum")
+    assert run("reduce", scan, tmp_path / "whole.zarr", *texts) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(patch, 3)
+        with pytest.raises(SystemExit):
+            run("reduce", scan, target, *texts)
+    left = {path: path.read_bytes() for path in tmp_path.glob("o.zarr.part*")}
+    content = left[tmp_path / name]
+    bits = (content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :] for at in range(0, len(content), 97))
+    for changed in (b"", content[:-1], content[: len(content) // 2], content[3:], b"\x93NUMPY", *bits):
+        for path, before in left.items():
+            path.write_bytes(changed if path.name == name else before)
+        capsys.readouterr()
+        if run("reduce", scan, target, *texts, "--resume"):
+            said = capsys.readouterr().err
+            assert f"{tmp_path}/o.zarr.part" in said
+            assert "remove" in said
+        else:
+            assert values(target) == values(tmp_path / "whole.zarr")
+            shutil.rmtree(target)
+            Path(f"{target}.sums").unlink()
 
 
 def test_nothing_is_left_of_a_pass_that_kept_no_state(scan: Path, tmp_path: Path) -> None:

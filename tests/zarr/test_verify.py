@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import zarr
 import vfs
 from tests.cli.support import run
 from vfs.testing.writers import write_mib, write_npy
+from vfs.zarr.export.zipped import is_sound
 from vfs.zarr.verify import verify
 
 pytestmark = pytest.mark.zarr
@@ -135,6 +137,81 @@ def test_sums_that_are_not_whole(store: Path, capsys: pytest.CaptureFixture[str]
     sums.write_bytes(b"".join(lines[:2]) + lines[2][:30])
     done, said = status(capsys, store)
     assert (done, "a line of it holds no checksums" in said) == (2, True)
+
+
+def test_two_lines_of_one_unit(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes were counted, not units: the shard of the line that was gone was not looked at."""
+    sums = Path(f"{store}.sums")
+    lines = sums.read_bytes().splitlines(keepends=True)
+    of_data = [k for k, line in enumerate(lines) if line.startswith(b'{"array": "data"')]
+    lines[of_data[1]] = lines[of_data[0]]
+    sums.write_bytes(b"".join(lines))
+    done, said = status(capsys, store)
+    assert done == 1
+    assert "two lines of it tell of data[0:2, 0:6, 0:8, 0:16]" in said
+    assert "o.zarr.sums has none for " in said
+
+
+@pytest.mark.parametrize("against", ["sums", "source"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("data/c/2/0/0/0", "is no chunk of data"),
+        ("data/c/0/0/0/1", "is no chunk of data"),
+        ("data/c/0/00/0/0", "is no chunk of data"),
+        ("data/0.0.0.0", "is no chunk of data"),
+        ("data/c/0/zarr.json", "is a document that does not belong to the store"),
+        ("more/zarr.json", "is a document that does not belong to the store"),
+        ("README", ""),
+    ],
+)
+def test_what_does_not_belong_to_a_store(
+    scan: Path, store: Path, against: str, name: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Readers take documents for groups, and chunks come to light when an array is made longer."""
+    (store / name).parent.mkdir(exist_ok=True, parents=True)
+    (store / name).write_bytes(b'{"zarr_format": 3, "node_type": "group"}')
+    done, said = status(capsys, store, *([scan] if against == "source" else []))
+    assert (done, f"{name}: {why}" in said) == (bool(why), bool(why)), said
+
+
+def test_what_is_in_no_element(tmp_path: Path, reader: str) -> None:
+    """A chunk of zeros that is gone reads right, and nobody reads what lies behind the chunks of a shard."""
+    for name, value in (("zeros", 0), ("ones", 1)):
+        np.save(tmp_path / f"{name}.npy", np.full((2, 4, 4), value, "u1"))
+    vfs.export(tmp_path / "zeros.npy", tmp_path / "old.zarr", zarr_format=2, chunks=(1, 4, 4), sig_ndim=2)
+    vfs.export(
+        tmp_path / "ones.npy", tmp_path / "new.zarr", chunks=(1, 4, 4), shards=(2, 4, 4), sig_ndim=2, codec="none"
+    )
+    (tmp_path / "old.zarr/data/1/0/0").unlink()
+    with (tmp_path / "new.zarr/data/c/0/0/0").open("r+b") as file:
+        shard = file.read()
+        file.seek(0)
+        file.write(shard[:-36] + b"more" + shard[-36:])
+    for name in ("old.zarr", "new.zarr"):
+        (found,) = verify(tmp_path / name).findings
+        assert found.startswith("data: its files have ")
+
+
+def test_any_bit_before_the_files_of_an_archive_and_of_its_list(tmp_path: Path) -> None:
+    """Readers that go by the list read on where zarr-python, which goes by what stands before a file, cannot."""
+    vfs.export(write_npy(tmp_path, np.arange(8, dtype="u1").reshape(2, 4)), tmp_path / "o.zarr.zip", chunks=(1, 4))
+    path = tmp_path / "o.zarr.zip"
+    content = path.read_bytes()
+    with ZipFile(path) as archive:
+        held = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+        chunk = next(entry for entry in archive.infolist() if "/c/" in entry.filename)
+        listed = content.index(chunk.filename.encode(), archive.start_dir) - 46
+    lengths = 30 + len(chunk.filename) + 20, 46 + len(chunk.filename)
+    assert is_sound(str(path))
+    for start, length in zip((chunk.header_offset, listed), lengths, strict=True):
+        for bit in range(8 * start, 8 * (start + length)):
+            changed = bytearray(content)
+            changed[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(changed)
+            if is_sound(str(path)):
+                with ZipFile(path) as archive:
+                    assert {name: archive.read(name) for name in archive.namelist()} == held, f"bit {bit - 8 * start}"
 
 
 def test_a_store_of_another_program_and_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,10 +18,12 @@ import vfs
 from tests.zarr.support import StoppedError, stop_after
 from vfs.cli.app import main
 from vfs.errors import OptionError, VerifyError
+from vfs.model.region import Region
 from vfs.testing.writers import write_mib, write_npy
-from vfs.zarr.export import files
+from vfs.zarr.export import files, zipped
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.places import ZipPlace
+from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import verify
 
 pytestmark = pytest.mark.zarr
@@ -197,3 +199,38 @@ def test_a_file_that_cannot_be_flushed_is_an_error(tmp_path: Path, monkeypatch: 
     with pytest.raises(FileNotFoundError):
         files.seal([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path))
     assert not (tmp_path / "a").exists()
+
+
+def test_more_files_and_bytes_than_fit_into_a_plain_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """65,600 documents; and a file of 5 GiB, a hole, behind which a chunk lies. The archive is gone on with there."""
+    values = np.arange(8, dtype="<u2").reshape(2, 4)
+    root, path, hole = tmp_path / "o.zarr", str(tmp_path / "o.zarr.zip"), 5 << 30
+    vfs.export(write_npy(tmp_path, values), root, chunks=(1, 4), codec="none")
+    documents = {str(one.relative_to(root)): one.read_bytes() for one in root.rglob("zarr.json")}
+    documents |= {f"many/{k}/zarr.json": b"{}" for k in range(65_600)}
+    chunks = sorted(str(one) for one in root.rglob("c/*/0"))
+    for one in chunks:
+        os.rename(one, f"{one}.part")
+    archive = zipped.Archive(path, str(root), documents)
+    sizes = [archive.take(chunks[:1])]
+    archive.abandon()
+    with open(path, "ab") as file:
+        name = b"data/hole"
+        file.write(zipped._HEADER.pack(b"PK\3\4", 45, 0, 0, 0, 33, 0, 2**32 - 1, 2**32 - 1, len(name), 20) + name)
+        file.write(zipped._LONG.pack(1, 16, hole, hole))
+        file.truncate(file.tell() + hole)
+    archive = zipped.Archive(path, str(root), documents)
+    assert archive.has(chunks[:1], sizes[0])
+    assert archive.has([f"{root}/data/hole"], hole)
+    archive.take(chunks[1:])
+    archive.close()
+    assert zipped.is_sound(path)
+    with ZipFile(path) as found:
+        assert len(found.namelist()) == len(documents) + 3
+        assert found.getinfo("data/c/1/0").header_offset > hole
+    for by in ("tensorstore", "zarr-python"):
+        stored = StoreToRead(path).open("data")
+        assert stored.by == by
+        np.testing.assert_array_equal(stored.read(Region.whole(values.shape)), values)
+        monkeypatch.setitem(sys.modules, "tensorstore", None)
+    os.unlink(path)  # a copy of it would have no hole

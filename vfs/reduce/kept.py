@@ -142,11 +142,14 @@ class KeptState:
             self._lines.remove()
             raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
         name, rest = self._lines.name, self._lines.rest
-        if lines and lines[0].endswith(b"\n"):
+        if lines and (there or lines[0].endswith(b"\n")):  # else it was not written to its end, and tells of nothing
             try:
                 told = json.loads(lines[0])["vfs_reduce"]
             except (ValueError, KeyError, TypeError):
-                raise OptionError(f"{name}: is no journal of a reduction; remove it, or give another name") from None
+                raise OptionError(
+                    f"{name}: is no journal of a reduction, or is damaged; remove {rest if there else 'it'}, and begin"
+                    " anew"
+                ) from None
             if there and not resume:
                 raise OptionError(
                     f"{name}: tells of a reduction that was interrupted; {option(resume=True)} goes on with it, or"
@@ -175,8 +178,16 @@ class KeptState:
         try:
             with self._place.read() as file, np.load(file, allow_pickle=False) as state:
                 return dict(state)
-        except (OSError, ValueError, EOFError) as error:
-            raise OptionError(f"{self.part}: holds no state of a reduction ({error}); remove it") from None
+        except Exception as error:  # numpy and zipfile raise a dozen kinds for what is damaged
+            raise self.damaged(error) from None
+
+    def damaged(self, error: Exception) -> OptionError:
+        """Return the error for a state that cannot be gone on from."""
+        why = str(error) or type(error).__name__
+        return OptionError(
+            f"{self.part}: holds no state of a reduction, or is damaged ({why}); remove it, and the same command begins"
+            " anew"
+        )
 
     @property
     def due(self) -> bool:
@@ -275,14 +286,23 @@ class KeptPass(Pass):
         }
 
     def _load(self) -> int:
-        """Take up a state. Return the next part."""
+        """Take up a state. Return the next part.
+
+        Raises:
+            OptionError: it is damaged.
+        """
         state = self._kept.load()
-        self.workers = int(state["workers"])
-        self.done[:] = state["done"]
-        self.counted = [int(n) for n in state["counted"]]
-        while len(self.own) < len(self.counted):
-            self.own.append({name: self._zeros(name, nav=False) for name in self.bound})
-        for key, value in self._state(0).items():
-            if key.startswith(("own/", "shared/")):
+        try:
+            self.workers = int(state["workers"])
+            self.counted = [int(n) for n in state["counted"]]
+            while len(self.own) < len(self.counted):
+                self.own.append({name: self._zeros(name, nav=False) for name in self.bound})
+            for key, value in self._state(0).items():
+                if key in ("next", "counted", "workers"):
+                    continue
+                if (state[key].shape, state[key].dtype) != (value.shape, value.dtype):
+                    raise ValueError(f"{key}: expected {value.dtype} {value.shape}")
                 value[...] = state[key]
-        return int(state["next"])
+            return int(state["next"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._kept.damaged(error) from None

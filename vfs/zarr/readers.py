@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from zipfile import ZipFile, is_zipfile
 
@@ -91,18 +93,8 @@ class StoreToRead:
 
     def arrays(self) -> list[str]:
         """Return the paths of the arrays, from their documents; chunks are not looked at."""
-        if self._bucket or self._zipped:
-            found = {os.path.dirname(name) for name in self._names() if name.endswith(("/zarr.json", "/.zarray"))}
-            return sorted(path for path in found if self._is_array(path))
-        arrays: list[str] = []
-        folders = [""]
-        while folders:
-            path = folders.pop()
-            for entry in sorted(os.scandir(os.path.join(self.name, path)), key=lambda entry: entry.name):
-                name = f"{path}/{entry.name}".lstrip("/")
-                if entry.is_dir():
-                    (arrays if self._is_array(name) else folders).append(name)
-        return sorted(arrays)
+        found = {name.rpartition("/")[0] for name in self.sizes if name.endswith(("/zarr.json", "/.zarray"))}
+        return sorted(path for path in found if self._is_array(path))
 
     def is_sound(self) -> bool:
         """Return False for a zip file whose list of files is damaged: see `vfs.zarr.export.zipped.is_sound`."""
@@ -118,15 +110,25 @@ class StoreToRead:
             raise FileNotFoundError(name)
         return sums_in(found.splitlines(keepends=True))
 
-    def _names(self) -> list[str]:
-        """Return the names of all files of a store that is no folder."""
-        if self._bucket:
-            return [url[len(self.name) + 1 :] for url in self._bucket.sizes(self.name)]
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Name of each file of the store -> its bytes.
+
+        Raises:
+            OptionError: they cannot be listed.
+        """
+        try:
+            if self._bucket:
+                return {url[len(self.name) + 1 :]: size for url, size in self._bucket.sizes(self.name).items()}
+            if not self._zipped:
+                return dict(_files(self.name))
+        except OSError as error:
+            raise OptionError(f"{self.name}: cannot be listed: {error.strerror}") from None
         try:
             with ZipFile(self.name) as archive:
-                return archive.namelist()
+                return {entry.filename: entry.file_size for entry in archive.infolist()}
         except Exception:  # see `is_sound`
-            return []
+            return {}
 
     def _tensorstore(self, path: str, version: int) -> StoredZarr | None:
         """Open an array with tensorstore; None where that is not installed, or does not know the type of elements.
@@ -184,6 +186,15 @@ class StoreToRead:
             return bool(json.loads(self.document(f"{path}/zarr.json") or b"").get("node_type") == "array")
         except (ValueError, AttributeError):
             return False
+
+
+def _files(top: str) -> Iterator[tuple[str, int]]:
+    """Yield name and bytes of each file below a folder, in order."""
+    for folder, folders, names in os.walk(top):
+        folders.sort()
+        for path in (os.path.join(folder, name) for name in sorted(names)):
+            with suppress(FileNotFoundError):  # a link that leads nowhere
+                yield os.path.relpath(path, top), os.stat(path).st_size
 
 
 def _first(error: Exception) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -63,7 +63,7 @@ class ResultSums:
             unfinished: what they are written to, under another name.
         """
         self._written = True
-        marks = [self._mark(name, result) for name, result in sorted(results.items())]
+        marks = [_mark(name, result, unfinished) for name, result in sorted(results.items())]
         with self._place.errors():
             subject = replace(self._subject(results), documents=_documents(unfinished))
             self._place.write_sums(sums_lines(subject, marks))
@@ -92,15 +92,23 @@ class ResultSums:
         arrays = {name: _about(result) for name, result in sorted(results.items())}
         return Subject(self._sources, self._what, arrays, 3, version("vfs"))
 
-    def _mark(self, name: str, result: ResultValues) -> Mark:
-        data = result.data
-        return Mark(name, (0,) * data.ndim, data.nbytes, np.array([checksum(data)], np.uint32))
+
+def _mark(name: str, result: ResultValues, unfinished: str) -> Mark:
+    """Return what is noted of a result: its bytes are those of its files, or of a file of all results."""
+    data = result.data
+    chunks = [path for path in _files(os.path.join(unfinished, name)) if os.path.basename(path) not in DOCUMENTS]
+    size = sum(map(os.path.getsize, chunks)) if os.path.isdir(unfinished) else os.path.getsize(unfinished)
+    return Mark(name, (0,) * data.ndim, size, np.array([checksum(data)], np.uint32))
+
+
+def _files(folder: str) -> Iterator[str]:
+    return (os.path.join(below, name) for below, _, names in os.walk(folder) for name in names)
 
 
 def _documents(folder: str) -> dict[str, int]:
     """Return the checksums of the documents of a store; {} for a file."""
-    found = (os.path.join(below, name) for below, _, names in os.walk(folder) for name in names if name in DOCUMENTS)
-    return {os.path.relpath(path, folder): checksum(np.fromfile(path, np.uint8)) for path in sorted(found)}
+    found = sorted(path for path in _files(folder) if os.path.basename(path) in DOCUMENTS)
+    return {os.path.relpath(path, folder): checksum(np.fromfile(path, np.uint8)) for path in found}
 
 
 def _about(result: ResultValues) -> dict[str, Any]:

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
-from vfs.errors import OptionError, VerifyError, VfsError, size
+from vfs.errors import OptionError, RegionError, VerifyError, VfsError, size
+from vfs.model.naming import DOCUMENTS
 from vfs.model.region import Region
+from vfs.zarr.belonging import ChunkKeys, array_above, strangers
 from vfs.zarr.export.arrays import checksum, planned_export
 from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import Mark
@@ -122,8 +124,10 @@ def _from_arrays(store: StoreToRead, arrays: Mapping[str, ArrayReader]) -> tuple
         stored = _opened(found, store, path, array.shape, array.dtype)
         if stored:
             pairs.append((path, array, stored))
-    for path in sorted({*store.arrays()} - {*arrays}):
+    further = sorted({*store.arrays()} - {*arrays})
+    for path in further:
         found.find(f"{path}: the source has no such array")
+    _find_strangers(found, store, [*arrays, *further], None)
     works = (work for pair in pairs for work in _array_works(*pair))
     return found, works, sum(array.nbytes for _, array, _ in pairs)
 
@@ -258,13 +262,59 @@ def _from_sums(store: StoreToRead) -> tuple[Verified, Iterator[_ComparedBox], in
             found.find(f"{key}: is {'gone' if text is None else 'not as it was written'}")
     stored = {path: _opened(found, store, path, one.shape, dtypes[path]) for path, one in plans.items()}
     total = sum(math.prod(one.shape) * one.dtype.itemsize for one in stored.values() if one is not None)
-    works = (
-        work
-        for mark in _noted(name, marks)
-        if (array := stored.get(mark.array)) is not None
-        for work in _mark_works(mark, plans[mark.array], array)
-    )
-    return found, works, total
+    _find_strangers(found, store, [*plans], subject.documents)
+    return found, _sum_works(found, store, marks, plans, stored), total
+
+
+def _find_strangers(
+    found: Verified, store: StoreToRead, arrays: Sequence[str], documents: Mapping[str, int] | None
+) -> None:
+    keys = {path: ChunkKeys.of(store.document, path) for path in arrays}
+    for name, why in strangers(store.sizes, keys, documents):
+        found.find(f"{name}: {why}")
+
+
+def _sum_works(
+    found: Verified,
+    store: StoreToRead,
+    marks: Iterator[Mark],
+    plans: Mapping[str, ExportPlan],
+    stored: Mapping[str, StoredZarr | None],
+) -> Iterator[_ComparedBox]:
+    """Compare with sums: each unit has one line, and the files of an array have the bytes that its lines tell of."""
+    done: set[tuple[str, tuple[int, ...]]] = set()
+    written = dict.fromkeys(plans, 0)
+    for mark in _noted(found.against, marks):
+        if mark.array not in plans or not _has_unit(plans[mark.array], mark):
+            found.find(f"{found.against}: a line of it tells of a part of {mark.array} that there is not")
+        elif (mark.array, mark.unit) in done:
+            found.find(f"{found.against}: two lines of it tell of {_unit(mark, plans[mark.array])}")
+        else:
+            done.add((mark.array, mark.unit))
+            written[mark.array] += mark.size
+            if (array := stored[mark.array]) is not None:
+                yield from _mark_works(mark, plans[mark.array], array)
+    there = dict.fromkeys(plans, 0)
+    for name, nbytes in store.sizes.items():
+        folder, _, last = name.rpartition("/")
+        if last not in DOCUMENTS and (path := array_above(folder, plans)) is not None:
+            there[path] += nbytes
+    for path, expected in written.items():
+        if there[path] != expected:
+            found.find(f"{path}: its files have {there[path]:,} bytes, and {expected:,} were written")
+
+
+def _has_unit(plan: ExportPlan, mark: Mark) -> bool:
+    """Return True if the unit of a mark is one of an array, and there is a sum for each of its chunks."""
+    try:
+        unit = plan.units.region(mark.unit)
+    except RegionError:
+        return False
+    return len(mark.sums) == sum(1 for _ in plan.grid.touched(unit))
+
+
+def _unit(mark: Mark, plan: ExportPlan) -> str:
+    return f"{mark.array}{_place(plan.units.region(mark.unit))}"
 
 
 def _noted(name: str, marks: Iterator[Mark]) -> Iterator[Mark]:

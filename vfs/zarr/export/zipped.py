@@ -120,27 +120,36 @@ def _in_order(documents: Mapping[str, bytes]) -> list[str]:
 
 
 def is_sound(path: str) -> bool:
-    """Return True if an archive has the files that its list names, each with the name and checksum of the list.
+    """Return True if an archive has the files that its list names, and nothing between them.
 
+    What stands before each must say what the list says, and a reader that goes by either must find the same bytes.
     Whose archive it is does not matter. What the files hold is not looked at.
     """
     try:
         with ZipFile(path) as archive, open(path, "rb") as file:
-            return all(_is_listed(file, entry) for entry in archive.infolist())
+            entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
+            ends = [*(entry.header_offset for entry in entries[1:]), archive.start_dir]
+            return all(_is_listed(file, *one) for one in zip(entries, ends, strict=True))
     except Exception:  # zipfile raises half a dozen kinds for what is damaged
         return False
 
 
-def _is_listed(file: BinaryIO, entry: ZipInfo) -> bool:
+def _is_listed(file: BinaryIO, entry: ZipInfo, end: int) -> bool:
     file.seek(entry.header_offset)
     signature, _, flags, method, _, _, *about, length, extra = _HEADER.unpack(file.read(_HEADER.size))
     name = file.read(length).decode("utf-8" if flags & _UTF8 else "cp437")
     if about[1:] == [_IN_EXTRA] * 2:
         about[1:] = reversed(_LONG.unpack(file.read(extra)[: _LONG.size])[2:])
     same = flags & _BEHIND or about == [entry.CRC, entry.compress_size, entry.file_size]
-    return bool(same) and (signature, method, name) == (b"PK\3\4", entry.compress_type, entry.orig_filename)
+    rest = end - (entry.header_offset + _HEADER.size + length + extra + entry.compress_size)
+    told = (signature, method, name, flags) == (b"PK\3\4", entry.compress_type, entry.orig_filename, entry.flag_bits)
+    return bool(same) and told and not flags & _UNREADABLE and rest in (_SIZES if flags & _BEHIND else (0,))
 
 
+_UNREADABLE = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 13
+"""Flags of what zipfile, and zarr-python with it, does not read: encrypted files, and patches."""
+_SIZES = (12, 16, 20, 24)
+"""Bytes that checksum and sizes take behind a file: sizes of 4 or 8 bytes each, with a signature or without."""
 _BEHIND, _UTF8 = 1 << 3, 1 << 11  # flags: a file's checksum and sizes stand behind it; how its name is written
 _IN_EXTRA = (1 << 32) - 1  # sizes that stand in the field for sizes of zip64
 _HEADER = struct.Struct(
