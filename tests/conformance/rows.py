@@ -85,7 +85,8 @@ def nd2(**how: Any) -> Callable[[Path], Written]:
         channels, colours = how.get("channels", 1), how.get("colours", 1)
         sig = ((channels,) if channels > 1 else ()) + (32, 64) + ((colours,) if colours > 1 else ())
         twin = np.resize(FRAMES, (3, 4, *sig))
-        return write_nd2(folder / "a.nd2", twin, ("t", "z"), **how), twin, {}
+        path = write_nd2(folder / "a.nd2", twin, ("t", "z"), **how)
+        return path, twin if colours == 1 else np.ascontiguousarray(twin[..., ::-1]), {}  # blue is stored first
 
     return write
 

@@ -610,6 +610,7 @@ def nd2(draw: Draw, folder: Path) -> Case:
         padding=8 * draw(st.integers(0, 2)),
         mapped=True,
     )
+    twin = twin if colours == 1 else twin[..., ::-1]  # blue is stored first
     return Case(path, twin, attrs={"channels": [f"dye {c}" for c in range(channels)]}, head=15_000)
 
 

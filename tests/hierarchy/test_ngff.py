@@ -321,3 +321,18 @@ def test_an_exported_image_is_one(tmp_path: Path, zarr_format: int, monkeypatch:
     for number in range(3):
         np.testing.assert_array_equal(root[str(number)][...], expected)
         expected = halved(expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("place", ["least", "zero", "most"])
+def test_windows_of_images_that_are_alike_everywhere(tmp_path: Path, dtype: str, place: str) -> None:
+    """Viewers divide by end - start, in float64."""
+    limits: Any = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    value = {"least": limits.min, "zero": 0, "most": limits.max}[place]
+    np.save(tmp_path / "a.npy", np.full((2, 8, 9), value, dtype))
+    shown: Any = zarr.open_group(vfs.open(tmp_path / "a.npy").store(face="ome"), mode="r").attrs["ome"]
+    window = shown["omero"]["channels"][0]["window"]
+    assert float(window["end"]) > float(window["start"])
+    assert limits.min <= window["start"] <= value <= window["end"] <= limits.max
+    assert window["min"] <= window["start"]
+    assert window["end"] <= window["max"]

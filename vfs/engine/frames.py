@@ -19,6 +19,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, size
+from vfs.model import colours
 from vfs.model.region import Region
 from vfs.model.stored import BOTTOM_FIRST
 
@@ -26,7 +27,6 @@ BAND = 1 << 20  # bytes read at once
 MOST = 128 << 20  # most bytes read of one frame
 _BANDS = 1024  # most bands of a frame that is not read whole: more than a picture has lines
 _SAMPLE = 1 << 20  # values kept for the histogram
-_COLOURS = "s"  # name of the axis of colour samples
 _PHOTO = 32  # least rows and columns of colours that no name tells
 _PALETTE = 256  # most colours of a palette
 _HEX = re.compile(r"[0-9a-fA-F]{6}")
@@ -58,9 +58,9 @@ class FrameView:
         colours, also where nobody says so, unless they are few.
         """
         axes = list(range(array.ndim))
-        colour = next((k for k in axes if array.dims[k] == _COLOURS and _coloured(array, k)), None)
+        colour = next((k for k in axes if array.ndim > 2 and array.dtype.kind in "uf" and _named(array, k)), None)
         photo = colour is None and array.ndim == 3 and array.dtype == np.uint8 and min(array.shape[:2]) >= _PHOTO
-        if photo and _coloured(array, 2):
+        if photo and array.shape[2] in (3, 4) and array.dims[2] != colours.AXIS:
             return cls(array, (), (0, 1), 2)
         rest = [k for k in axes if k != colour]
         frame = [k for k in rest if k >= array.dataset.nav_ndim] or rest
@@ -182,9 +182,9 @@ class FrameView:
         return Region.of(cuts, self.array.shape)
 
 
-def _coloured(array: ArrayReader, axis: int) -> bool:
-    """Return True if an axis may hold red, green, blue (and opacity) of a picture."""
-    return array.ndim > 2 and array.shape[axis] in (3, 4) and array.dtype.kind in "uf"
+def _named(array: ArrayReader, axis: int) -> bool:
+    """Return True if the file says that an axis counts red, green, blue (and opacity)."""
+    return colours.coloured(array.dims[axis], array.shape[axis], array.attrs)
 
 
 @dataclass

@@ -13,7 +13,8 @@ is cut behind the metadata of its last plane, which says that the acquisition is
 
 Planes of other sizes, types or axes are other arrays: `image_0/data`, …. Axes come as NDTiff's reader sorts them: rows
 and columns of a mosaic, positions, times, channels, z; others beside the channels. Where an axis counts from another
-number than 0, or has names, the attribute `axes` holds them.
+number than 0, or has names, the attribute `axes` holds them. `display_settings.txt` beside the index, which is JSON,
+says as what channels are drawn: `{"DAPI": {"Color": -13421569}}`, a signed number of opacity, red, green and blue.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.planes import PlaneTable, along
 from vfs.formats.series import of_another_run
+from vfs.model.colours import AXIS
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -51,7 +53,7 @@ PLACE = np.dtype(
 )
 _PIXELS = {0: "u1", 1: "<u2", 2: "u1", 3: "<u2", 4: "<u2", 5: "<u2", 6: "<u2"}  # 8, 16 bit, RGB, 10, 12, 14, 11 bit
 _RGB = 2
-_INDEX = "ndtiff.index"
+_INDEX, _SETTINGS = "ndtiff.index", "display_settings.txt"
 _ORDER = {"row": 0, "column": 1, "position": 2, "time": 3, "channel": 5, "z": 6}
 _OTHERS = 4  # place of axes that the reader does not know
 _DIMS = {"time": "t", "channel": "c"}
@@ -210,6 +212,35 @@ def _calibration(plane: dict[str, Any], summary: dict[str, Any]) -> dict[str, An
     return found
 
 
+def _drawn(sources: Sources, folder: str) -> dict[str, str]:
+    """Return as what channels are drawn, as the settings of the program say: name -> "#rrggbb"."""
+    try:
+        path = sources.join(folder, _SETTINGS)
+        said = _json(sources, path, 0, sources.state(path).size)
+    except SourceError:
+        return {}
+    numbers = {name: one.get("Color") for name, one in said.items() if isinstance(one, dict)}
+    return {name: f"#{one & 0xFFFFFF:06x}" for name, one in numbers.items() if type(one) is int}
+
+
+def _channels(
+    values: Sequence[int | str], summary: Mapping[str, Any], drawn: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the names of channels, and as what they are drawn.
+
+    Args:
+        values: names, or numbers of those in the summary.
+        drawn: see `_drawn`.
+    """
+    said = summary.get("ChNames")
+    known = dict(enumerate(map(str, said))) if isinstance(said, list) else {}
+    names = [known.get(value, "") if isinstance(value, int) else value for value in values]
+    if not any(names):
+        return {}
+    colours = [drawn.get(name, "") for name in names]
+    return {"channels": names, **({"channel_colours": colours} if any(colours) else {})}
+
+
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an NDTiff data set.
 
@@ -234,6 +265,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     number = {name: k for k, name in enumerate(named)}
     cut_at_end = _cut_at_end(sources, files, planes, number)
     summary = _summary(sources, places[0])
+    drawn = _drawn(sources, split(index)[0])
     absent = (*cut, *_of_another_run(sources, files))
     kinds: dict[_PlaneKind, list[_Plane]] = {}
     for plane in planes:
@@ -244,18 +276,25 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         known = _json(sources, first, *some[0].place[5:7])
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
-        array = _array(path, files, kind, some, number, attrs)
+        array = _array(path, files, kind, some, number, attrs, drawn)
         made.append(altered(array, absent=absent + array.absent, cut_at_end=cut_at_end))
     return made
 
 
 def _array(
-    path: str, files: Files, kind: _PlaneKind, planes: list[_Plane], number: dict[str, int], attrs: dict[str, Any]
+    path: str,
+    files: Files,
+    kind: _PlaneKind,
+    planes: list[_Plane],
+    number: dict[str, int],
+    attrs: dict[str, Any],
+    drawn: Mapping[str, str],
 ) -> StoredArray:
     """Make the array of planes of one kind.
 
     Args:
         number: index in `files` of each file by the name that the index gives it.
+        drawn: colour of channels: see `_drawn`.
     """
     labels = {name: along([plane.axes[name] for plane in planes]) for name in kind.axes}
     nav = tuple(len(values) for values, _ in labels.values())
@@ -264,7 +303,7 @@ def _array(
         position = position * len(values) + at
     said = {name: values for name, (values, _) in labels.items() if values != [*range(len(values))]}
     colours = (3,) if kind.pixel_type == _RGB else ()
-    dims = (*(_DIMS.get(name, name) for name in kind.axes), "y", "x", *("s" for _ in colours))
+    dims = (*(_DIMS.get(name, name) for name in kind.axes), "y", "x", *(AXIS for _ in colours))
     table = PlaneTable(
         np.array([number[plane.file] for plane in planes], np.int64),
         np.array([plane.place[0] for plane in planes], np.int64),
@@ -273,6 +312,8 @@ def _array(
     )
     sig = (kind.height, kind.width, *colours)
     stored, attrs = np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said}
+    if "channel" in labels:
+        attrs |= _channels(labels["channel"][0], attrs["summary"], drawn)
     return table.array(path, files, nav, sig, dims, stored, attrs)
 
 

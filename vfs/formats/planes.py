@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
+from vfs.model.colours import in_order
 from vfs.model.decode import BlockDecoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, altered, whole_frame
@@ -73,6 +74,7 @@ class PlaneTable:
         attrs: Mapping[str, Any],
         decoder: BlockDecoder | None = None,
         strides: tuple[int, ...] | None = None,
+        order: str = "",
     ) -> StoredArray:
         """Make the array.
 
@@ -84,6 +86,8 @@ class PlaneTable:
             decoder: decodes planes as wholes; None where the bytes are the elements.
             strides: elements from one index to the next in the file along each axis of a plane, from its first
                 element on; None for C order. Not for planes that decode as wholes.
+            order: of the colours along the last axis, which `strides` count as they are stored (see
+                `vfs.model.colours`); "" if there are none. Decoders put them into theirs.
 
         Raises:
             FormatError: far more positions than planes.
@@ -116,7 +120,8 @@ class PlaneTable:
             nav
         )
         if strides is not None:
-            layout = altered(layout, sig_shape=sig, pieces=whole_frame(sig, strides))
+            pieces = whole_frame(sig, strides)
+            layout = altered(layout, sig_shape=sig, pieces=in_order(pieces, len(sig) - 1, order) if order else pieces)
         made = StoredArray(
             path, files, layout, PlainDecoder(stored), nav + sig, dims, len(nav), attrs=attrs, absent=absent
         )

@@ -7,6 +7,7 @@ read a whole level.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from vfs.engine.frames import FrameView, pieces
 from vfs.engine.picture import contrast
 from vfs.errors import VfsError
 from vfs.hierarchy.images import ShownImage
+from vfs.model.colours import LOOKS, coloured
 from vfs.model.region import Region
 
 _MOST = 64
@@ -28,7 +30,6 @@ _VALUES = 1 << 18
 _COSTLY = 16 << 20
 """Bytes that are read at most to look at a channel; where it takes more, viewers choose the contrast."""
 _ONE = ("FFFFFF",)
-_SAMPLES = {"Red": "FF0000", "Green": "00FF00", "Blue": "0000FF", "Opacity": "FFFFFF"}
 _SEVERAL = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
 _NAMED = {
     "red": "FF0000",
@@ -41,6 +42,7 @@ _NAMED = {
     "grey": "FFFFFF",
 }
 """Colours by the names that Leica's programs give to channels."""
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _ACTIVE = 6
 """Channels that are shown at first: viewers mix at most so many."""
 
@@ -52,11 +54,10 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
     if count > _MOST or image.source.dataset.computed:
         return None
     try:
-        mask = image.source.dtype.kind == "b"
-        windows = [_window(finest, axis, k, mask) for k in range(count)]
+        windows = _windows(image, count)
     except (VfsError, MemoryError):  # said to those who read it
         return None
-    if None in windows:
+    if windows is None:
         return None
     return {
         "name": image.name,
@@ -76,15 +77,25 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
     }
 
 
+def _samples(image: ShownImage) -> int:
+    """Return how many colours of a pixel (red, green, blue) follow each other along the axis of channels; 1: none."""
+    source = image.source
+    last = () if image.channels is None else image.how.axes[image.channels][-1:]
+    return next((source.shape[k] for k in last if coloured(source.dims[k], source.shape[k], source.attrs)), 1)
+
+
 def _looks(image: ShownImage, count: int) -> Iterator[tuple[str, str]]:
     """Yield a label and a colour for each channel: those of the file, else usual ones."""
-    told, source = _told(image), image.source
-    samples = list(_SAMPLES.items()) if "s" in source.dims and count in (3, 4) else []
-    colours = _ONE if count == 1 else _SEVERAL
+    samples = _samples(image)
+    told, usual = _told(image, count // samples), _ONE if count == 1 else _SEVERAL
     for k in range(count):
-        label, colour = samples[k] if samples else (f"Channel {k}", colours[k % len(colours)])
-        own = told[k] if told else {}
-        yield str(own.get("name") or label), _colour(own.get("color")) or colour
+        own = told[k // samples] if told else {}
+        name = str(own.get("name") or f"Channel {k // samples}")
+        if samples == 1:
+            yield name, _colour(own.get("color")) or usual[k % len(usual)]
+        else:
+            colour, drawn = list(LOOKS.items())[k % samples]
+            yield colour if samples == count else f"{name} {colour}", drawn
 
 
 def channel_looks(image: ShownImage) -> list[tuple[str, str]]:
@@ -102,41 +113,69 @@ def _middle(array: ArrayReader, dims: Sequence[str], axis: str) -> int:
     return array.shape[dims.index(axis)] // 2 if axis in dims else 0
 
 
-def _told(image: ShownImage) -> list[Mapping[str, Any]]:
-    """Return what the file says of the channels, if it has an entry for each."""
-    said = image.source.attrs.get("channels")
+def _told(image: ShownImage, count: int) -> list[Mapping[str, Any]]:
+    """Return what the file says of the channels, if it has an entry for each of so many.
+
+    An entry is a `name` and a `color`, or a name. Of names, the attribute `channel_colours` has the colours; without it
+    they may be names of colours.
+    """
+    said, drawn = (image.source.attrs.get(name) for name in ("channels", "channel_colours"))
     entries = said if isinstance(said, list) else []
-    named = [{"name": one, "color": one} if isinstance(one, str) else one for one in entries]
+    colours = drawn if isinstance(drawn, list) and len(drawn) == len(entries) else entries
+    named = [
+        {"name": one, "color": colour or one} if isinstance(one, str) else one
+        for one, colour in zip(entries, colours, strict=True)
+    ]
     known = [one for one in named if isinstance(one, Mapping)]
-    axis = image.channels
-    return known if axis is not None and len(known) == image.levels[0].shape[axis] else []
+    return known if len(known) == count else []
 
 
 def _colour(said: object) -> str | None:
     """Return a colour as six hexadecimal digits.
 
-    It is told by its name, or, in OME-XML, as a signed number of red, green, blue and opacity.
+    It is told as "#rrggbb", by its name, or, in OME-XML, as a signed number of red, green, blue and opacity.
     """
     if isinstance(said, str):
-        return _NAMED.get(said.lower())
+        return said[1:].upper() if _HEX.fullmatch(said) else _NAMED.get(said.lower())
     if not isinstance(said, int) or isinstance(said, bool):
         return None
     return f"{(said & 0xFFFFFFFF) >> 8:06X}"
 
 
-def _window(array: ArrayReader, axis: int | None, channel: int, mask: bool) -> dict[str, float] | None:
-    """Choose the numbers that are shown black and white; None if that costs too much.
+def _windows(image: ShownImage, count: int) -> list[dict[str, float]] | None:
+    """Choose for each channel the numbers that are shown black and white; None if that costs too much.
 
-    They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
-
-    Args:
-        mask: the numbers say True or False.
+    The colours of a pixel have the same ones, from 0 on, for else they would be other colours.
 
     Raises:
         SourceError: it cannot be read.
     """
-    if mask:
-        return {"min": 0, "max": 1, "start": 0, "end": 1}
+    finest, samples = image.levels[0], _samples(image)
+    if image.source.dtype.kind == "b":  # they say True or False
+        return [{"min": 0, "max": 1, "start": 0, "end": 1}] * count
+    found = []
+    for k in range(count):
+        limits = _limits(finest, image.channels, k)
+        if limits is None:
+            return None
+        found.append(limits)
+    for k in range(0, count, samples) if samples > 1 else ():
+        group = found[k : k + samples]
+        whole = finest.dtype == np.uint8
+        found[k : k + samples] = [
+            (min(0.0, *(low for low, _ in group)), 255.0 if whole else max(h for _, h in group))
+        ] * samples
+    return [_window(*limits, finest.dtype) for limits in found]
+
+
+def _limits(array: ArrayReader, axis: int | None, channel: int) -> tuple[float, float] | None:
+    """Choose the numbers of one channel that are shown black and white; None if that costs too much.
+
+    They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
     at = [n // 2 for n in array.shape[:-2]]
     if axis is not None:
         at[axis] = channel
@@ -149,12 +188,27 @@ def _window(array: ArrayReader, axis: int | None, channel: int, mask: bool) -> d
     low, high, _ = contrast(
         np.concatenate([array.read(part).reshape(-1)[::every].astype(np.float64) for part in parts])
     )
-    limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" and array.dtype.itemsize <= 2 else None
-    least, most = (float(limits.min), float(limits.max)) if limits else (low, high)
-    if not high > low:
-        low, high = least, max(most, least + 1.0)
-    found = {"min": min(least, low), "max": max(most, high), "start": low, "end": high}
-    return {name: int(value) if array.dtype.kind in "iu" else value for name, value in found.items()}
+    return low, high
+
+
+def _window(low: float, high: float, dtype: np.dtype) -> dict[str, float]:
+    """Return the window of a channel: start is below end, and both are numbers of its dtype.
+
+    Where all pixels are alike, that is the whole range of small integers, else a step from that number on, or up to it
+    at the end of the type. A step is one that also float64 tells apart, which is what viewers in browsers count with.
+    """
+    whole = dtype.kind in "iu"
+    number: Any = int if whole else float
+    limits: Any = np.iinfo(dtype) if whole else np.finfo(dtype)
+    first, last = number(limits.min), number(limits.max)
+    small = whole and dtype.itemsize <= 2
+    if small and not high > low:
+        low, high = first, last
+    start, end = (min(max(number(one), first), last) for one in (low, high))
+    if not end > start:
+        step = max(number(1), number(abs(start) * (4 * float(np.finfo("f8" if whole else dtype).eps))))
+        start, end = (start, start + step) if start + step <= last else (start - step, start)
+    return {"min": first if small else start, "max": last if small else end, "start": start, "end": end}
 
 
 def _cost(array: ArrayReader, parts: Sequence[Region]) -> int:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement, arranged, converted
+from vfs.model import colours
 from vfs.model.naming import DERIVED
 
 if TYPE_CHECKING:
     from vfs.reduce.kept_levels import LevelStore
 
-_CHANNELS = ("c", "s")  # what is counted along these is channels: of a microscope, of a pixel
+_CHANNELS = ("c", colours.AXIS)  # what is counted along these is channels: of a microscope, of a pixel
 _COMPONENTS = 4
 """Most numbers that a result has at each position of a scan, where these are shown as channels."""
 BY_NAME = ("palette", "mask")

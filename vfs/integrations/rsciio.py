@@ -14,6 +14,7 @@ import numpy as np
 from vfs import api
 from vfs.hierarchy.documents import plain_json
 from vfs.integrations.upright import open_upright
+from vfs.model.colours import coloured
 from vfs.model.signatures import Path
 
 __all__ = ["file_reader"]
@@ -69,7 +70,7 @@ def _beside(main: api.VirtualArray) -> Iterator[api.VirtualArray]:
 def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
     dataset = array._reader.dataset
     nav = dataset.nav_ndim if dataset.nav_ndim < array.ndim else max(0, array.ndim - 2)
-    colour = array.ndim > 1 and array.dims[-1] == "s" and array.shape[-1] in (3, 4) and array.dtype in ("u1", "u2")
+    colour = array.ndim > 1 and array.dtype in ("u1", "u2") and coloured(array.dims[-1], array.shape[-1], array.attrs)
     kept = [k for k in range(array.ndim - colour) if k >= nav or array.shape[k] > 1]
     key = tuple(slice(None) if k in kept or k >= nav else 0 for k in range(array.ndim))
     data: Any = array.dask(block)[key] if lazy else _in_memory(array[key])

@@ -86,17 +86,24 @@ def write_nd2(
     padding: int = 0,
     left_out: Sequence[int] = (),
     mapped: bool = True,
+    pixel_type: int | None = None,
+    parts: Sequence[int] = (),
+    drawn: Sequence[int] = (),
 ) -> Path:
     """Write frames [*loops, (c,) y, x (, s)] as an .nd2 file.
 
     Args:
         loops: names of the first axes: t, position, z.
-        channels, colours: lengths of the axes c and s; neither is an axis where it is 1.
+        channels, colours: lengths of the axes c and s; neither is an axis where it is 1. Colours are as they are
+            stored: blue first.
         version: 2 writes metadata as XML, 3 in bytes.
         packed: compress frames with zlib.
         padding: bytes behind each row.
         left_out: frames that were never recorded.
         mapped: write the map of chunks at the end.
+        pixel_type: 0 for signed, 1 for unsigned integers, 2 for real numbers; None does not say it.
+        parts: numbers of a pixel that are of each channel, where these differ; without, `colours` of each.
+        drawn: colour of each channel, of which the lowest byte is red.
     """
     nav = frames.shape[: len(loops)]
     height, width = frames.shape[-2:] if colours == 1 else frames.shape[-3:-1]
@@ -106,7 +113,11 @@ def write_nd2(
     attributes = {"uiWidth": width, "uiWidthBytes": row, "uiHeight": height, "uiComp": channels * colours}
     attributes |= {"uiBpcInMemory": bits, "uiBpcSignificant": bits, "uiSequenceCount": len(pixels)}
     attributes["eCompression"] = 0 if packed else 2
-    planes = {"uiCount": channels, "sPlaneNew": [{"sDescription": f"dye {c}"} for c in range(channels)]}
+    attributes |= {} if pixel_type is None else {"ePixelType": pixel_type}
+    each: list[dict[str, Any]] = [{"sDescription": f"dye {c}"} for c in range(len(parts) or channels)]
+    each = [one | {"uiCompCount": n} for one, n in zip(each, parts, strict=True)] if parts else each
+    each = [one | {"uiColor": n} for one, n in zip(each, drawn, strict=True)] if drawn else each
+    planes = {"uiCount": len(each), "sPlaneNew": each}
     picture = {"dCalibration": 0.25, "bCalibrated": True, "sPicturePlanes": planes}
     lv = "LV" if version > 2 else ""
     tree = nd2_tree if version > 2 else _nd2_document
@@ -280,6 +291,7 @@ _CZI_TYPES = {
     ("f4", 1): 2,
     ("u1", 3): 3,
     ("u2", 3): 4,
+    ("f4", 3): 8,
     ("u1", 4): 9,
     ("i4", 1): 12,
     ("f8", 1): 13,
@@ -292,18 +304,34 @@ def czi_segment(name: str, data: bytes) -> bytes:
 
 
 Piece = tuple[dict[str, int], np.ndarray]
-"""A tile: position along each dimension by its letter, and pixels [y, x] or [y, x, colours]."""
+"""A tile: position along each dimension by its letter, and pixels [y, x] or [y, x, colours], red first."""
 
 
-def czi_xml(channels: Sequence[str] = ()) -> str:
-    """Return metadata: the size of a pixel, and names of channels."""
+def czi_xml(channels: Sequence[str] = (), colours: Sequence[str] = ()) -> str:
+    """Return metadata: the size of a pixel, and names and colours of channels."""
     scales = "".join(f'<Distance Id="{dim}"><Value>2.5E-07</Value></Distance>' for dim in "XY")
     named = "".join(f'<Channel Id="Channel:{k}" Name={quoteattr(name)}/>' for k, name in enumerate(channels))
     image = f"<Image><Dimensions><Channels>{named}</Channels></Dimensions></Image>"
+    drawn = "".join(f"<Channel><Color>{colour}</Color></Channel>" for colour in colours)
+    shown = f"<DisplaySetting><Channels>{drawn}</Channels></DisplaySetting>" if drawn else ""
     return (
-        f"<ImageDocument><Metadata><Information>{image}</Information><Scaling><Items>{scales}</Items></Scaling>"
+        f"<ImageDocument><Metadata><Information>{image}</Information><Scaling><Items>{scales}</Items></Scaling>{shown}"
         "</Metadata></ImageDocument>"
     )
+
+
+def czi_mask(valid: np.ndarray, *, alone: bool = False) -> bytes:
+    """Return the attachments of a sub-block with a mask of valid pixels, bool[y, x], behind another one.
+
+    Args:
+        alone: no other one is there, and no lengths are.
+    """
+    guid = bytes.fromhex("67eae3cbfc5b2b49a16aece378031448")
+    bits = np.packbits(valid, axis=1)
+    data = struct.pack("<IIII", valid.shape[1], valid.shape[0], 0, bits.shape[1]) + bits.tobytes()
+    if alone:
+        return bytes(16) + guid + data
+    return b"o" * 16 + struct.pack("<I", 5) + b"other" + guid + struct.pack("<I", len(data)) + data
 
 
 def write_czi(
@@ -312,7 +340,10 @@ def write_czi(
     *,
     compression: int = 0,
     encode: Callable[[np.ndarray], bytes] | None = None,
-    scale: Callable[[int], int] = lambda tile: 1,
+    scale: Callable[[int], float | tuple[float, float]] = lambda tile: 1,
+    pyramid: Callable[[int], bool] | None = None,
+    spans: str = "",
+    attached: Callable[[int], bytes] = lambda tile: b"",
     directory: bool = True,
     xml: str | None = None,
 ) -> Path:
@@ -321,28 +352,34 @@ def write_czi(
     Args:
         compression: code of the compression.
         encode: function that compresses the pixels of a tile, colours as they are stored.
-        scale: how many times smaller a tile is stored, by its number.
+        scale: how many times smaller a tile is stored, by its number; or (rows, columns) of that.
+        pyramid: True for tiles that are marked as smaller versions; by default those that are stored smaller.
+        spans: letters of the first axes of pixels, slowest first, if a tile has several planes.
+        attached: attachments of a tile.
         directory: write the directory at the end.
         xml: metadata.
     """
     blocks, entries = [], []
     at = 32 + 512
     for n, (start, pixels) in enumerate(tiles):
-        samples = pixels.shape[2] if pixels.ndim == 3 else 1
+        samples = pixels.shape[-1] if pixels.ndim == len(spans) + 3 else 1
         stored = pixels[..., [2, 1, 0, 3][:samples]] if samples > 1 else pixels
         data = encode(np.ascontiguousarray(stored)) if encode else np.ascontiguousarray(stored).tobytes()
-        sides = {"X": pixels.shape[1], "Y": pixels.shape[0]}
+        times = scale(n)
+        rows, columns = times if isinstance(times, tuple) else (times, times)
+        marked = max(rows, columns) > 1 if pyramid is None else pyramid(n)
+        held = dict(zip(reversed(spans), reversed(pixels.shape[: len(spans)]), strict=True))
+        kept = {"X": pixels.shape[len(spans) + 1], "Y": pixels.shape[len(spans)], **held}
         dims = b""
-        for letter in ("X", "Y", *(key for key in start if key not in sides)):
-            size = sides.get(letter, 1)
-            dims += struct.pack(
-                "<4siifi", letter.encode(), start.get(letter, 0), size * (scale(n) if letter in sides else 1), 0.0, size
-            )
+        for letter in (*kept, *(key for key in start if key not in kept)):
+            size = kept.get(letter, 1)
+            shown = round(size * {"X": columns, "Y": rows}.get(letter, 1))
+            dims += struct.pack("<4siifi", letter.encode(), start.get(letter, 0), shown, 0.0, size)
         kind = _CZI_TYPES[pixels.dtype.str[1:], samples]
-        entry = struct.pack("<2siqiiB5si", b"DV", kind, at, 0, compression, int(scale(n) > 1), b"", len(dims) // 20)
-        metadata = b"<METADATA/>"
-        head = struct.pack("<iiq", len(metadata), 0, len(data)) + entry + dims
-        block = czi_segment("ZISRAWSUBBLOCK", head.ljust(256, b"\0") + metadata + data)
+        entry = struct.pack("<2siqiiB5si", b"DV", kind, at, 0, compression, int(marked), b"", len(dims) // 20)
+        metadata, more = b"<METADATA/>", attached(n)
+        head = struct.pack("<iiq", len(metadata), len(more), len(data)) + entry + dims
+        block = czi_segment("ZISRAWSUBBLOCK", head.ljust(256, b"\0") + metadata + data + more)
         entries.append(entry + dims)
         blocks.append(block)
         at += len(block)

@@ -48,14 +48,17 @@ from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable
+from vfs.model import colours
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import FrameLayout, altered, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.wording import format_option
 
 _SCAN_TAGS = (("4D STEM Tags/Scan shape Y", "4D STEM Tags/Scan shape X"), ("Series/nimagesy", "Series/nimagesx"))
+_COLOURS = {"<": "BGRA", ">": "ARGB"}
+"""Byte order of a file -> order of the colours of a pixel."""
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
 
@@ -72,17 +75,6 @@ def _tagged_scan(image: DmImage, nav: tuple[int, ...]) -> tuple[int, int] | None
             if rows * columns == nav[0]:
                 return rows, columns
     return None
-
-
-def _coloured_pieces(sig: tuple[int, ...], order: str) -> np.ndarray:
-    """Return the pieces of a frame [y, x, 4] that is stored as B, G, R, alpha.
-
-    In big-endian files the order is alpha, R, G, B.
-    """
-    steps = [4 * math.prod(sig[k + 1 :]) for k in range(len(sig))]
-    colour, alpha = ((-1, 2), (1, 3)) if order == "<" else ((1, 1), (1, 0))
-    zeros = [0] * len(sig)
-    return np.array([[*zeros, 0, *sig, 3, *steps, *colour, 0], [*zeros, 3, *sig, 1, *steps, *alpha, 0]], np.int64)
 
 
 def _dataset(
@@ -114,9 +106,10 @@ def _dataset(
         return _maps(path, files, offsets[0], image, axes, said)
     nd = len(image.shape)
     nav, sig = image.shape[: nd - sig_ndim], image.shape[nd - sig_ndim :]
-    pieces = _coloured_pieces(sig, order) if image.coloured else None
+    pieces = None
     if image.coloured:
-        sig, names = (*sig, 4), (*names, "s")
+        sig, names = (*sig, 4), (*names, colours.AXIS)
+        pieces = colours.in_order(whole_frame(sig), len(sig) - 1, _COLOURS[order])
     count = math.prod(nav)
     row = joined(files.sources, files.paths, [count] * len(files))
     held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)

@@ -42,7 +42,8 @@ def stored(data: Data, survey: Survey) -> StoredData:
         "contiguous": _contiguous,
     }[data.kind](data, dtype, survey)
     dims, lost = _names(data, survey), (*data.lost, *made.lost)
-    return replace(made, attrs=data.attrs, dims=dims, conventions=data.conventions, lost=lost)
+    attrs = {**data.attrs, "samples": list(data.fields)} if data.parts_each else data.attrs
+    return replace(made, attrs=attrs, dims=dims, conventions=data.conventions, lost=lost)
 
 
 def _names(data: Data, survey: Survey) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.planes import PlaneTable
+from vfs.model import colours
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered, mirrored
 from vfs.model.stored import StoredArray
 
 _MOST_PLANES = 1 << 24
@@ -23,7 +23,7 @@ _PLANE = (1, 2)  # axes that are shown even if they have one element
 _OTHERS = "dim_{}"  # axes of other numbers
 _DIMENSIONS = "ImageDescription/Dimensions/DimensionDescription"
 _CHANNELS = "ImageDescription/Channels/ChannelDescription"
-_BLUE_GREEN = [3, 2]  # values of ChannelTag
+_LETTERS = {1: "R", 2: "G", 3: "B"}  # of values of ChannelTag
 
 
 class _Axis(NamedTuple):
@@ -52,7 +52,7 @@ class LeicaImage:
         offsets: int64[planes], first byte of each plane, in C order of the navigation axes.
         steps: elements from one index to the next along each axis of a plane.
         nbytes: bytes from the first element of a plane to the last.
-        blue_first: True if the colours of a pixel are blue, green, red.
+        colours: order of the colours of a pixel, such as "BGR"; "" where a pixel has none, or nobody knows it.
         attrs: name, colours of channels, and calibration.
     """
 
@@ -64,7 +64,7 @@ class LeicaImage:
     offsets: np.ndarray
     steps: tuple[int, ...]
     nbytes: int
-    blue_first: bool
+    colours: str
     attrs: dict[str, Any]
 
     def array(self, place: str, files: Files, memory: Memory) -> StoredArray:
@@ -75,11 +75,9 @@ class LeicaImage:
         """
         zeros = np.zeros(len(self.offsets), np.int64)
         table = PlaneTable(zeros, self.offsets + memory.at, np.arange(len(zeros)), files.paths[0])
-        made = table.array(place, files, self.nav, self.sig, self.dims, self.stored, self.attrs, None, self.steps)
-        if not self.blue_first or not isinstance(made.layout, FrameLayout):
-            return made
-        pieces = mirrored(made.layout.pieces, len(self.sig) - 1)
-        return altered(made, layout=altered(made.layout, pieces=pieces))
+        return table.array(
+            place, files, self.nav, self.sig, self.dims, self.stored, self.attrs, None, self.steps, self.colours
+        )
 
 
 def number(node: Element, name: str, kind: type[int] | type[float] = int) -> Any:
@@ -127,12 +125,13 @@ def image_of(path: str, name: str, node: Element, size: int) -> LeicaImage:
             f"{path}: {name}: expected planes within its memory of {size:,} bytes, they reach to byte"
             f" {int(offsets.max()) + reach:,}"
         )
-    dims = _unique([axis.name for axis in (*outer, *inner)] + ["s"] * together)
+    dims = _unique([axis.name for axis in (*outer, *inner)] + [colours.AXIS] * together)
     calibration = {axis.name: axis.calibration for axis in axes if axis.calibration}
-    colours = [channel.get("LUTName", "") for channel in node.findall(_CHANNELS)]
-    attrs = {"name": name, "channels": colours, "calibration": calibration}
-    blue_first = together and len(channels) == 3 and tags[:2] == _BLUE_GREEN
-    return LeicaImage(name, nav, sig, dims, stored, offsets, steps, reach, blue_first, attrs)
+    tables = [channel.get("LUTName", "") for channel in node.findall(_CHANNELS)]
+    attrs = {"name": name, "channels": tables, "calibration": calibration}
+    order = "".join(_LETTERS.get(tag, "") for tag in tags) if together else ""
+    order = order if len(order) == len(set(order)) == len(channels) else ""
+    return LeicaImage(name, nav, sig, dims, stored, offsets, steps, reach, order, attrs)
 
 
 def _axes(path: str, name: str, image: Element) -> list[_Axis]:

@@ -7,10 +7,11 @@ The facts come from the reader in nd2 (https://github.com/tlambert03/nd2). All n
     map: name!, byte of the chunk (uint64), bytes of its data (uint64), …
     end of the file: "ND2 CHUNK MAP SIGNATURE 0000001!" | byte of the map (uint64)
 
-A frame is rows of pixels; a pixel holds all channels, and all colours of a channel. `ImageAttributes` says size and
-type, `ImageMetadata` the loops of the acquisition, `ImageMetadataSeq|0` channels and the size of a pixel. A file
-without a map (the acquisition was stopped, or the file was cut) is read chunk by chunk. Version 1, which is a JPEG
-2000, is not read.
+A frame is rows of pixels; a pixel holds all channels, and all colours of a channel, blue first: they are shown as
+red, green, blue. `ImageAttributes` says size and type, `ImageMetadata` the loops of the acquisition,
+`ImageMetadataSeq|0` channels and the size of a pixel. Where some channels have colours and others have none, each
+colour is a channel, in the order of the file. A file without a map (the acquisition was stopped, or the file was cut)
+is read chunk by chunk. Version 1, which is a JPEG 2000, is not read.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from vfs.formats.headers import read_at
 from vfs.formats.nd2.loops import Loop, loops_of
 from vfs.formats.nd2.variants import Tree, inside, read_tree, values
 from vfs.formats.planes import PlaneTable
+from vfs.model.colours import AXIS, red_first
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -49,7 +51,14 @@ _LONGEST_NAME = 1 << 16
 _MOST_MAP = 1 << 30  # bytes
 _MOST_CHUNK = 64 << 20  # bytes of metadata
 _MOST_SIDE = 1 << 24
-_TYPES = {8: "u1", 16: "<u2", 32: "<f4"}
+_REAL = 2
+_KINDS = {0: "i", 1: "u", _REAL: "f"}
+"""`ePixelType`: integers with a sign, integers without, real numbers."""
+_UNSAID = {8: "u1", 16: "<u2", 32: "<f4"}
+"""Bits -> dtype in files that do not say `ePixelType`."""
+_ORDERS = {3: "BGR", 4: "BGRA"}
+"""Number of colours of a pixel -> their order."""
+_NAMES = ("blue", "green", "red", "opacity")
 
 
 class _Chunk(NamedTuple):
@@ -68,6 +77,11 @@ class _FrameForm(NamedTuple):
     stored: np.dtype
     packed: bool
 
+    @property
+    def order(self) -> str:
+        """Order of the colours of a pixel in the file; "" if it has none."""
+        return _ORDERS.get(self.colours, "")
+
 
 @dataclass(frozen=True)
 class FrameDecoder(MadeBlocks):
@@ -77,11 +91,13 @@ class FrameDecoder(MadeBlocks):
         stored: dtype of elements.
         shape: rows, pixels of a row, channels, colours of each.
         row: bytes of a row.
+        order: order of the colours of a pixel in the file; "" if it has none.
     """
 
     stored: np.dtype
     shape: tuple[int, int, int, int]
     row: int
+    order: str
 
     @property
     def dtype(self) -> np.dtype:
@@ -101,6 +117,8 @@ class FrameDecoder(MadeBlocks):
         used = width * channels * colours * self.stored.itemsize
         rows = np.frombuffer(got, np.uint8).reshape(height, self.row)[:, :used]
         pixels = np.ascontiguousarray(rows).view(self.stored).reshape(self.shape).transpose(2, 0, 1, 3)
+        if self.order:
+            pixels = pixels[..., red_first(self.order)]
         return np.ascontiguousarray(pixels, self.dtype).reshape(shape)
 
 
@@ -202,33 +220,60 @@ def _data(sources: Sources, path: str, chunk: _Chunk, name: bytes) -> int:
     return int(chunk.at + _CHUNK.size + length)
 
 
+def _planes(metadata: Tree) -> list[Tree]:
+    """Return what the metadata say of each channel."""
+    planes = metadata.get("sPicturePlanes")
+    some = planes.get("sPlaneNew", planes.get("sPlane")) if isinstance(planes, dict) else None
+    return [one for one in values(some) if isinstance(one, dict)]
+
+
+def _colours(metadata: Tree, parts: int) -> list[int]:
+    """Return the number of colours of each channel, 1 if it has none.
+
+    Args:
+        parts: numbers that a pixel has.
+    """
+    said = [one.get("uiCompCount") for one in _planes(metadata)]
+    counts = [n for n in said if isinstance(n, int) and n > 0]
+    if len(counts) == len(said) and sum(counts) == parts:
+        return counts
+    planes = metadata.get("sPicturePlanes")
+    channels = planes.get("uiCount", 1) if isinstance(planes, dict) else 1
+    channels = channels if isinstance(channels, int) and channels > 0 and not parts % channels else 1
+    return [parts // channels] * channels
+
+
+def _stored(attributes: Tree) -> np.dtype | None:
+    """Return the dtype of numbers in the file; None if nobody knows it."""
+    kind, bits = attributes.get("ePixelType"), attributes.get("uiBpcInMemory")
+    if kind is None:
+        return np.dtype(_UNSAID[bits]) if bits in _UNSAID else None
+    if kind not in _KINDS or bits not in (8, 16, 32, 64) or (kind == _REAL and bits == 8):
+        return None
+    return np.dtype(f"<{_KINDS[kind]}{bits // 8}")
+
+
 def _frame(path: str, attributes: Tree, metadata: Tree) -> _FrameForm:
     """Return what frames have in common.
 
     Raises:
         FormatError: the attributes do not say it, or frames are stored in another way.
     """
-    names = ("uiHeight", "uiWidth", "uiWidthBytes", "uiComp", "uiBpcInMemory")
+    names = ("uiHeight", "uiWidth", "uiWidthBytes", "uiComp", "uiBpcInMemory", "ePixelType")
     numbers = [attributes.get(name) for name in names]
-    height, width, row, parts, bits = [n if isinstance(n, int) else 0 for n in numbers]
-    planes = metadata.get("sPicturePlanes")
-    channels = planes.get("uiCount", 1) if isinstance(planes, dict) else 1
-    channels = channels if isinstance(channels, int) and channels > 0 and not parts % channels else 1
-    stored = np.dtype(_TYPES.get(bits, "u1"))
-    row = row or width * parts * stored.itemsize
+    height, width, row, parts = [n if isinstance(n, int) else 0 for n in numbers[:4]]
+    stored = _stored(attributes)
+    element = stored.itemsize if stored is not None else 1
+    row = row or width * parts * element
     sides = all(0 < n < _MOST_SIDE for n in (height, width, parts))
-    if (
-        not sides
-        or bits not in _TYPES
-        or row < width * parts * stored.itemsize
-        or row % stored.itemsize
-        or row >= 1 << 40
-    ):
+    if stored is None or not sides or row < width * parts * element or row % element or row >= 1 << 40:
         told = ", ".join(f"{name} {str(n)[:20]}" for name, n in zip(names, numbers, strict=True))
         raise FormatError(f"{path}: expected the size and the type of frames in ImageAttributes, found {told}")
     if attributes.get("eCompression", 2) == 1:
         raise FormatError(f"{path}: expected frames of all their bytes, found a lossy compression (JPEG 2000)")
-    return _FrameForm(height, width, row, channels, parts // channels, stored, attributes.get("eCompression", 2) == 0)
+    counts = _colours(metadata, parts)
+    channels, each = (len(counts), counts[0]) if len(set(counts)) == 1 else (parts, 1)
+    return _FrameForm(height, width, row, channels, each, stored, attributes.get("eCompression", 2) == 0)
 
 
 def _calibration(metadata: Tree, loops: Sequence[Loop]) -> dict[str, Any]:
@@ -241,11 +286,20 @@ def _calibration(metadata: Tree, loops: Sequence[Loop]) -> dict[str, Any]:
     return found
 
 
-def _channels(metadata: Tree) -> list[str]:
-    """Return the names of channels."""
-    planes = metadata.get("sPicturePlanes")
-    some = planes.get("sPlaneNew", planes.get("sPlane")) if isinstance(planes, dict) else None
-    return [str(one.get("sDescription", "")) for one in values(some) if isinstance(one, dict)]
+def _channels(metadata: Tree, frame: _FrameForm) -> dict[str, list[str]]:
+    """Return the names of channels, and as what they are drawn: "#rrggbb", or "" where nobody says it."""
+    names, drawn = list[str](), list[str]()
+    counts = _colours(metadata, frame.channels * frame.colours)
+    for one, count in zip(_planes(metadata), counts, strict=False):
+        name, colour = str(one.get("sDescription", "")), one.get("uiColor")
+        if count > 1 and frame.colours == 1:
+            names += [f"{name} {part}".strip() for part in _NAMES[:count]]
+            drawn += _NAMES[:count]
+            continue
+        names.append(name)
+        said = colour if isinstance(colour, int) and colour > 0 else None  # the lowest byte is red
+        drawn.append("" if said is None else f"#{(said & 0xFFFFFF).to_bytes(3, 'little').hex()}")
+    return {"channels": names, **({"channel_colours": drawn} if any(drawn) else {})}
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
@@ -282,7 +336,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     places = {int(name[1]): chunk for key, chunk in chunks.items() if (name := _FRAME.fullmatch(key))}
     if not places:
         raise (TruncatedSourceError if lost else FormatError)(f"{path}: expected frames, found none")
-    array = _array(files, frame, loops, places, attributes | {"channels": _channels(metadata)}, metadata)
+    array = _array(files, frame, loops, places, attributes | _channels(metadata, frame), metadata)
     return [altered(array, absent=(*lost, *array.absent))]
 
 
@@ -326,11 +380,11 @@ def _array(
     strides = (frame.colours, frame.row // element, pixel, 1)
     shown = [k for k in range(4) if k in (1, 2) or shape[k] > 1]
     sig, steps = tuple(shape[k] for k in shown), tuple(strides[k] for k in shown)
-    dims = (*(loop.name for loop in loops), *("cyxs"[k] for k in shown))
+    dims = (*(loop.name for loop in loops), *(("c", "y", "x", AXIS)[k] for k in shown))
     table = PlaneTable(
         np.zeros(len(numbers), np.int64), offsets, np.array(numbers), path, sizes if frame.packed else None
     )
-    decoder = FrameDecoder(frame.stored, (*shape[1:3], frame.channels, frame.colours), frame.row)
+    decoder = FrameDecoder(frame.stored, (*shape[1:3], frame.channels, frame.colours), frame.row, frame.order)
     return table.array(
         "data",
         files,
@@ -341,6 +395,7 @@ def _array(
         {**attrs, "calibration": _calibration(metadata, loops)},
         decoder if frame.packed else None,
         None if frame.packed else steps,
+        frame.order,
     )
 
 
