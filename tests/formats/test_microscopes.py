@@ -23,6 +23,7 @@ from tests.formats.frame_checks import (
     warned,
 )
 from vfs.testing.microscope_writers import (
+    czi_mask,
     czi_planes,
     czi_xml,
     nd2_tree,
@@ -56,8 +57,15 @@ def test_nd2(tmp_path: Path, version: int, packed: bool, dtype: str) -> None:
     assert array.calibration["x"] == {"scale": 0.25, "offset": 0.0, "unit": "um"}
     colours = frames_of((3, 2, 5, 6, 3), dtype)
     path = write_nd2(tmp_path / "b.nd2", colours, ("position", "z"), colours=3, **how)
-    check_boxes(path, colours, count=10)
+    check_boxes(path, colours[..., ::-1], count=10)  # blue is stored first
     assert vfs.open(path).dims == ("position", "z", "y", "x", "s")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "f8"])
+def test_nd2_of_every_pixel_type(tmp_path: Path, dtype: str) -> None:
+    twin = frames_of((3, 5, 6), dtype)
+    path = write_nd2(tmp_path / "a.nd2", twin, ("t",), pixel_type="iuf".index(dtype[0]), packed=dtype == "i2")
+    check_boxes(path, twin, count=5)
 
 
 def test_nd2_of_one_frame(tmp_path: Path) -> None:
@@ -112,12 +120,13 @@ def test_nd2_of_more_frames_than_loops(tmp_path: Path) -> None:
         ("uiWidth", 1 << 30, "uiWidth 1073741824"),
         ("uiWidthBytes", 7, "uiWidthBytes 7"),
         ("uiBpcInMemory", 12, "uiBpcInMemory 12"),
+        ("ePixelType", 3, "ePixelType 3"),
         ("eCompression", 1, "lossy"),
         ("uiHeight", 50, "expected chunks of 2,400 bytes"),
     ],
 )
 def test_nd2_of_garbled_attributes(tmp_path: Path, name: str, value: int, word: str) -> None:
-    path = write_nd2(tmp_path / "a.nd2", TWIN, ("t", "z"), channels=4)
+    path = write_nd2(tmp_path / "a.nd2", TWIN, ("t", "z"), channels=4, pixel_type=1)
     data = bytearray(path.read_bytes())
     entry = nd2_tree(name, 0)[:-4]
     struct.pack_into("<I", data, data.index(entry) + len(entry), value)
@@ -211,6 +220,15 @@ def test_lif_of_garbled_xml(tmp_path: Path, old: str, new: str, word: str) -> No
     refuses(path, "a.lif", word, kind=vfs.FormatError, format="lif")
 
 
+def test_lif_of_an_image_that_cannot_be_read(tmp_path: Path) -> None:
+    """It hides no other, whose names stay as they are."""
+    images = {name: (("z", "y", "x"), TWIN[k % 2, k % 3]) for k, name in enumerate("abc")}
+    path = write_lif(tmp_path / "a.lif", images, xml=lambda xml: xml.replace('Resolution="16"', 'Resolution="24"', 1))
+    same(warned(path, "a: expected channels of one type", "left out")[...], TWIN[1, 1])
+    with pytest.warns(vfs.IncompleteWarning):
+        assert set(vfs.open_group(path)) == {"image_1/data", "image_2/data"}
+
+
 def test_lif_without_images(tmp_path: Path) -> None:
     refuses(write_lif(tmp_path / "a.lif", {}), "expected images", kind=vfs.FormatError)
 
@@ -296,7 +314,10 @@ def test_xlef_of_garbled_xml(tmp_path: Path, file: str, old: str, new: str, word
     text = member.read_text(encoding)
     assert old in text
     member.write_text(text.replace(old, new, 1), encoding)
-    refuses(path, word)
+    if "xlif" in old + new or word in ("circle", "one .lof or in TIFF files"):  # the other image is shown
+        same(warned(path, word, "left out")[...], XLEF["colours"][1])
+    else:
+        refuses(path, word)
 
 
 @pytest.mark.parametrize(
@@ -309,10 +330,11 @@ def test_xlef_of_pages_that_do_not_fit(tmp_path: Path, old: str, new: str, word:
     text = member.read_text()
     assert old in text
     member.write_text(text.replace(old, new, 1))
-    refuses(path, "a b.xlif", word, kind=vfs.FormatError)
+    refuses(member, "a b.xlif", word, kind=vfs.FormatError)
     member.write_text(text)
     write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0, :4]])
-    refuses(path, "a b.xlif", "expected pages [5, 6, 1]", kind=vfs.FormatError)
+    refuses(member, "a b.xlif", "expected pages [5, 6, 1]", kind=vfs.FormatError)
+    same(warned(path, "a b.xlif", "expected pages [5, 6, 1]", "left out")[...], XLEF["colours"][1])
 
 
 # CZI
@@ -337,6 +359,107 @@ def test_czi_of_colours(tmp_path: Path) -> None:
         path = write_czi(tmp_path / "a.czi", czi_planes(twin, "T"))
         check_boxes(path, twin, count=10)
         assert vfs.open(path).dims == ("t", "y", "x", "s")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("spans", ["T", "TZ", "ZT"])
+def test_czi_of_several_planes_a_block(tmp_path: Path, spans: str, packed: bool) -> None:
+    """Scans along a line: a sub-block holds as many planes as were ready, which its entry says."""
+    twin = frames_of((7, 4, 3, 5, 6), "u2")  # t, c, z
+    tiles = []
+    for c in range(4):
+        for a, b in ((0, 1), (1, 4), (4, 7)):
+            if len(spans) > 1:
+                part = twin[a:b, c] if spans == "TZ" else twin[a:b, c].swapaxes(0, 1)
+                tiles.append(({"C": c, "T": a, "Z": 0}, part))
+            else:
+                tiles += [({"C": c, "T": a, "Z": z}, twin[a:b, c, z]) for z in range(3)]
+    how: dict[str, Any] = {"compression": 5, "encode": zstd} if packed else {}
+    path = write_czi(tmp_path / "a.czi", tiles[::-1], spans=spans, **how)
+    check_boxes(path, twin, count=20)
+    assert vfs.open(path).dims == ("t", "c", "z", "y", "x")
+    same(vfs.open(path, nav_shape=(84,))[...], twin.reshape(84, 5, 6))
+
+
+def test_czi_of_lines_and_of_colours_in_one_block(tmp_path: Path) -> None:
+    lines = frames_of((50, 1, 6), "u2")
+    same(vfs.open(write_czi(tmp_path / "a.czi", [({"T": 3}, lines)], spans="T"))[...], lines)
+    colours = frames_of((4, 5, 6, 3), "u1")
+    same(vfs.open(write_czi(tmp_path / "a.czi", [({"Z": 0}, colours)], spans="Z"))[...], colours)
+
+
+@pytest.mark.parametrize("compression", [0, 5])
+@pytest.mark.parametrize("alone", [False, True])
+def test_czi_of_masks(tmp_path: Path, alone: bool, compression: int) -> None:
+    """Where a mask says that pixels of a tile are not valid, the tile below is seen, or nothing."""
+    below, above = frames_of((2, 20, 30), "u2"), frames_of((2, 12, 14), "u2", seed=1)
+    disc = np.hypot(*(np.indices((12, 14)) - np.array([[[5]], [[6]]]))) < 6
+    hole = ~np.pad(np.ones((4, 5), bool), ((3, 13), (20, 5)))
+    twin = below.copy()
+    twin[:, ~hole] = 0
+    twin[:, 5:17, 8:22][:, disc] = above[:, disc]
+    tiles = [*czi_planes(below, "T", {"M": 0}), *czi_planes(above, "T", {"M": 1, "Y": 5, "X": 8})]
+    masks = [hole, hole, disc, disc]
+    path = write_czi(
+        tmp_path / "a.czi",
+        tiles,
+        compression=compression,
+        encode=zstd if compression else None,
+        attached=lambda n: czi_mask(masks[n], alone=alone),
+    )
+    check_boxes(path, twin, count=20)
+    whole = write_czi(tmp_path / "b.czi", tiles[:2], attached=lambda n: czi_mask(np.ones((20, 30), bool)))
+    check_boxes(whole, below, count=5)
+    path = write_czi(tmp_path / "c.czi", tiles[:2], attached=lambda n: czi_mask(np.ones((20, 12), bool)))
+    refuses(path, "a mask of valid pixels", "30 × 20 pixels", kind=vfs.FormatError)
+
+
+def test_czi_stored_finer_or_coarser_than_the_image(tmp_path: Path) -> None:
+    """PALM stores more pixels than an image has, a fast Airyscan fewer rows: shown as stored, with their steps."""
+    fine, plain = frames_of((2, 24, 18), "u2"), frames_of((2, 8, 6), "u2")
+    left, right = czi_planes(fine[..., :9], "T", {"C": 0}), czi_planes(fine[..., 9:], "T", {"C": 0, "X": 3})
+    tiles = [*left, *right, *czi_planes(plain, "T", {"C": 1})]
+    names = czi_xml(["one", "two"], ["#FF00FF80", "#FFFF8000"])
+    path = write_czi(tmp_path / "a.czi", tiles, scale=lambda n: 1 / 3 if n < 4 else 1, xml=names)
+    group = vfs.open_group(path)
+    assert set(group) == {"resolution_0/data", "resolution_1/data"}
+    check_boxes(path, fine, "resolution_0/data", count=5)
+    check_boxes(path, plain, "resolution_1/data", count=5)
+    steps = [group[f"resolution_{k}/data"].calibration["x"]["scale"] for k in range(2)]
+    np.testing.assert_allclose(steps, [2.5e-7 / 3, 2.5e-7], rtol=1e-3)
+    assert group["resolution_1/data"].attrs["channels"] == ["two"]
+    assert group["resolution_1/data"].attrs["channel_colours"] == ["#FF8000"]
+    fewer = frames_of((3, 4, 6), "u1")
+    path = write_czi(tmp_path / "b.czi", czi_planes(fewer, "H"), scale=lambda n: (4, 1), pyramid=lambda n: False)
+    check_boxes(path, fewer, count=5)
+    known = vfs.open(path).calibration
+    assert (known["y"]["scale"], known["x"]["scale"]) == (1e-6, 2.5e-7)
+
+
+def test_czi_of_smaller_versions_that_are_not_marked(tmp_path: Path) -> None:
+    one, half = frames_of((3, 8, 10), "u2"), frames_of((3, 4, 5), "u2")
+    tiles = [*czi_planes(one, "T"), *czi_planes(half, "T")]
+    path = write_czi(tmp_path / "a.czi", tiles, scale=lambda n: 1 + (n > 2), pyramid=lambda n: False)
+    group = vfs.open_group(path)
+    same(group["data"][...], one)
+    same(group["level_1/data"][...], half)
+
+
+def test_czi_of_which_one_array_cannot_be_read(tmp_path: Path) -> None:
+    one, two = frames_of((2, 5, 6), "u2"), frames_of((2, 5, 6), "f4")
+    path = write_czi(tmp_path / "a.czi", [*czi_planes(two, "T", {"C": 0}), *czi_planes(one, "T", {"C": 1})])
+    data = bytearray(path.read_bytes())
+    entries = [found.start() for found in re.finditer(b"DV" + struct.pack("<i", 2), data)]
+    for at in entries:
+        struct.pack_into("<i", data, at + 18, 1000)
+    path.write_bytes(data)
+    same(warned(path, "type_2/data", "compression 1000", "left out")[...], one)
+
+
+def test_czi_of_blocks_and_of_unknown_planes(tmp_path: Path) -> None:
+    twin = frames_of((2, 5, 6), "u2")
+    assert vfs.open(write_czi(tmp_path / "a.czi", czi_planes(twin, "B"))).dims == ("b", "y", "x")
+    refuses(write_czi(tmp_path / "b.czi", [({"Q": 0}, twin)], spans="Q"), "planes of known dimensions")
 
 
 def zstd(pixels: np.ndarray) -> bytes:
@@ -440,7 +563,8 @@ def test_czi_that_was_stopped_or_cut(tmp_path: Path) -> None:
     [
         (2, struct.pack("<i", 77), "entry 2 is garbled"),
         (14, struct.pack("<i", 1), "part 1"),
-        (18, struct.pack("<i", 2), "compression 2"),
+        (18, struct.pack("<i", 3), "compression 3"),
+        (18, struct.pack("<i", 104), "raw pixels of a camera"),
         (28, struct.pack("<i", 9), "garbled"),
         (6, struct.pack("<q", 40), "sub-block at byte 40"),
     ],

@@ -6,13 +6,14 @@ The facts come from the reader in czifile (https://github.com/cgohlke/czifile) a
     segment: `SEGMENT` | data
     ZISRAWFILE: the first one, `FILE`; it says where the directory and the metadata are
     ZISRAWDIRECTORY: entries (int32) | 124 bytes | entry | entry | …
-    ZISRAWSUBBLOCK: `BLOCK` | entry | up to byte 256, or to the end of the entry | metadata | pixels
+    ZISRAWSUBBLOCK: `BLOCK` | entry | up to byte 256, or to the end of the entry | metadata | pixels | attachments
     ZISRAWMETADATA: bytes of XML (int32) | 252 bytes | XML
     entry: `ENTRY` | `DIMENSION` for each dimension
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -56,7 +57,7 @@ DIMENSION = np.dtype(
     [
         ("name", "S4"),  # X, Y, C, Z, T, S (scene), M (tile of a mosaic), …
         ("start", "<i4"),
-        ("size", "<i4"),  # pixels of the image; more than are stored in smaller versions of it
+        ("size", "<i4"),  # pixels of the image, or positions; more than are stored in smaller versions of it
         ("coordinate", "<f4"),
         ("stored", "<i4"),  # 0: as many as `size`
     ]
@@ -71,10 +72,15 @@ TYPES = {
     8: ("<f4", 3),
     9: ("u1", 4),
     10: ("<c8", 1),
+    11: ("<c8", 3),
     12: ("<i4", 1),
     13: ("<f8", 1),
 }
-"""Pixel type -> dtype in the file, samples of a pixel: blue, green, red and alpha."""
+"""Pixel type -> dtype in the file, samples of a pixel: see `ORDERS`."""
+ORDERS = {3: "BGR", 4: "BGRA"}
+"""Samples of a pixel -> their order: see `vfs.model.colours`."""
+_ALONE = ("X", "Y", "S", "M")
+"""Dimensions of which a sub-block has one position, or that its plane has."""
 _LEAST = 256  # bytes between the start of a sub-block's data and its metadata
 _MOST_ENTRIES = 1 << 24
 _MOST_DIMENSIONS = 64
@@ -92,6 +98,9 @@ class Tile(NamedTuple):
         size: (rows, columns) that it has in the image.
         stored: (rows, columns) that it has in the file.
         head: bytes of its entry.
+        spans: (letter, positions that it has) of its dimensions besides those of its plane; its planes follow each
+            other, the first dimension slowest.
+        pyramid: True if it is a smaller version of others.
     """
 
     pixel_type: int
@@ -101,13 +110,26 @@ class Tile(NamedTuple):
     size: tuple[int, int]
     stored: tuple[int, int]
     head: int
+    spans: tuple[tuple[str, int], ...] = ()
+    pyramid: bool = False
+
+    @property
+    def planes(self) -> int:
+        """Number of its planes."""
+        return math.prod(count for _, count in self.spans)
+
+    @property
+    def ratio(self) -> tuple[float, float]:
+        """Rows and columns in the file for each of the image."""
+        return self.stored[0] / self.size[0], self.stored[1] / self.size[1]
 
 
 class Places(NamedTuple):
-    """Where the pixels of sub-blocks lie: int64[n] first byte, int64[n] bytes."""
+    """Where the pixels of sub-blocks lie: int64[n] first byte, int64[n] bytes; int64[n] bytes of attachments behind."""
 
     offset: np.ndarray
     nbytes: np.ndarray
+    attached: np.ndarray
 
 
 def header_of(sources: Sources, path: str) -> np.void:
@@ -187,22 +209,27 @@ def _entry(path: str, data: bytes, begin: int) -> Tile | None:
     """
     if begin + ENTRY.itemsize > len(data):
         return None
-    _, pixel_type, at, part, compression, _, _, count = struct.unpack_from("<2siqiiB5si", data, begin)
+    _, pixel_type, at, part, compression, pyramid, _, count = struct.unpack_from("<2siqiiB5si", data, begin)
     head = ENTRY.itemsize + count * DIMENSION.itemsize
-    if data[begin : begin + 2] != b"DV" or not 2 <= count <= _MOST_DIMENSIONS or begin + head > len(data):
+    if data[begin : begin + 2] != b"DV" or not 1 <= count <= _MOST_DIMENSIONS or begin + head > len(data):
         return None
-    start, sides = {}, {"Y": (0, 0), "X": (0, 0)}
+    start, sizes = {}, {}
     for name, first, extent, _, stored in struct.iter_unpack("<4siifi", data[begin + ENTRY.itemsize : begin + head]):
         letter = name.rstrip(b"\0 ").decode("latin-1")
-        start[letter] = first
-        if letter in sides:
-            sides[letter] = (extent, stored or extent)
-    (rows, kept_rows), (columns, kept_columns) = sides["Y"], sides["X"]
+        start[letter], sizes[letter] = first, (extent, stored or extent)
+    (rows, kept_rows), (columns, kept_columns) = sizes.get("Y", (1, 1)), sizes.get("X", (0, 0))  # lines have no Y
     if part:
         raise FormatError(f"{path}: expected a file of its own, found sub-blocks of its part {part}; ZEN joins them")
     if pixel_type not in TYPES or min(rows, columns, kept_rows, kept_columns) < 1 or not 0 < at < _MOST:
         return None
-    return Tile(pixel_type, compression, at, start, (rows, columns), (kept_rows, kept_columns), head)
+    spans = tuple((letter, n) for letter, (_, n) in reversed(sizes.items()) if letter not in _ALONE)
+    several = any(n != 1 for _, n in spans)
+    if any(not 0 < n < 1 << 31 for _, n in spans) or (
+        several and [*sizes][: 1 + ("Y" in sizes)] not in (["X", "Y"], ["X"])
+    ):
+        return None
+    size, kept = (rows, columns), (kept_rows, kept_columns)
+    return Tile(pixel_type, compression, at, start, size, kept, head, spans, bool(pyramid))
 
 
 def places_of(sources: Sources, path: str, tiles: list[Tile]) -> Places:
@@ -211,21 +238,21 @@ def places_of(sources: Sources, path: str, tiles: list[Tile]) -> Places:
     Raises:
         FormatError: one is not where the directory says.
     """
-    offset, nbytes = np.empty(len(tiles), np.int64), np.empty(len(tiles), np.int64)
+    offset, nbytes, attached = np.empty((3, len(tiles)), np.int64)
     wanted = SEGMENT.itemsize + BLOCK.itemsize
     for k, tile in enumerate(tiles):
         data = sources.read(path, tile.at, wanted)
         if len(data) < wanted:  # beyond the end of the file: the table of planes says so
-            offset[k], nbytes[k] = tile.at + wanted, 1
+            offset[k], nbytes[k], attached[k] = tile.at + wanted, 1, 0
             continue
         if not data.startswith(b"ZISRAWSUBBLOCK\0"):
             raise FormatError(f"{path}: expected a sub-block at byte {tile.at:,}, found {data[:14]!r}")
-        metadata, _, pixels = struct.unpack_from("<iiq", data, SEGMENT.itemsize)
+        metadata, attachments, pixels = struct.unpack_from("<iiq", data, SEGMENT.itemsize)
         if metadata < 0 or not 0 < pixels < _MOST:
             raise FormatError(f"{path}: expected pixels in the sub-block at byte {tile.at:,}, found {pixels:,} bytes")
         offset[k] = tile.at + SEGMENT.itemsize + max(_LEAST, BLOCK.itemsize + tile.head) + metadata
-        nbytes[k] = pixels
-    return Places(offset, nbytes)
+        nbytes[k], attached[k] = pixels, max(0, attachments)
+    return Places(offset, nbytes, attached)
 
 
 def metadata_of(sources: Sources, path: str, at: int) -> Element | None:
