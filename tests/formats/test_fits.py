@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same, warned
+from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same, unwarned, warned
 from vfs.testing.plane_writers import fits_unit, write_fits
 
 TWIN = frames_of((2, 3, 5, 6), "u2")
@@ -51,6 +51,19 @@ def test_images_tables_and_numbers_behind_the_end(tmp_path: Path) -> None:
     assert group["image_0/data"].calibration["x"] == {"scale": 0.5, "offset": 2.5, "unit": "nm"}
     path.write_bytes(fits_unit(None, SIMPLE=True) + first + packed)
     same(warned(path, "compressed into a table")[...], TWIN[0])
+
+
+def test_special_records_behind_the_last_unit(tmp_path: Path) -> None:
+    """The standard allows blocks that are no units; a unit that was cut, or less than a block, is none of these."""
+    path = write_fits(tmp_path / "a.fits", TWIN[0])
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"special ".ljust(2880, b".") * 2)
+    with unwarned():
+        same(vfs.open(path)[...], TWIN[0])
+    unit = fits_unit(TWIN[0], XTENSION="IMAGE")
+    for more in (b"special ", unit[:500]):
+        path.write_bytes(whole + more)
+        refuses(path, "expected a whole header", kind=vfs.TruncatedSourceError)
 
 
 def test_scales_are_said_and_not_applied(tmp_path: Path) -> None:

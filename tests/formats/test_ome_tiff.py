@@ -18,7 +18,16 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED, same_values
-from tests.formats.frame_checks import BACKENDS, check_boxes, frames_of, one_line, opens_incomplete, refuses, same
+from tests.formats.frame_checks import (
+    BACKENDS,
+    check_boxes,
+    frames_of,
+    one_line,
+    opens_incomplete,
+    refuses,
+    same,
+    warned,
+)
 from vfs.cli.report import as_json
 from vfs.formats import detect
 from vfs.sources.local import LocalSources
@@ -614,3 +623,21 @@ def test_a_tiff_without_a_document(tmp_path: Path) -> None:
 def test_pickled(tmp_path: Path) -> None:
     twin = frames_of((2, 1, 2, 9, 7), "u2")
     same(pickle.loads(pickle.dumps(vfs.open(write_ome_tiff(tmp_path, twin, files=2))))[...], twin)
+
+
+def test_pixels_in_the_text_are_said_or_left_to_others(tmp_path: Path) -> None:
+    """OME-XML may hold pixels itself (BinData). It is not ours; beside images of pages such an image is named."""
+    twin = frames_of((2, 1, 3, 5, 6), "u2")
+    inside = '<BinData xmlns="http://www.openmicroscopy.org/Schemas/OME/2016-06" Length="4">AAAA</BinData>'
+    path = write_ome_tiff(tmp_path, twin, describe="companion")
+    text = path.read_text()
+    first = text.index("<TiffData")
+    last = text.index("</Pixels>")
+    bare = tmp_path / "a.ome"
+    bare.write_text(text[:first] + inside + text[last:])
+    with pytest.raises(vfs.UnknownFormatError):
+        vfs.open(bare)
+    image = text[text.index("<Image") : text.index("</Image>") + 8]
+    other = image[: image.index("<TiffData")] + inside + image[image.index("</Pixels>") :]
+    path.write_text(text.replace("</Image>", "</Image>" + other, 1))
+    same(warned(path, "BinData", "image 1", "left out")[...], twin)

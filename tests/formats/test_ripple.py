@@ -70,8 +70,9 @@ def test_as_other_programs_write_it(tmp_path: Path) -> None:
     inca = "(MLX::RIPPLE\r\n(MLX::WIDTH : 3)\r\n(MLX::HEIGHT :2)\r\n(MLX::DEPTH : 4)\r\n(MLX::OFFSET : 0)\r\n"
     inca += "(MLX::DATA-LENGTH : 2)\r\n(MLX::DATA-TYPE : UNSIGNED)\r\n"
     inca += "(MLX::BYTE-ORDER : BIG-ENDIAN)\r\n(MLX::RECORD-BY : VECTOR)\r\n)\r\n"
-    path.write_text(inca)
-    same(vfs.open(path)[...], twin)
+    for ends in ("\r\n", "\n", "\r"):
+        path.write_bytes(inca.replace("\r\n", ends).encode())
+        same(vfs.open(path)[...], twin)
     bruker = "key\tvalue\n; of a microscope\nwidth\t3 ; pixels\nheight\t2\ndepth\t4\noffset\t0\ndata-Length\t2\n"
     path.write_text(bruker + "data-type\tunsigned\nbyte-order\tbig-endian\nrecord-by\tvector\n")
     same(vfs.open(path)[...], twin)

@@ -38,6 +38,7 @@ _MOST_HEADER = 4096 * _BLOCK
 _TYPES = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 _TURNED = {8: ("i1", -128), 16: (">u2", 1 << 15), 32: (">u4", 1 << 31), 64: (">u8", 1 << 63)}
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
+_UNITS = (b"XTENSION", b"SIMPLE  ")  # with which a unit begins
 _MOST_AXES = 16
 _MOST = 1 << 62  # bytes
 
@@ -230,8 +231,10 @@ def _images(
     Raises:
         FormatError: a header is garbled.
     """
-    at = 0
+    at, held = 0, False  # True: the units so far have data
     while at < size:
+        if held and _special(sources, path, at, size):
+            return
         found = _header(sources, path, at)
         if found is None or (at and "XTENSION" not in found[0]):
             if at == 0 or sources.read(path, at, min(size - at, _BLOCK)).strip(b"\0 "):
@@ -252,10 +255,20 @@ def _images(
             raise FormatError(f"{path}: expected numbers PCOUNT and GCOUNT in the header at byte {at:,}")
         counted: tuple[int, ...] = shape[:-1] if cards.get("GROUPS") is True else shape
         nbytes = abs(bits) // 8 * groups * (more + math.prod(counted)) if shape else 0
-        begin, at = at, behind + -(-nbytes // _BLOCK) * _BLOCK
+        begin, at, held = at, behind + -(-nbytes // _BLOCK) * _BLOCK, held or nbytes > 0
         summed = _sum_of(cards, file, begin, behind, at)
         if summed is not None and at <= size:
             sums.append(summed)
+
+
+def _special(sources: Sources, path: str, at: int, size: int) -> bool:
+    """Return True if special records follow the last unit: blocks of another kind than units, which begin with
+    XTENSION. The standard allows them (section 3.5) and does not say what is in them.
+    """
+    if (size - at) % _BLOCK or size - at > _MOST_HEADER:
+        return False
+    data = sources.read(path, at, size - at)
+    return bool(data.strip(b"\0 ")) and not any(data.startswith(_UNITS, k) for k in range(0, len(data), _BLOCK))
 
 
 def _calibration(cards: dict[str, Value], dims: tuple[str, ...]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _MOST = 1 << 62  # bytes: far more than any file has
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for text with two of the keys that every `.rpl` has."""
-    return b"\0" not in head and len(_MARK.findall(head)) > 1
+    return b"\0" not in head and len(_MARK.findall(head.replace(b"\r", b"\n"))) > 1  # old Macs end lines with CR
 
 
 class _Header(NamedTuple):

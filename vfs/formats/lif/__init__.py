@@ -58,7 +58,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     made, lost = (images_of_project if is_project(head) else images_of_container)(sources, path)
     if not made:
         if lost:
-            raise (lost[0].refused or FormatError)(lost[0].said)
+            raise (lost[0].refused or FormatError)(lost[0].said.removesuffix("; it is left out"))
         raise FormatError(f"{path}: expected images, found none")
     return [altered(one, absent=(*lost, *one.absent), main=one is made[0] or None) for one in made]
 

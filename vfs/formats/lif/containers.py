@@ -6,9 +6,9 @@ import struct
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from vfs.errors import FormatError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError, VfsError
 from vfs.formats.headers import parse_xml, read_at
-from vfs.formats.lif.images import LeicaImage, Memory, image_of, number
+from vfs.formats.lif.images import Memory, image_of, number
 from vfs.model.files import Files
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
@@ -109,25 +109,34 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
     text, behind = _text(sources, path, 0)
     root = _parsed(text, path)
     memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
-    found: list[tuple[LeicaImage, Memory]] = []
     listed = [(name, image, memory) for name, image, memory in _images(root) if number(memory, "Size")]
     if len(listed) > _MOST_IMAGES:
         raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")
-    for name, image, memory in listed:
-        block = memories.get(memory.get("MemoryBlockID", ""))
-        if block is None:
-            label = memory.get("MemoryBlockID", "")[:40]
-            said = f"{path}: {name}: its memory {label!r} is not in the file; it looks truncated"
-            lost.append(Absence(said, TruncatedSourceError, "shows the others", {"frames_missing": 1}))
-        elif block.size:
-            found.append((image_of(path, name, image, block.size), block))
     made: list[StoredArray] = []
-    for k, (one, block) in enumerate(found):
+    for k, (name, image, memory) in enumerate(listed):
         try:
-            made.append(one.array(f"image_{k}/data" if len(listed) > 1 else "data", files, block))
-        except TruncatedSourceError as error:
-            lost.append(Absence(str(error), TruncatedSourceError, "shows the others", {"frames_missing": 1}))
+            label = memory.get("MemoryBlockID", "")
+            block = memories.get(label)
+            if block is None or not block.size:
+                found = "not in the file" if block is None else "empty"
+                raise TruncatedSourceError(f"{path}: {name}: its memory {label[:40]!r} is {found}; it looks truncated")
+            place = f"image_{k}/data" if len(listed) > 1 else "data"
+            made.append(image_of(path, name, image, block.size).array(place, files, block))
+        except (FormatError, TruncatedSourceError) as error:
+            lost.append(image_left_out(error))
     return made, lost
+
+
+def image_left_out(error: VfsError, name: str = "") -> Absence:
+    """Report an image that cannot be shown. It hides no other: only of one that was cut the set is incomplete.
+
+    Args:
+        name: of the image, where the error does not say it.
+    """
+    said = f"{error}; the image {name}" if name else str(error)
+    if isinstance(error, MissingSourceError | TruncatedSourceError):
+        return Absence(said, type(error), "shows the other images", {"frames_missing": 1})
+    return Absence(f"{said}; it is left out", counts={"frames_left_out": 1})
 
 
 def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> StoredArray:

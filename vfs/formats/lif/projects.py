@@ -9,9 +9,9 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError, printable
+from vfs.errors import FormatError, MissingSourceError, OutsideError, TruncatedSourceError, printable
 from vfs.formats.headers import parse_xml, read_side_file
-from vfs.formats.lif.containers import image_of_object
+from vfs.formats.lif.containers import image_left_out, image_of_object
 from vfs.formats.lif.images import LeicaImage, image_of, number
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
@@ -70,6 +70,8 @@ def _nodes(
         except MissingSourceError as error:
             counts = {"files_missing": 1}
             lost.append(Absence(f"{error}; {path} names it", type(error), "shows the other images", counts))
+        except (FormatError, OutsideError) as error:
+            lost.append(image_left_out(error))
 
 
 def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], list[Absence]]:
@@ -87,9 +89,8 @@ def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], l
         place = f"image_{k}/data" if len(listed) > 1 else "data"
         try:
             made.append(_image(sources, file, place, name, image, memory))
-        except (MissingSourceError, TruncatedSourceError) as error:
-            counts = {"frames_missing": 1}
-            lost.append(Absence(f"{error}; the image {name}", type(error), "shows the other images", counts))
+        except (FormatError, MissingSourceError, OutsideError, TruncatedSourceError) as error:
+            lost.append(image_left_out(error, name))
     return made, lost
 
 

@@ -47,6 +47,9 @@ _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # imag
 _BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
 
 
+_LOOK = 1 << 20  # bytes of OME-XML that say where its pixels are
+
+
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if header_of(head) is None:
         if not head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
@@ -56,11 +59,18 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
             text.lstrip("\ufeff \t\r\n").startswith("<")
             and re.search(r"<(\w+:)?OME\s", text) is not None
             and "openmicroscopy.org" in text
+            and not _holds_pixels(sources, path)
         )
     try:
         return described_as_ome(sources, path)
     except VfsError:
         return False
+
+
+def _holds_pixels(sources: Sources, path: str) -> bool:
+    """Return True for OME-XML that has pixels in its text (BinData), and names no page: it is another format."""
+    text = sources.read(path, 0, _LOOK).replace(b"\0", b"")
+    return b"BinData" in text and not (b"TiffData" in text or b"BinaryOnly" in text)
 
 
 class _OmeSet:
@@ -146,6 +156,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             damaged += int(np.count_nonzero(np.isin(placed.file, list(found.errors))))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
+    absent += _elsewhere(document.images, holder)
     gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
     gone += _in_no_image(found, holder, named)
@@ -153,6 +164,18 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     shown = next((one for one in out if one.main is not False), None)  # the first image, as its programs show it
     out = [altered(one, main=True if one is shown else one.main if shown else None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
+
+
+def _elsewhere(images: Sequence[Image], holder: str) -> list[Absence]:
+    """Report images whose pixels are in the text of the document."""
+    bare = [k for k, image in enumerate(images) if image.inside and not image.runs]
+    if not bare:
+        return []
+    said = (
+        f"{holder}: its OME-XML has pixels in its text (BinData) of image {bare[0]}"
+        + f", and of {len(bare) - 1:,} more" * (len(bare) > 1)
+    )
+    return [Absence(f"{said}; they are left out", counts={"frames_left_out": len(bare)})]
 
 
 def _in_no_image(found: _OmeSet, holder: str, named: Sequence[np.ndarray]) -> tuple[Absence, ...]:

@@ -70,6 +70,7 @@ class Image:
         samples: samples of the first channel, 1 if not given.
         runs: runs of pages with its planes.
         attrs: name, physical sizes, channels, …
+        inside: True if pixels are in the text of the document (`BinData`), which is not read.
     """
 
     sizes: dict[str, int]
@@ -78,6 +79,7 @@ class Image:
     samples: int
     runs: tuple[Run, ...]
     attrs: dict[str, Any]
+    inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,8 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
     samples = _number(channels[0], path, "SamplesPerPixel") if channels else 1
     runs = tuple(_run(data, path) for data in _children(pixels, "TiffData"))
     kind = pixels.get("Type", pixels.get("PixelType", "")).lower()
-    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels))
+    inside = next(_children(pixels, "BinData"), None) is not None
+    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels), inside)
 
 
 def _run(data: Element, path: str) -> Run:
