@@ -204,7 +204,7 @@ def test_folders_that_cannot_be_used(server: RangeServer, tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_no_error(server: RangeServer, cache: Path) -> None:
-    with mock.patch("vfs.sources.disk_cache.os.rename", side_effect=OSError(28, "No space left on device")):
+    with mock.patch("vfs.new_files.os.replace", side_effect=OSError(28, "No space left on device")):
         np.testing.assert_array_equal(look(server, cache)[0], FRAMES)
     assert not kept(cache)
 
