@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.frame_checks import check_boxes, frames_of, one_line, same
+from tests.formats.frame_checks import arranged, check_boxes, frames_of, one_line, same
 
 h5py = pytest.importorskip("h5py")
 
@@ -165,3 +165,26 @@ def test_numbers_that_do_not_fill_their_bytes_are_left_out_by_name(tmp_path: Pat
     assert set(left) == set(OTHERS)
     for name, (_, words) in OTHERS.items():
         assert words in left[name]
+
+
+@pytest.mark.parametrize("more", [{}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True}])
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [
+        ((14, 5, 6), (4, 5, 6)),
+        ((14, 5, 6), (5, 3, 4)),
+        ((14, 5, 6), (14, 5, 6)),
+        ((3, 5, 4, 3), (2, 3, 4, 3)),
+        ((3, 5, 4, 3), (3, 5, 1, 2)),
+    ],
+)
+def test_chunks_of_several_positions_take_any_scan(
+    tmp_path: Path, shape: tuple[int, ...], chunks: tuple[int, ...], more: dict[str, Any]
+) -> None:
+    twin = frames_of(shape, "u2")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("data", data=twin, chunks=chunks, **more)
+    arranged(tmp_path / "a.h5", twin.reshape(-1, *shape[-2:]))
+    array = vfs.open(tmp_path / "a.h5", nav_shape=(2, 6), line_skip=1)
+    same(array[...], twin.reshape(-1, *shape[-2:])[[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]].reshape(2, 6, *shape[-2:]))
+    same(np.asarray(array.zarr()[...]), array[...])

@@ -604,10 +604,11 @@ def test_one_block_without_axes() -> None:
     assert rows_of(layout) == [[0, 16, 18, 0, 1, 0, 1, 0]]
 
 
-def test_blocks_of_several_positions_cannot_be_arranged() -> None:
-    layout = boxes_of(([0, 0], [2, 10]))
+def test_whole_blocks_of_several_positions_need_a_shape_in_which_they_are_stored() -> None:
+    one = np.ones((1, 2), np.int64)
+    layout = BlockLayout.of((9, 4), one * 0, one * 4, one[:, 0], one[:, 0], one[:, 0], whole=True)
     with pytest.raises(OptionError, match="span several navigation positions"):
-        layout.arranged((5, 2), 0, None, 1)
+        layout.arranged((3, 3), 0, None, 1)
 
 
 def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:

@@ -20,7 +20,7 @@ from vfs.model import calibration
 from vfs.model.checksums import ByteSum
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
 from vfs.model.region import Region
 from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
@@ -334,6 +334,8 @@ class StoredArray:
         nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
         names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
         block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
+        if block and chosen is None and isinstance(self.layout, BlockLayout):  # several frames of a line in each
+            block = (*block[: nav_ndim - 1], min(self.layout.spans(self.nav_ndim), nav[-1]), *block[nav_ndim:])
         dims, absent = names + self.dims[self.nav_ndim :], self.absent
         attrs = self._still_calibrated(None if chosen is not None else nav, sync_offset)
         if line_skip or (nav_shape is not None and layout.order is None):

@@ -125,21 +125,16 @@ class BlockLayout:
         nav_ndim: int = 1,
         line_skip: int = 0,
     ) -> BlockLayout:
-        """Show the same frames as another scan: see `Layout`. Each block must belong to one scan position."""
-        nd = len(self.shape)
-        n = int(self.levels[1])
-        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
-        old = self.shape[:nav_ndim]
-        if n and (high[:, :nav_ndim] - low[:, :nav_ndim]).max(initial=1) > 1:
-            raise OptionError(
-                f"{option_names('nav_shape', 'sync_offset', 'roi', 'line_skip')} do not apply: the file stores blocks"
-                " that span several navigation positions"
-            )
+        """Show the same frames as another scan: see `Layout`.
+
+        Blocks of several scan positions are shown in parts, a part for each line of the scan that they reach.
+        """
         new = tuple(nav_shape)
-        flat = np.zeros(n, np.int64)
+        parts = self._positions(nav_ndim)
+        flat = np.zeros(len(parts), np.int64)
         if nav_ndim:
-            flat = np.ravel_multi_index(tuple(low[:, :nav_ndim].T), old) - sync_offset
-        behind = np.zeros(n, bool)  # a line
+            flat = np.ravel_multi_index(tuple(parts[:, 2:].T), self.shape[:nav_ndim]) - sync_offset
+        behind = np.zeros(len(parts), bool)  # a line
         if line_skip:
             line, column = np.divmod(flat, new[-1] + line_skip)
             flat, behind = line * new[-1] + column, column >= new[-1]
@@ -148,7 +143,7 @@ class BlockLayout:
             nav = np.empty((0, len(new)), np.int64)
             if len(keep):
                 nav = np.stack(np.unravel_index(flat[keep], new), axis=1)
-            return self._moved(nav, keep, new, nav_ndim)
+            return self._moved(nav, parts[keep], new, nav_ndim)
         # A position may be chosen more than once: join the blocks with the list of choices
         by_choice = np.argsort(chosen, kind="stable")
         ordered = chosen[by_choice]
@@ -156,32 +151,79 @@ class BlockLayout:
         keep = np.repeat(keep, b - a)
         within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
         nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
-        return self._moved(nav, keep, (len(chosen),), nav_ndim)
+        return self._moved(nav, parts[keep], (len(chosen),), nav_ndim)
 
-    def _moved(self, nav: np.ndarray, keep: np.ndarray, shape: tuple[int, ...], nav_ndim: int) -> BlockLayout:
-        """Show some blocks at other scan positions.
+    def spans(self, nav_ndim: int) -> int:
+        """Return the number of scan positions of the block that has most of them."""
+        nd, n = len(self.shape), int(self.levels[1])
+        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
+        return int((high - low)[:, :nav_ndim].prod(axis=1).max(initial=1))
+
+    def _positions(self, nav_ndim: int) -> np.ndarray:
+        """Return the scan positions of all blocks: int64[m, 2 + navigation axes], a row a position.
+
+        The columns are the row of the block, the number of frames in front of it in the stored block, and the position.
+
+        Raises:
+            OptionError: blocks of several positions have no one shape in which they are stored.
+        """
+        nd, n = len(self.shape), int(self.levels[1])
+        low, high = self.tree[:n, :nav_ndim], self.tree[:n, nd : nd + nav_ndim]
+        starts = np.zeros_like(low) if self.box_starts is None else self.box_starts[:, :nav_ndim]
+        pitch = np.array(self.pitch[:nav_ndim] or (1,) * nav_ndim, np.int64)
+        steps = np.array([math.prod(pitch[k + 1 :]) for k in range(nav_ndim)], np.int64)
+        extent = high - low
+        counts = extent.prod(axis=1)
+        if counts.max(initial=1) > 1 and self.whole and not self.pitch:
+            raise OptionError(
+                f"{option_names('nav_shape', 'sync_offset', 'roi', 'line_skip')} do not apply: the file stores blocks"
+                " that span several navigation positions"
+            )
+        if not self.pitch:  # blocks are stored as their boxes are
+            steps = np.stack([extent[:, k + 1 :].prod(axis=1) for k in range(nav_ndim)], axis=1) if nav_ndim else extent
+        block = np.repeat(np.arange(n), counts)
+        left = np.arange(len(block)) - np.repeat(counts.cumsum() - counts, counts)
+        inside = np.zeros((len(block), nav_ndim), np.int64)
+        for k in reversed(range(nav_ndim)):
+            left, inside[:, k] = np.divmod(left, extent[block, k])
+        along = ((starts[block] + inside) * (steps if self.pitch else steps[block])).sum(axis=1)
+        return np.concatenate([block[:, None], along[:, None], low[block] + inside], axis=1)
+
+    def _moved(self, nav: np.ndarray, parts: np.ndarray, shape: tuple[int, ...], nav_ndim: int) -> BlockLayout:
+        """Show some frames of blocks at other scan positions.
 
         Args:
-            nav: int64[m, navigation axes from now on], the position of each of these blocks.
-            keep: int64[m], which blocks they are.
+            nav: int64[m, navigation axes from now on], the position of each of these frames.
+            parts: int64[m, …], see `_positions`.
             shape: shape of the scan from now on.
             nav_ndim: number of navigation axes so far.
         """
         nd, n = len(self.shape), int(self.levels[1])
-        low, high = self.tree[:n, :nd], self.tree[:n, nd:]
-        origins = np.concatenate([nav, low[keep, nav_ndim:]], axis=1)
-        shapes = np.concatenate([np.ones_like(nav), (high - low)[keep, nav_ndim:]], axis=1)
+        low, extent = self.tree[:n, :nd], self.tree[:n, nd:] - self.tree[:n, :nd]
+        # Frames that follow one another in a block and in a line of the scan stay together
+        step = np.diff(np.concatenate([parts[:, :2], nav], axis=1), axis=0)
+        wanted = np.array([0, 1, *(0 for _ in shape[1:]), 1]) if shape else np.array([1, 0])
+        begin = np.flatnonzero(np.concatenate([[True], (step != wanted).any(axis=1)])) if len(nav) else np.zeros(0, int)
+        length = np.diff(np.append(begin, len(nav)))
+        keep, along = parts[begin, 0], parts[begin, 1]
+        origins = np.concatenate([nav[begin], low[keep, nav_ndim:]], axis=1)
+        lines = np.ones((len(begin), len(shape)), np.int64)
+        if shape:
+            lines[:, -1] = length
+        shapes = np.concatenate([lines, extent[keep, nav_ndim:]], axis=1)
         # A block of one position may be stored longer (the last block, if an odd number of frames is
         # stored two a block): the position is the first one of the block
         pitch: tuple[int, ...] = ()
         if self.pitch:
             pitch = (1,) * (len(shape) - 1) + (math.prod(self.pitch[:nav_ndim]), *self.pitch[nav_ndim:])
-        box_starts = None
-        if self.box_starts is not None:
-            steps = np.array([math.prod(self.pitch[k + 1 : nav_ndim]) for k in range(nav_ndim)], np.int64)
-            along = (self.box_starts[keep, :nav_ndim] * steps).sum(axis=1, keepdims=True)
-            box_starts = np.concatenate([np.zeros_like(nav[:, 1:]), along, self.box_starts[keep, nav_ndim:]], axis=1)
         file, first, nbytes, numbers = self.place[keep].T
+        box_starts = None
+        if not self.whole:
+            frame = np.broadcast_to(np.array(self.pitch, np.int64), (len(keep), nd)) if self.pitch else extent[keep]
+            first = first + along * frame[:, nav_ndim:].prod(axis=1) * self.word_bytes
+        elif self.box_starts is not None or along.any():
+            starts = low[keep, nav_ndim:] * 0 if self.box_starts is None else self.box_starts[keep, nav_ndim:]
+            box_starts = np.concatenate([np.zeros_like(nav[begin, 1:]), along[:, None], starts], axis=1)
         return BlockLayout.of(
             shape + self.shape[nav_ndim:],
             origins,
