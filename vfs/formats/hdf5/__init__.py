@@ -39,7 +39,7 @@ from typing import Any
 
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
-from vfs.formats.hdf5 import swmr
+from vfs.formats.hdf5 import ebsd, swmr
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
@@ -256,7 +256,8 @@ def _datasets(
         )
         for name in order
     ]
-    return [_with_declared(sources, path, known, one) if one.nav_ndim else one for one in made]
+    shown = [_with_declared(sources, path, known, one) if one.nav_ndim else one for one in made]
+    return [ebsd.in_scan(one, known, found) for one in shown]
 
 
 def _with_declared(sources: Sources, path: str, known: Survey, array: StoredArray) -> StoredArray:

@@ -1,0 +1,59 @@
+"""Patterns of electron backscatter diffraction in HDF5: the scan and the steps that each program writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vfs
+from tests.formats.frame_checks import frames_of, same, warned
+
+h5py = pytest.importorskip("h5py")
+
+WRITERS = {
+    "Oxford": ("Processed Patterns", {"Y Cells": 3, "X Cells": 4, "Y Step": 2.0, "X Step": 1.0}),
+    "EDAX": ("Pattern", {"nRows": 3, "nColumns": 4, "Step Y": 2.0, "Step X": 1.0}),
+    "Bruker": ("RawPatterns", {"NROWS": 3, "NCOLS": 4, "YSTEP": 2.0, "XSTEP": 1.0}),
+    "kikuchipy": ("patterns", {"n_rows": 3, "n_columns": 4, "step_y": 2.0, "step_x": 1.0}),
+}
+
+
+def write(folder: Path, twin: np.ndarray, who: str, places: Any = None, **how: Any) -> Path:
+    name, header = WRITERS[who]
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset(f"1/EBSD/Data/{name}", data=twin, **how)
+        for key, value in header.items():
+            file[f"1/EBSD/Header/{key}"] = [value] if who == "Oxford" else value
+        if places is not None:
+            file["1/EBSD/SEM/IY"], file["1/EBSD/SEM/IX"] = places
+    return folder / "a.h5"
+
+
+@pytest.mark.parametrize("how", [{}, {"chunks": (1, 5, 6)}, {"chunks": (5, 5, 6), "compression": "gzip"}])
+@pytest.mark.parametrize("who", WRITERS)
+def test_the_scan_that_the_header_says(tmp_path: Path, who: str, how: dict[str, Any]) -> None:
+    twin = frames_of((12, 5, 6), "u1")
+    array = vfs.open(write(tmp_path, twin, who, **how))
+    same(array[...], twin.reshape(3, 4, 5, 6))
+    assert array.dims == ("scan_y", "scan_x", "y", "x")
+    steps = {name: array.calibration[name] for name in ("scan_y", "scan_x")}
+    assert steps == {
+        name: {"scale": step, "offset": 0.0, "unit": "um"} for name, step in (("scan_y", 2.0), ("scan_x", 1.0))
+    }
+
+
+def test_bruker_says_where_each_pattern_is(tmp_path: Path) -> None:
+    twin = frames_of((12, 5, 6), "u1")
+    at = np.random.default_rng(1).permutation(12)
+    shown = np.empty_like(twin)
+    shown[at] = twin
+    places = np.divmod(at.astype("i4"), 4)
+    same(vfs.open(write(tmp_path, twin, "Bruker", places))[...], shown.reshape(3, 4, 5, 6))
+    part = (2 + np.arange(6, dtype="i4") // 3, 1 + np.arange(6, dtype="i4") % 3)  # a region of the map
+    same(vfs.open(write(tmp_path, twin[:6], "Bruker", part))[...], twin[:6].reshape(2, 3, 5, 6))
+    path = write(tmp_path, twin, "Bruker", places, chunks=(5, 5, 6))
+    same(warned(path, "says a map of 3 × 4, patterns are stored in another order")[...], twin)
+    same(warned(write(tmp_path, twin[:9], "EDAX"), "says a map of 3 × 4, 9 patterns are stored")[...], twin[:9])

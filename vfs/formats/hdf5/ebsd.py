@@ -1,0 +1,97 @@
+"""Shows patterns of electron backscatter diffraction as the scan that their file says.
+
+`…/EBSD/Data/PATTERNS` holds one axis of patterns, and `…/EBSD/Header` has columns and rows of the map and its steps, in
+µm: of Oxford (.h5oina), EDAX, Bruker and kikuchipy. Bruker's `…/SEM/IX` and `IY` say column and row of each pattern, of
+which the map is the smallest that holds them. Where patterns in chunks are in another order, they stay one axis.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.small import read_small
+from vfs.h5.facts import Survey
+from vfs.model.layout import FrameLayout, ScanOrder, altered
+from vfs.model.stored import Absence, StoredArray, nav_dims
+
+_MOST_BLANK = 1000  # positions of a map for each pattern: with more, the places are garbled
+_WRITERS = (
+    ("Y Cells", "X Cells", "Y Step", "X Step"),  # Oxford
+    ("nRows", "nColumns", "Step Y", "Step X"),  # EDAX
+    ("NROWS", "NCOLS", "YSTEP", "XSTEP"),  # Bruker
+    ("n_rows", "n_columns", "step_y", "step_x"),  # kikuchipy
+)
+"""What each program calls rows, columns and their distances in the header."""
+
+
+def in_scan(array: StoredArray, survey: Survey, found: Mapping[str, StoredData]) -> StoredArray:
+    """Return an array of patterns as a scan; any other as it is.
+
+    Args:
+        found: the arrays of the file.
+    """
+    hit = re.fullmatch(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", array.path, re.IGNORECASE)
+    if hit is None or len(array.shape) != 3 or array.nav_ndim != 1:
+        return array
+    for names in _WRITERS:
+        rows, columns, *steps = (_number(f"{hit[1]}EBSD/Header/{name}", survey, found) for name in names)
+        if rows > 0 and columns > 0 and rows == int(rows) and columns == int(columns):
+            return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], survey, found))
+    return array
+
+
+def _number(path: str, survey: Survey, found: Mapping[str, StoredData]) -> float:
+    """Return a number of the header; 0 if there is none."""
+    if path not in found or math.prod(found[path].shape) != 1:
+        return 0.0
+    value = read_small(survey.origin, found[path])
+    return float(value[0]) if value is not None and np.isfinite(value[0]) else 0.0
+
+
+def _places(top: str, survey: Survey, found: Mapping[str, StoredData]) -> np.ndarray | None:
+    """Return row and column of each pattern, int64[2, n]; None where the file does not say them."""
+    for group in (f"{top}EBSD/SEM", f"{top}SEM"):
+        if {f"{group}/IX", f"{group}/IY"} <= found.keys():
+            both = [read_small(survey.origin, found[f"{group}/{name}"]) for name in ("IY", "IX")]
+            if all(one is not None and one.dtype.kind in "iu" for one in both) and len({len(one) for one in both}) == 1:  # type: ignore[arg-type]
+                return np.stack([one.astype(np.int64) for one in both if one is not None])
+    return None
+
+
+def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places: np.ndarray | None) -> StoredArray:
+    """Arrange patterns as a map of rows and columns."""
+    count = array.shape[0]
+    order = None
+    if places is not None and places.shape[1] == count:
+        places = places - places.min(axis=1, keepdims=True)
+        rows, columns = (places.max(axis=1) + 1).tolist()
+        if rows * columns > _MOST_BLANK * count:
+            return _as_stored(array, shape, f"its IX and IY reach {rows:,} × {columns:,}")
+        shape, flat = (rows, columns), places[0] * columns + places[1]
+        if len(np.unique(flat)) != count:
+            return _as_stored(array, shape, "its IX and IY say some positions twice")
+        if not np.array_equal(flat, np.arange(rows * columns)):
+            order = ScanOrder.visiting(flat, shape)
+    elif count != math.prod(shape):
+        return _as_stored(array, shape, f"{count:,} patterns are stored")
+    if order is not None and not isinstance(array.layout, FrameLayout):
+        return _as_stored(array, shape, "patterns are stored in another order, in chunks")
+    made = array.arranged(shape)
+    if order is not None and isinstance(array.layout, FrameLayout):
+        made = altered(made, layout=array.layout.ordered(order))
+    dims = (*nav_dims(2), *array.dims[1:])
+    calibration = {
+        dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim, step in zip(dims, steps, strict=False) if step > 0
+    }
+    attrs = {**array.attrs, **({"calibration": calibration} if calibration else {})}
+    return altered(made, dims=dims, attrs=attrs, absent=array.absent, declared=None)
+
+
+def _as_stored(array: StoredArray, shape: tuple[int, int], why: str) -> StoredArray:
+    said = f"{array.path}: its header says a map of {shape[0]:,} × {shape[1]:,}, {why}: the patterns are one axis"
+    return altered(array, absent=(*array.absent, Absence(said, arrangement=True)))
