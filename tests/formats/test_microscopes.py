@@ -335,6 +335,8 @@ def test_xlef_of_pages_that_do_not_fit(tmp_path: Path, old: str, new: str, word:
     write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0, :4]])
     refuses(member, "a b.xlif", "expected pages [5, 6, 1]", kind=vfs.FormatError)
     same(warned(path, "a b.xlif", "expected pages [5, 6, 1]", "left out")[...], XLEF["colours"][1])
+    write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0].astype("i2")])
+    refuses(member, "expected pages [5, 6, 1] of uint16, found [5, 6, 1] of int16", kind=vfs.FormatError)
 
 
 # CZI

@@ -184,8 +184,9 @@ def _check(path: str, image: LeicaImage, table: PageTable, rows: np.ndarray) -> 
         kind = table.kinds[number_of_kind]
         if not isinstance(kind, Kind):
             raise FormatError(f"{path}: {image.name}: {kind}")
-        if kind.shaped != wanted or kind.dtype.itemsize != image.stored.itemsize:
+        other = kind.dtype.itemsize != image.stored.itemsize or (kind.signed and kind.dtype.kind != image.stored.kind)
+        if kind.shaped != wanted or other:
             raise FormatError(
-                f"{path}: {image.name}: expected pages {list(wanted[2:])} of {image.stored.itemsize} bytes a number,"
-                f" found {list(kind.shaped[2:])} of {kind.dtype.itemsize}"
+                f"{path}: {image.name}: expected pages {list(wanted[2:])} of {image.stored.newbyteorder('=')}, found"
+                f" {list(kind.shaped[2:])} of {kind.dtype}"
             )
