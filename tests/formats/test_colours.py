@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -268,3 +269,24 @@ def test_nd2_whose_channels_differ_in_colours(tmp_path: Path) -> None:
         ("dye 1 green", "00FF00"),
         ("dye 1 red", "FF0000"),
     ]
+
+
+def test_lsm_says_names_and_colours_of_channels(tmp_path: Path) -> None:
+    """Zeiss: tag 34412, whose number at byte 108 is the place of a table of colours and names."""
+    pytest.importorskip("tifffile")
+    twin = frames_of((3, 8, 9), "u1")
+    about = bytearray(380)
+    struct.pack_into("<Ii5ii", about, 0, 67127628, len(about), 9, 8, 1, 3, 1, 1)
+    named = b"".join(struct.pack("<I", len(name) + 1) + name + b"\0" for name in (b"one", b"two", b"three"))
+    drawn = bytes([0, 255, 0, 0, 255, 0, 0, 0, 0, 128, 255, 0])
+    table = struct.pack("<6I", 24 + len(drawn) + len(named), 3, 3, 24, 24 + len(drawn), 0) + drawn + named
+    pages = [twin, twin[:, ::2, ::2]]  # LSM has thumbnails
+    for _ in range(2):  # the second time the place of the table is known
+        tags = {**RGB, 34412: (1, bytes(about), len(about))}
+        path = write_tiff(tmp_path / "a.lsm", pages, planar=True, tags=tags)
+        struct.pack_into("<I", about, 108, path.stat().st_size)
+    path.write_bytes(path.read_bytes() + table)
+    array = vfs.open(path)
+    assert array.dims == ("c", "y", "x")
+    same(array[...], twin)
+    assert labels(array) == [("one", "00FF00"), ("two", "FF0000"), ("three", "0080FF")]

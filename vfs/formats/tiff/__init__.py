@@ -88,6 +88,7 @@ def _attrs(found: Structure, series: PageSeries, without: Sequence[str]) -> dict
     attrs |= series.kind.facts
     if series.metadata:
         attrs["metadata_of"] = series.metadata
+    attrs |= series.said
     for name, tag in _TEXTS.items():
         text = found.text(tag, _LONGEST).strip()
         if text:

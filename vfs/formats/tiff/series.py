@@ -8,8 +8,9 @@ that of its page, and opening says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class PageSeries:
         rows: row in the table of the page of each plane; -1 for a plane without one.
         planes: places of planes that have no row.
         metadata: kind of the metadata that were used; "" if pages were just counted.
+        said: attributes that these metadata give.
         levels: smaller versions.
         files: number of files that have these pages, an equal number in each.
     """
@@ -45,6 +47,7 @@ class PageSeries:
     rows: Sequence[int] = ()
     planes: tuple[Planes, ...] = ()
     metadata: str = ""
+    said: Mapping[str, Any] = field(default_factory=dict)
     levels: list[PageSeries] = field(default_factory=list)
     files: int = 1
 
