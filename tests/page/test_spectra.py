@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal, localcontext
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import vfs
 from tests.page.support import Browsed
+from vfs.http.pages import script
 
 Browse = Callable[..., Browsed]
 START, STEP, SAMPLES = 400.0, 0.5, 600  # eV, eV, of spectra
@@ -202,3 +206,101 @@ def test_the_ticks_of_a_logarithm_and_of_a_constant(browse: Browse, tmp_path: Pa
             page.wait(f"vfs.scan.status === 'exact' && vfs.scan.caption.startsWith('{what}')")
             assert page.page.locator(".scan-panel.blank").count() == 1
         page.close()
+
+
+LAW = """
+import { powerLaw, POWER_LAW } from "./powerlaw.js";
+import { snippet } from "./python.js";
+const sums = (cases) => cases.map(([a, b, e0, e1, e2, e3, e4]) => String(powerLaw(a, b, [e0, e1, e2])(e3, e4)));
+window.law = { sums, snippet, POWER_LAW };
+"""
+
+
+def exact(a: float, b: float, *edges: float) -> Decimal:
+    """Find the sum of A * E**-r over edges[3:], where those over edges[:2] and edges[1:3] are a and b, by bisection."""
+    with localcontext() as context:
+        context.prec = 40
+        e0, e1, e2, e3, e4 = (Decimal(edge) / Decimal(edges[0]) for edge in edges)
+
+        def log(low: Decimal, high: Decimal, p: Decimal) -> Decimal:  # of the integral of E**(p - 1)
+            return p * low.ln() + ((((high / low).ln() * p).exp() - 1) / p).ln()
+
+        def small(p: Decimal) -> bool:
+            return log(e0, e1, p) - log(e1, e2, p) > wanted
+
+        wanted, low, high = (Decimal(a) / Decimal(b)).ln(), Decimal("-1.1"), Decimal("1.3")
+        while not small(low):
+            low *= 2
+        while small(high):
+            high *= 2
+        for _ in range(90):
+            p = (low + high) / 2
+            low, high = (p, high) if small(p) else (low, p)
+        return (Decimal(a).ln() + log(e3, e4, p) - log(e0, e1, p)).exp()
+
+
+def fits() -> Iterator[tuple[float, ...]]:
+    """Give sums over two halves and energies: those of which something was wrong once, and random ones."""
+    short = [779.875 + 0.25 * x for x in (96, 98, 100, 104, 144)]  # four samples before an edge
+    yield from ((a, b, *short) for a, b in [(410, 383), (383, 410), (17, 21), (1, 3), (1, 1), (0.05, 2000.0)])
+    yield 16268995.3894926, 2616705.668401648, *(400 + 0.5 * (x - 0.5) for x in (160, 190, 220, 240, 300))  # r = 60
+    yield 300, 2, 1e-9, 40.0, 80.0, 90.0, 100.0  # almost from 0 on
+    yield 7, 7 / 3, 10.0, 30.0, 90.0, 100.0, 2000.0  # halves of the same length on a logarithmic axis
+    for _ in range(15):
+        start, step = 10 ** RNG.uniform(-1, 4), 10 ** RNG.uniform(-3, 1)
+        half, gap, window = RNG.integers(1, 60, 3)
+        about = 10 ** RNG.uniform(0, 6)
+        samples = np.cumsum([0, half, half, gap, window])
+        yield *(1.0 + RNG.poisson(about, 2)), *(start + step * samples)
+
+
+@pytest.fixture
+def modules(chromium: Any) -> Iterator[Any]:
+    """A blank page with what `LAW` takes of the modules."""
+    page = chromium.new_page()
+    names = [one.name for one in files("vfs.http").joinpath("page").iterdir() if one.name.endswith(".js")]
+    read = {name: files("vfs.http").joinpath("page", name).read_text() for name in names}
+    page.evaluate(script(read | {"main.js": LAW}))
+    yield page
+    page.close()
+
+
+def sums(modules: Any, cases: Sequence[tuple[float, ...]]) -> Iterator[np.ndarray]:
+    """Give sums below power laws: as the page computes them, and as the Python does that it gives."""
+    given = [[float(number) for number in case] for case in cases]
+    yield np.array(modules.evaluate("(cases) => law.sums(cases)", given), float)
+    names: dict[str, Any] = {"np": np}
+    exec("\n".join(modules.evaluate("() => law.POWER_LAW")), names)
+    yield np.array([names["power_law"](np.array([a]), np.array([b]), edges)[0] for a, b, *edges in given])
+
+
+def test_one_power_law_in_the_page_and_in_its_python(modules: Any) -> None:
+    cases = list(fits())
+    wanted = np.array([float(exact(*case)) for case in cases])
+    assert np.isfinite(wanted).all()
+    for made in sums(modules, cases):
+        assert np.allclose(made, wanted, rtol=1e-10, atol=0)
+
+
+def test_no_power_law_where_a_sum_or_an_energy_is_not_above_0(modules: Any) -> None:
+    good = [400.0, 420.0, 440.0, 450.0, 470.0]
+    none = [(0, 3), (3, 0), (-1, 3), (3, -1), (0, 0), (np.nan, 3)]
+    cases = [(a, b, *good) for a, b in none] + [(2, 1, -1.0, *good[1:]), (2, 1, 0.0, *good[1:]), (2, 1, *good)]
+    for made in sums(modules, cases):
+        assert np.isnan(made).tolist() == [True] * (len(cases) - 1) + [False]
+
+
+def test_a_line_through_unsigned_sums(modules: Any, tmp_path: Path) -> None:
+    """Their difference is below 0, which an unsigned integer cannot be."""
+    with h5py.File(tmp_path / "falling.hspy", "w") as file:
+        file["one/data"] = np.broadcast_to(np.arange(1000, 400, -1, dtype=np.uint16), (4, 5, 600))
+        for k, name in enumerate(["y", "x", "Energy"]):
+            file.create_group(f"one/axis-{k}").attrs.update({"name": name, "scale": 1.0, "navigate": k < 2})
+    array = {"own": "one/data", "path": "one/data", "main": True, "shape": [4, 5, 600], "nav": 2, "picture": [0, 1]}
+    window = {"kind": "rectangle", "y0": 0, "x0": 120, "y1": 1, "x1": 200}
+    what = {"kind": "scan", "channels": [{"shape": window, "fit": {"model": "linear", "from": 20, "to": 100}}]}
+    recipe = {"paths": [repr(str(tmp_path / "falling.hspy"))], "options": {}, "absent": [], "imports": []}
+    told = [recipe, array, what | {"detector": window, "axis": None, "within": [], "blank": False}]
+    names: dict[str, np.ndarray] = {}
+    exec(modules.evaluate("(told) => law.snippet(...told)", told), names)
+    assert not np.any(names["image1"])

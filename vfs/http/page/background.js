@@ -6,8 +6,10 @@
  * Microscope, 3rd ed., section 4.4.2). So a background needs two sums at each position, which the server makes of all
  * samples. Energies are those of the calibration, where it says them and they are above 0, else 1, 2, 3 … of samples.
  *
- * power: A·E^-r, r from the ratio of the sums; linear: the line whose sums these are.
+ * power: see `powerlaw.js`; linear: the line whose sums these are.
  */
+
+import { powerLaw } from "./powerlaw.js";
 
 const LEAST = 4; // samples of a fit
 
@@ -83,8 +85,8 @@ export function energies(axis, size) {
  * @param {Object} fit @param {number} a sum over its first half. @param {number} b over its second half.
  * @param {function(number): number} energy of a sample.
  * @returns {{value: function(number): number, sum: function(number, number): number}} the background at a sample,
- *   and its sum over samples from one to another, half-open. NaN where there is none: a power law needs energies above
- *   0 and positive sums.
+ *   and its sum over samples from one to another, half-open. NaN where there is none: a power law needs energies and
+ *   sums above 0.
  */
 export function fitted({ model, from, to }, a, b, energy) {
   const half = (to - from) / 2;
@@ -95,35 +97,9 @@ export function fitted({ model, from, to }, a, b, energy) {
     const value = (x) => start + slope * x;
     return { value, sum: (x0, x1) => (x1 - x0) * value((x0 + x1 - 1) / 2) };
   }
-  const [e0, e1, e2] = [from, middle, to].map((x) => energy(x - 0.5));
-  const good = e0 > 0 && a > 0 && b > 0;
-  const r = good ? exponent(a / b, e0, e1, e2) : NaN;
-  const scale = a / integral(e0, e1, r); // of the density, an energy
-  return {
-    value: (x) => scale * integral(energy(x - 0.5), energy(x + 0.5), r),
-    sum: (x0, x1) => scale * integral(energy(x0 - 0.5), energy(x1 - 0.5), r),
-  };
-}
-
-/** The integral of E^-r. */
-function integral(e0, e1, r) {
-  const p = 1 - r;
-  return Math.abs(p) < 1e-9 ? Math.log(e1 / e0) : (e1 ** p - e0 ** p) / p;
-}
-
-/** Find r, with which the integrals over two intervals have a ratio: secants of its logarithm, nearly a line in r. */
-function exponent(ratio, e0, e1, e2) {
-  const [u, v] = [e1 / e0, e2 / e0]; // energies as multiples of the first: no power makes them too large
-  const off = (r) => Math.log(integral(1, u, r) / integral(u, v, r) / ratio);
-  let [r, step] = [(2 * Math.log(ratio)) / Math.log(e2 / e0), 0.1];
-  let here = off(r);
-  for (let k = 0; k < 12 && Math.abs(here) > 1e-13 && step; k++) {
-    const there = off(r + step);
-    const next = there === here ? r : r + step - (there * step) / (there - here);
-    [step, r] = [next - r - step, r + step];
-    here = there;
-  }
-  return r;
+  const edge = (x) => energy(x - 0.5);
+  const sum = powerLaw(a, b, [edge(from), edge(middle), edge(to)]);
+  return { value: (x) => sum(edge(x), edge(x + 1)), sum: (x0, x1) => sum(edge(x0), edge(x1)) };
 }
 
 /**

@@ -5,6 +5,7 @@
 import { energies, halves } from "./background.js";
 import { toPython } from "./detectors.js";
 import { quoted } from "./names.js";
+import { POWER_LAW } from "./powerlaw.js";
 
 const WIDE = 100; // letters of a line, where it can be cut
 
@@ -130,28 +131,10 @@ function channelLines(array, { channels, axis, within, blank }, selected) {
     ...given,
     ")",
     ...named.map(read),
-    ...(channels.some(({ fit }) => fit?.model === "power") ? POWER : []),
+    ...(channels.some(({ fit }) => fit?.model === "power") ? POWER_LAW : []),
     ...channels.flatMap(({ shape, fit }, k) => (fit ? [above(fit, shape, axis, array, k + 1)] : [])),
   ];
 }
-
-const POWER = `
-
-def power_law(a, b, edges):
-    """The integral of A * E**-r over edges[3:], where those over edges[0:2] and edges[1:3] are a and b."""
-
-    def integral(e0, e1, r):
-        return (e1 ** (1 - r) - e0 ** (1 - r)) / (1 - r)
-
-    e0, e1, e2, e3, e4 = (edge / edges[0] for edge in edges)
-    low, high = np.full(a.shape, -20.0), np.full(a.shape, 40.0)
-    for _ in range(60):
-        r = (low + high) / 2
-        less = integral(e0, e1, r) / integral(e1, e2, r) < a / b
-        low, high = np.where(less, r, low), np.where(less, high, r)
-    return a / integral(e0, e1, r) * integral(e3, e4, r)
-
-`.split("\n");
 
 /** @returns {string} the line that takes a background away. */
 function above({ model, from, to }, { x0, x1 }, axis, { shape }, k) {
@@ -163,7 +146,7 @@ function above({ model, from, to }, { x0, x1 }, axis, { shape }, k) {
     return `${image} = ${image} - power_law(${a}, ${b}, [${edges.join(", ")}])`;
   }
   const off = (x0 + x1 - 1) / 2 - (from + (half - 1) / 2); // samples from the first half's middle to the window's
-  return `${image} = ${image} - ${x1 - x0} * (${a} / ${half} + (${b} - ${a}) / ${half * half} * ${off})`;
+  return `${image} = ${image} - ${x1 - x0} * (${a} / ${half} + (${b}.astype(float) - ${a}) / ${half * half} * ${off})`;
 }
 
 /** @returns {string[]} lines that turn centres of mass, and integrate them, as potential.js does. */
