@@ -137,6 +137,8 @@ def test_side_files(tmp_path: Path) -> None:
     assert "frame" not in group.main.calibration  # a scan of other lines has no steps that anybody measured
     corrected = vfs.open(path, dark="dark", gain="gain", dead="bad_pixels")[1]
     np.testing.assert_allclose(corrected[~mask], ((twin[1] - dark) * gain)[~mask], rtol=1e-5)
+    same(vfs.open(path, dark="dark", gain="gain", dead="mask")[1], corrected)
+    same(group.main.masked_pixels, mask)
     assert (
         app.main(
             [

@@ -15,6 +15,7 @@ from vfs.api.following import SetInUse, in_use
 from vfs.api.reducing import Reducing
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError, UnknownArrayError
 from vfs.hierarchy.data_set import zarr_ending
 from vfs.hierarchy.opening import OpenedSet, Opening
@@ -129,6 +130,12 @@ class VirtualArray(Reducing):
         `nav_shape` or `roi` arranged so that the steps in the file do not hold any more.
         """
         return self._reader.calibration
+
+    @property
+    def masked_pixels(self) -> np.ndarray | None:
+        """bool[*frame], the pixels that the set's own mask marks. None: it marks none, or `dead` replaces them."""
+        found = masked_pixels(self._reader)
+        return None if found is None else found.copy()
 
     @property
     def valid(self) -> np.ndarray:

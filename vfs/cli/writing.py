@@ -298,7 +298,7 @@ def reduce(
     from vfs.cli.reduce import check_readable, lines, sums_of
     from vfs.errors import size
     from vfs.reduce.saving import saver
-    from vfs.reduce.spelling import read_all
+    from vfs.reduce.spelling import read_all, spelled
     from vfs.reduce.usual import UsualDetector
 
     wanted = read_all(results)
@@ -321,7 +321,9 @@ def reduce(
             _compared_with_sums(target, wanted, sums)
         return
     rows = [line for row in table(lines(made), width()) for line in row]
-    places = [f"  {name}: {made[name].reduction}" for name, one in wanted.items() if isinstance(one, UsualDetector)]
+    places = [  # of what was found in the set: where the disk is, which pixels do not count
+        f"  {name}: {made[name].reduction}" for name, one in wanted.items() if made[name].reduction != spelled(one)
+    ]
     put("\n".join([f"{target}: {size(array.nbytes)} of frames", *rows, *places]))
     if options.verify:
         _compared(made, target)

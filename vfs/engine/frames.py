@@ -18,6 +18,7 @@ from itertools import product
 import numpy as np
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError, size
 from vfs.model import colours
 from vfs.model.region import Region
@@ -316,6 +317,8 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
         region = view.region(position, lines, across)
         found.stored = found.stored or view.array.dataset.holds(region)
         read = _plain(view, view.array.read(region))
+        if is_masked(view):  # their numbers decide no contrast
+            read = without_masked(view, read[..., 0], lines, across)[..., None]
         with np.errstate(all="ignore"):
             for at in range(0, len(read), few):
                 values = np.abs(read[at : at + few]) if read.dtype.kind == "c" else read[at : at + few]
@@ -326,6 +329,30 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     picture = canvas.picture()
     found.picture = picture if coloured else picture[:, 0, 0] if line else picture[:, :, 0]
     return found
+
+
+def is_masked(view: FrameView) -> bool:
+    """Return True if a mask of the set marks pixels of the frames whose picture this is as dead."""
+    array = view.array
+    own = (*range(array.dataset.nav_ndim, array.ndim),)
+    return view.shown == own and view.colour is None and masked_pixels(array) is not None
+
+
+def without_masked(view: FrameView, values: np.ndarray, rows: range, columns: range | None) -> np.ndarray:
+    """Return rows of a picture with NaN for pixels without a measurement: floats that hold the others exactly."""
+    if not is_masked(view):
+        return values
+    mask = masked_pixels(view.array)
+    assert mask is not None
+    cut = (
+        mask[rows.start : rows.stop] if columns is None else mask[rows.start : rows.stop, columns.start : columns.stop]
+    )
+    return np.where(cut, np.nan, values.astype(with_nan(values.dtype), copy=False))
+
+
+def with_nan(dtype: np.dtype) -> np.dtype:
+    """Return the floats that hold numbers of a type, and NaN."""
+    return np.promote_types(dtype, np.float32 if dtype.itemsize < 4 or dtype.kind == "f" else np.float64)
 
 
 def _scaled(n: int, most: int, scale: float) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import MOST, FrameView, look
+from vfs.engine.frames import MOST, FrameView, is_masked, look, with_nan, without_masked
 from vfs.errors import OptionError
 from vfs.model.region import Region
 
@@ -77,7 +77,9 @@ def size_of(
     if is_sampled(view):
         return math.prod(min(n, most) for n in view.sizes), np.dtype(np.float64)
     read = part_of(np.zeros(1, array.dtype), part)
-    return math.prod(_shape(view, factor)), read.dtype if factor == 1 else np.dtype(np.float32)
+    if factor > 1:
+        return math.prod(_shape(view, factor)), np.dtype(np.float32)
+    return math.prod(_shape(view, factor)), with_nan(read.dtype) if is_masked(view) else read.dtype
 
 
 def checked_view(array: ArrayReader, at: Sequence[int], plane: tuple[int, ...] = ()) -> FrameView:
@@ -154,7 +156,7 @@ def shown_part(view: FrameView, at: Sequence[int], rows: range, columns: range |
     values = read.transpose([*view.where, *kept])[(0,) * len(view.where)]
     if view.palette is not None:
         return view.coloured(values)
-    return part_of(values, part)
+    return without_masked(view, part_of(values, part), rows, columns)
 
 
 def _box(view: FrameView, at: Sequence[int], rows: range, columns: range | None) -> list[slice]:

@@ -14,7 +14,7 @@ from vfs.model import calibration
 from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
-from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, StoredArray
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, PixelMask, StoredArray
 from vfs.model.wording import option, option_names, shown
 
 _TURNED = {BOTTOM_FIRST: TOP_FIRST, TOP_FIRST: BOTTOM_FIRST}
@@ -100,9 +100,9 @@ def _of_companion(order: AxisOrder, main: StoredArray, dataset: StoredArray) -> 
 def _turned(dataset: StoredArray, order: AxisOrder, as_stored: bool) -> Arranged:
     """Return an array with its axes in order, by its layout where that can say it."""
     layout = None if as_stored else _layout(dataset, order)
-    about = {"dims": order.dims, "attrs": _attributes(dataset, order)}
+    about = {"dims": order.dims, "attrs": _attributes(dataset, order), "pixel_mask": _mask(dataset, order)}
     if layout is None:
-        return Arranged(altered(dataset, attrs=about["attrs"]), order)
+        return Arranged(altered(dataset, attrs=about["attrs"], pixel_mask=about["pixel_mask"]), order)
     shape = tuple(dataset.shape[axis] for axis in order.axes)
     block = tuple(dataset.block[axis] for axis in order.axes) if dataset.block else ()
     return Arranged(altered(dataset, layout=layout, shape=shape, block=block, nav_ndim=order.nav_ndim, **about))
@@ -123,6 +123,15 @@ def _layout(dataset: StoredArray, order: AxisOrder) -> Any:
     for axis, flipped in enumerate(over):
         pieces = mirrored(pieces, axis) if flipped else pieces
     return altered(layout, sig_shape=tuple(layout.sig_shape[axis] for axis in sig), pieces=pieces)
+
+
+def _mask(dataset: StoredArray, order: AxisOrder) -> PixelMask | None:
+    """Return the mask of the pixels of frames whose axes are in order; None where other axes are a frame then."""
+    nav, mask = order.nav_ndim, dataset.pixel_mask
+    axes = [axis - dataset.nav_ndim for axis in order.axes[nav:]]
+    if mask is None or sorted(axes) != [*range(len(mask.axes))]:
+        return None
+    return PixelMask(mask.array, tuple(axes), tuple(order.flipped[nav:]))
 
 
 def _attributes(dataset: StoredArray, order: AxisOrder) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader, mean_frame
 from vfs.engine.corrections import check
 from vfs.errors import OptionError
+from vfs.hierarchy.pixel_masks import WORD, own_mask
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
-from vfs.model.stored import StoredArray
+from vfs.model.stored import StoredArray, marked_by
 
 
 class OtherSet(NamedTuple):
@@ -50,6 +51,7 @@ def read_images(
     datasets: Sequence[StoredArray],
     main: StoredArray,
     other_set: Callable[[str | os.PathLike[str]], OtherSet],
+    masks: Sequence[StoredArray],
 ) -> CorrectionImages:
     """Read the correction images that the options name.
 
@@ -57,6 +59,7 @@ def read_images(
         datasets: all arrays of the set that is opened.
         main: its main array.
         other_set: opens the set from which an image is read.
+        masks: masks of pixels that the files hold.
 
     Raises:
         OptionError: an image does not fit the frames. Errors from opening its file are raised, too.
@@ -70,12 +73,17 @@ def read_images(
             continue
         if isinstance(value, str | os.PathLike):
             own = next((one for one in datasets if one.path == value), None)
+            if own is None and name == "dead" and value == WORD:
+                given[name] = own_mask(main, masks, options.backend)
+                continue
             if own is not None:
                 array = ArrayReader(own, make_backend(options.backend, own.files))
             else:
                 others.append(other_set(value))
                 array = others[-1].main
             value = _image(name, value, array, sig_shape)
+            if own is not None and own.mask_bits and name == "dead":
+                value = marked_by(value, own.mask_bits)
         given[name] = value
     said = [line for one in others for line in one.warnings]
     return CorrectionImages(given, [one.main.dataset.files for one in others], said)
@@ -103,6 +111,6 @@ def _image(name: str, given: str | os.PathLike[str], array: ArrayReader, sig_sha
 
 def lasting(given: Any, datasets: Sequence[StoredArray]) -> Any:
     """Return a correction option as it is pickled: files have absolute paths, arrays of the set their names."""
-    if any(dataset.path == given for dataset in datasets if isinstance(given, str)):
+    if isinstance(given, str) and (given == WORD or any(dataset.path == given for dataset in datasets)):
         return given
     return os.path.abspath(given) if isinstance(given, str | os.PathLike) and os.path.exists(given) else given

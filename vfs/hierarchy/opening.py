@@ -47,6 +47,7 @@ from vfs.hierarchy.file_watch import FileWatch
 from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
 from vfs.hierarchy.incomplete import all_absent, counted, refuse
 from vfs.hierarchy.ngff import check_version
+from vfs.hierarchy.pixel_masks import with_mask
 from vfs.hierarchy.set_readers import readers
 from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now
 from vfs.kernels.columns import CHANGED
@@ -315,11 +316,14 @@ def _open_named(
         found = [grown(one, options, watch) for one in found]
     if options.array is not None or options.main is not None or options.hide:
         options = by_path(found, options, names[0])
+    masks_of_pixels = [one for one in found if one.mask_bits]
     stored = stored_set(found, options, names[0])
+    if options.dead is None:  # else the user says which pixels are dead
+        stored = with_mask(stored, masks_of_pixels)
     if watch is not None and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options, watch)
     other = partial(_other_set, backend=options.backend, sources=sources)
-    images = read_images(options, stored.all, stored.main, other)
+    images = read_images(options, stored.all, stored.main, other, masks_of_pixels)
     mask_files = (
         [Files.stat(sources, [absolute(name)]) for name in file_names(masks(options))] if options.derive else []
     )

@@ -17,6 +17,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, VfsError
 from vfs.formats import Format, by_name, detect
 from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.hierarchy.pixel_masks import WORD
 from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
@@ -119,6 +120,9 @@ def _common(name: str, value: Any) -> Any:
     if option.about.saved == "names":
         if not isinstance(value, list) or len(value) > MOST_NAMES or not all(isinstance(one, str) for one in value):
             raise OptionError(f"{name}={shown(value)}: expected a list of at most {MOST_NAMES} names")
+    elif name == "dead":
+        if value != WORD:  # an image that somebody else names would be a file
+            raise OptionError(f"dead={shown(value)}: expected {WORD}, the mask of the set")
     elif name != "calibration" and not _is_plain(value):
         raise OptionError(f"{name}={shown(value)}: expected text, a number, or a few numbers")
     return fitting(name, value, option.annotation) if option.annotation is not Any else value
@@ -184,6 +188,8 @@ def _said(value: Any) -> Any:
 def said_options(opening: Opening) -> dict[str, Any]:
     """Return the options for every format that may be asked for and are given, as JSON can hold them."""
     said = {name: value for name, value in opening.options.said().items() if name in SETTABLE}
+    if not (isinstance(said.get("dead", WORD), str) and said.get("dead", WORD) == WORD):
+        del said["dead"]  # an image, which nobody can ask for
     return {name: value if name in ("calibration", "hide") else _said(value) for name, value in said.items()}
 
 

@@ -170,17 +170,19 @@ class OpenOptions:
     )
     dead: Any = option(
         None,
-        "Replace dead pixels, given as a mask or as coordinates, by their good neighbours.",
-        "F",
+        "Replace dead pixels by their good neighbours: a mask, coordinates, or mask for what the set's own mask marks.",
+        "F|mask",
         more=(
-            "A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, or the name of an array of"
-            " the set. Each such pixel becomes the mean of its good neighbours. Pixels become floats as with `dark`,"
+            "A bool mask in the frame's shape, integer coordinates [n, 2], a file of either, the name of an array of"
+            ' the set, or "mask": what the files themselves say of their detector (`formats` says which do). Each such'
+            " pixel becomes the mean of its good neighbours. Pixels become floats as with `dark`,"
             " and integers of four bytes float64, which holds them exactly. Where `dtype` is an integer, the good"
             " pixels stay as they are stored and the means are rounded."
         ),
         saved="image",
         scope="one set",
         group=PIXELS,
+        asked=True,
     )
     derive: Any = option(
         None,

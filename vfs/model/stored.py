@@ -88,6 +88,45 @@ class Absence:
         return self.refused is None and (counted or self.arrangement)
 
 
+NEXUS_BITS = 0xFFFF
+"""Bits of a `pixel_mask` of NeXus that say a pixel holds no measurement: 0 a gap, 1 dead, 2 under- and 3
+over-responding, 4 noisy, 6 in a cluster of such, 8 masked by the user. Those above tell other things: 31 an
+interpolated pixel. See
+https://manual.nexusformat.org/classes/base_classes/NXdetector.html"""
+
+
+def marked_by(mask: np.ndarray, bits: int) -> np.ndarray:
+    """Return bool, True where a mask of bool, or of integers with `bits` of which one is set, marks a pixel."""
+    return mask if mask.dtype == bool else mask.astype(np.int64) & bits != 0
+
+
+@dataclass(frozen=True, eq=False)
+class PixelMask:
+    """Says which pixels of the frames of an array hold no measurement, as a mask of the same set does.
+
+    Attributes:
+        array: the mask, which has a pixel for each of a frame as it is stored (perhaps with axes of one element first).
+        axes, flipped: which axis of the frame as it is stored each axis of the frame as it is shown is, and if it is
+            turned over.
+    """
+
+    array: StoredArray
+    axes: tuple[int, ...]
+    flipped: tuple[bool, ...]
+
+    def pixels(self, mask: np.ndarray) -> np.ndarray:
+        """Return bool[*frame], True for pixels without a measurement.
+
+        Args:
+            mask: what is in the array.
+        """
+        sig = mask.shape[mask.ndim - len(self.axes) :]
+        marked = marked_by(mask.reshape(sig), self.array.mask_bits)
+        ends = tuple(slice(None, None, -1 if over else 1) for over in self.flipped)
+        turned: np.ndarray = marked.transpose(self.axes)[ends]
+        return np.ascontiguousarray(turned)
+
+
 @dataclass(frozen=True, eq=False)
 class StoredArray:
     """Describes one array of a set of files: where its elements lie and how they decode.
@@ -127,6 +166,10 @@ class StoredArray:
         main: True for what the program that wrote the files shows first; several arrays may be equals.
             False for what is never shown first: metadata, tables, masks, thumbnails, encoded streams. None
             where the files do not say. See `main_of`.
+        mask_bits: of a mask of pixels: the bits of its elements of which one is set where a pixel holds no
+            measurement; 0: it is none. Of bool any number.
+        pixel_mask: the mask that the set has of the pixels of this array's frames; None: it has none, or pixels are
+            replaced as the user says (`dead`). `vfs.hierarchy.pixel_masks` finds it.
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
     """
@@ -147,6 +190,8 @@ class StoredArray:
     companion: bool = False
     main: bool | None = None
     sums: tuple[ByteSum, ...] = ()
+    mask_bits: int = 0
+    pixel_mask: PixelMask | None = None
     computed: bool = False
     declared: int | None = None
     proved: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,9 +23,11 @@ class Binned(Reduction):
     Args:
         most: rows and columns that a binned frame may have. Squares have the smallest side, in
             whole pixels, with which it has no more.
+        dead: bool[*frame], the pixels that do not count: those that the set's own mask marks.
     """
 
     most: int
+    dead: np.ndarray | None = None
 
     dims = ("y", "x")
 
@@ -34,7 +36,7 @@ class Binned(Reduction):
         real_pixels("Binned", frames)
         if not 1 <= self.most <= 256:
             raise OptionError(f"binned({self.most}): expected 1 to 256 rows and columns")
-        return self
+        return replace(self, dead=frames.masked())
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         shape = picture("Binned", frames.shape)
@@ -49,6 +51,8 @@ class Binned(Reduction):
         kind = taken_as(tile.dtype)
         pixels = tile.view(kind) if kind.itemsize == tile.dtype.itemsize else tile.astype(kind)
         pixels = pixels.reshape(len(tile), *picture("Binned", tile.shape[1:]))
+        if self.dead is not None:
+            pixels = np.where(self.dead.reshape(pixels.shape[1:]), pixels.dtype.type(0), pixels)
         short = kind.itemsize <= 2 and pixels.shape[1] <= 1 << 15  # so many add up to what four bytes hold
         line = np.empty(pixels.shape[2], f"{kind.kind}4" if short else np.float64)
         kernels.add_bins(pixels, self.factor(pixels.shape[1:]), line, buffers["binned"])

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.engine.small_frames import small_frame
 from vfs.errors import OptionError, VfsError
 
@@ -103,7 +104,7 @@ def central_disk(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
     if array.dataset.head is not None:
         places.add((0,) * len(shape))  # the others may not be written yet
     height, width = array.shape[n:]
-    mean, side, wrong = None, max(height, width), None
+    mean, side, wrong, lacking = None, max(height, width), None, np.zeros((1, 1), bool)
 
     def look(at: tuple[int, ...]) -> tuple[np.ndarray, int] | VfsError:
         try:
@@ -117,14 +118,25 @@ def central_disk(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
             wrong = looked
             continue
         numbers, side = looked
+        lacking = np.isnan(numbers)  # of a set with a mask: the same in all
         seen = np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MOST, MOST)
         mean = seen if mean is None else mean + seen
     if mean is None:
         assert wrong is not None
         raise wrong
-    found = find_disk(mean, side)
+    found = find_disk(mean if masked_pixels(array) is None else _filled(mean, lacking), side)
     cy, cx, r = (math.floor(10 * value + 0.5) / 10 for value in found[:3])
     return CentralDisk(cy, cx, r, found.found)
+
+
+def _filled(pattern: np.ndarray, lacking: np.ndarray) -> np.ndarray:
+    """Return a pattern in which pixels without a number are as bright as those beside them: a gap cuts no disk."""
+    while lacking.any():
+        smooth, beside = _smoothed(pattern, ~lacking), lacking & (_added((~lacking).astype(np.float64)) > 0)
+        if not beside.any():
+            break
+        pattern, lacking = np.where(beside, smooth, pattern), lacking & ~beside
+    return pattern
 
 
 def find_disk(pattern: np.ndarray, side: int) -> CentralDisk:

@@ -51,22 +51,27 @@ class FrameSum(Reduction):
         dtype: of the result. None: that in which pixels are added up, uint64 (also of bool), int64,
             float64 of floats, or complex128. Integers are added up exactly then, and a sum that does not
             fit is an OptionError. A float: all are added up in float64. Of complex pixels complex64 or 128.
+        masked: see `Disk`.
     """
 
     dtype: Any = None
+    masked: bool = False
 
     def bound(self, frames: FrameType) -> Reduction:
-        return masked_sums("FrameSum", np.ones((1, *frames.shape), bool), frames, self.dtype)
+        taken = masks.measured(str(self), np.ones(frames.shape, bool), frames, self.masked)
+        return masked_sums("FrameSum", taken[None], frames, self.dtype)
 
 
 class _Shape(Reduction):
     """Sum of the pixels whose centres lie inside a shape. Frames of one axis, as spectra, are one row."""
 
     dtype: Any
+    masked: bool
 
     def bound(self, frames: FrameType) -> Reduction:
         shape = masks.picture(type(self).__name__, frames.shape)
         mask = masks.inside(str(self), shape, self.inside(shape)).reshape(frames.shape)
+        mask = masks.measured(str(self), mask, frames, self.masked)
         return masked_sums(type(self).__name__, mask[None], frames, self.dtype)
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -87,12 +92,15 @@ class Disk(_Shape):
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
         r: radius, in pixels.
         dtype: see `FrameSum`.
+        masked: True: pixels that the set's own mask marks as dead do not count. Where it has none, or `dead` replaces
+            them, all count.
     """
 
     cy: float
     cx: float
     r: float
     dtype: Any = None
+    masked: bool = False
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
         cy, cx, r = self._numbers("cy", "cx", "r")
@@ -108,6 +116,7 @@ class Ring(_Shape):
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
         r0, r1: inner and outer radius, in pixels.
         dtype: see `FrameSum`.
+        masked: see `Disk`.
     """
 
     cy: float
@@ -115,6 +124,7 @@ class Ring(_Shape):
     r0: float
     r1: float
     dtype: Any = None
+    masked: bool = False
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
         cy, cx, r0, r1 = self._numbers("cy", "cx", "r0", "r1")
@@ -130,6 +140,7 @@ class Rectangle(_Shape):
     Args:
         y0, x0, y1, x1: in pixels; pixel (y, x) has its centre at (y, x).
         dtype: see `FrameSum`.
+        masked: see `Disk`.
     """
 
     y0: float
@@ -137,6 +148,7 @@ class Rectangle(_Shape):
     y1: float
     x1: float
     dtype: Any = None
+    masked: bool = False
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
         y0, x0, y1, x1 = self._numbers("y0", "x0", "y1", "x1")
@@ -151,11 +163,13 @@ class Point(_Shape):
     Args:
         y, x: which one, from 0; one outside of the frame is an OptionError.
         dtype: see `FrameSum`.
+        masked: see `Disk`.
     """
 
     y: int
     x: int
     dtype: Any = None
+    masked: bool = False
 
     def inside(self, shape: tuple[int, ...]) -> np.ndarray:
         y, x = self._numbers("y", "x")
@@ -277,11 +291,13 @@ class CenterOfMass(Reduction):
     Args:
         cy, cx: where it counts from, in pixels; None: from pixel (0, 0).
         r: only pixels less than this from (cy, cx) count; None: all.
+        masked: True: pixels that the set's own mask marks as dead do not count; None: so, if it has one. See `Disk`.
     """
 
     cy: float | None = None
     cx: float | None = None
     r: float | None = None
+    masked: bool | None = None
 
     dims = ("axis",)
     units = "px"
@@ -294,10 +310,14 @@ class CenterOfMass(Reduction):
         cy, cx = (
             0.0 if c is None else masks.number("CenterOfMass", c, n) for c, n in ((self.cy, "cy"), (self.cx, "cx"))
         )
-        if self.r is None:
+        dead = None if self.masked is False else frames.masked()
+        if self.r is None and dead is None:
             return _Centre(frames, cy, cx, None)
-        near = masks.between(frames.shape, cy, cx, 0, masks.number("CenterOfMass", self.r, "r"))
-        return _Centre(frames, cy, cx, masks.inside(str(self), frames.shape, near))
+        near = np.ones(frames.shape, bool)
+        if self.r is not None:
+            near = masks.between(frames.shape, cy, cx, 0, masks.number("CenterOfMass", self.r, "r"))
+            near = masks.inside(str(self), frames.shape, near)
+        return _Centre(frames, cy, cx, masks.measured(str(self), near, frames, dead is not None))
 
 
 class _Centre(Kernel):
@@ -345,12 +365,14 @@ class RadialSum(Reduction):
         cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
         bins: number of rings, at most 2 ** 20; None: as many as the frame has pixels in.
         dtype: see `FrameSum`.
+        masked: see `Disk`.
     """
 
     cy: float
     cx: float
     bins: int | None = None
     dtype: Any = None
+    masked: bool = False
 
     def bound(self, frames: FrameType) -> Reduction:
         masks.frame_of_two("RadialSum", frames.shape)
@@ -359,8 +381,8 @@ class RadialSum(Reduction):
         if self.bins is not None and not is_count(self.bins, MOST_RINGS):
             raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings, each one pixel wide")
         bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
-        masks.inside(str(self), frames.shape, far < bins)
-        rings = np.minimum(far, bins).astype(np.int32)
+        seen = masks.measured(str(self), masks.inside(str(self), frames.shape, far < bins), frames, self.masked)
+        rings = np.where(seen, far, bins).astype(np.int32)
         if frames.dtype.kind != "c":
             return _Rings(frames, rings, bins, self.dtype)
         taken, join = parts_of(frames), join_to(self.dtype, alone=False)

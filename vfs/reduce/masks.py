@@ -6,7 +6,7 @@ import numpy as np
 
 from vfs.buffers import aligned
 from vfs.errors import OptionError
-from vfs.reduce.reduction import SHORT
+from vfs.reduce.reduction import SHORT, FrameType
 
 GAP = 1 << 9
 """Pixels: runs of a mask that lie no further apart are taken as one. To go on through them takes less
@@ -72,6 +72,22 @@ def inside(name: str, shape: tuple[int, ...], mask: np.ndarray) -> np.ndarray:
         last = ", ".join(str(n - 1) for n in shape)
         raise OptionError(f"{name} has no pixel's centre inside; frames have pixels from 0, 0 to {last}")
     return mask
+
+
+def measured(name: str, mask: np.ndarray, frames: FrameType, masked: bool | None) -> np.ndarray:
+    """Return a mask without the pixels that the set's own mask marks, if `masked` says so.
+
+    Raises:
+        OptionError: no pixel is left.
+        SourceError: its mask cannot be read.
+    """
+    if not masked:
+        return mask
+    dead = frames.masked()
+    left = mask if dead is None else mask & ~dead
+    if mask.any() and not left.any():
+        raise OptionError(f"{name} has only pixels inside that the set's mask marks: masked=False takes them")
+    return left
 
 
 def runs_of(mask: np.ndarray) -> np.ndarray:

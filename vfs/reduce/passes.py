@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader, threads_asked
 from vfs.engine.frames import FrameView
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.model import coverage
 from vfs.model.calibration import of_axes
@@ -155,7 +156,8 @@ def _frame_type(array: ArrayReader, count: int) -> FrameType:
     dims, known = array.dims[dataset.nav_ndim :], array.calibration
     units = str(dataset.conventions.get("units", ""))
     calibration = {dim: known[dim] for dim in dims if dim in known}
-    return FrameType(array.shape[dataset.nav_ndim :], array.dtype, count, dims, units, calibration)
+    shape = array.shape[dataset.nav_ndim :]
+    return FrameType(shape, array.dtype, count, dims, units, calibration, partial(masked_pixels, array))
 
 
 class Pass:

@@ -8,7 +8,7 @@ itself: one object may serve many threads and many passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,10 @@ Spec = tuple[str, Any, tuple[int, ...]]
 """A buffer: its kind, its dtype, its extra shape."""
 
 
+def _all_measured() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class FrameType:
     """Describes what all frames of a pass have in common.
@@ -36,6 +40,7 @@ class FrameType:
         dims: a name for each axis of a frame.
         units: of a pixel, "" where nobody says.
         calibration: see `VirtualArray.calibration`, of these axes.
+        masked: returns bool[*shape], the pixels that the set's own mask marks; None: it marks none.
     """
 
     shape: tuple[int, ...]
@@ -44,6 +49,7 @@ class FrameType:
     dims: tuple[str, ...] = ()
     units: str = ""
     calibration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    masked: Callable[[], np.ndarray | None] = _all_measured
 
     @property
     def size(self) -> int:

@@ -42,6 +42,9 @@ KINDS |= {short: KINDS[name] for short, name in _SHORT.items()}
 WORDS = ("array", "dtype")
 """Arguments that are words: the file of masks, and a dtype."""
 
+FLAGS = ("masked",)
+"""Arguments that are true or false."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _EXAMPLE = "expected NAME=KIND(…), as in bf=disk(cy=128, cx=128, r=20)"
 
@@ -232,6 +235,10 @@ def _value(name: str, text: str) -> Any:
         if name == "dtype" and dtype_of(value).kind not in "iufc":
             raise OptionError(f"dtype={text}: expected a dtype of numbers, as in dtype=f4")
         return value
+    if name in FLAGS:
+        if (flag := str(value).lower()) not in ("true", "false"):
+            raise OptionError(f"{name}={text}: expected true or false")
+        return flag == "true"
     numbers = value if isinstance(value, tuple | list) else (value,)
     if not text or (value is not None and not all(type(one) in (int, float) for one in numbers)):
         raise OptionError(f"{name}{'=' * bool(name)}{text}: expected a number; {_EXAMPLE}")

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.reduce.bright_field import central_disk, middle, tidy
-from vfs.reduce.in_frames import Disk, Ring
+from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
 from vfs.reduce.reduction import FrameType, Reduction
 
 LEAST = 0.8
@@ -47,7 +48,7 @@ def usual_detectors(cy: float, cx: float, r: float, height: int, width: int) -> 
 
 @dataclass(frozen=True)
 class UsualDetector(Reduction):
-    """A detector around the bright-field disk of the scan."""
+    """A detector around the bright-field disk of the scan, without the pixels that the set's own mask marks as dead."""
 
     dtype: Any = None
     word: ClassVar[str]
@@ -66,14 +67,15 @@ class UsualDetector(Reduction):
         if not found.found:
             raise OptionError("found no bright-field disk in frames of the scan; say where it is, by a disk or a ring")
         detector = usual_detectors(*found[:3], *array.shape[array.dataset.nav_ndim :])[self.word]
-        return replace(detector, dtype=self.dtype)
+        return replace(detector, dtype=self.dtype, masked=masked_pixels(array) is not None)
 
 
 class BrightField(UsualDetector):
     """Sum of the pixels of every frame in the bright-field disk, [*scan].
 
     The disk is the brightest spot of the middle frame of the scan and four around; the page begins with the same one.
-    Where they show none, that is an OptionError. `Result.reduction` says where it is.
+    Where they show none, that is an OptionError. `Result.reduction` says where it is. Pixels that the set's own mask
+    marks as dead do not count; then it says `masked=True`.
 
     Args:
         dtype: see `FrameSum`.
@@ -112,15 +114,30 @@ class HighAngleDarkField(UsualDetector):
 def placed(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Any]:
     """Give detectors that look for the bright-field disk their place. Everything else stays as it is.
 
+    Of centres of mass it is said if pixels are left out that the set's own mask marks.
+
     Raises:
         OptionError, SourceError: see `UsualDetector.at`.
     """
-    return {
-        name: _placed(name, one, array) if isinstance(one, UsualDetector) else one for name, one in reductions.items()
-    }
+    return {name: _placed(name, one, array) for name, one in reductions.items()}
 
 
-def _placed(name: str, one: UsualDetector, array: ArrayReader) -> Disk | Ring:
+def leaving_out(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, Any]:
+    """Have reductions leave out the pixels that the set's own mask marks as dead, if there are some: those of frames.
+
+    Raises:
+        SourceError: the mask cannot be read.
+    """
+    if masked_pixels(array) is None:
+        return dict(reductions)
+    return {name: replace(one, masked=True) if hasattr(one, "masked") else one for name, one in reductions.items()}
+
+
+def _placed(name: str, one: Any, array: ArrayReader) -> Any:
+    if isinstance(one, CenterOfMass) and one.masked is None and masked_pixels(array) is not None:
+        return replace(one, masked=True)
+    if not isinstance(one, UsualDetector):
+        return one
     try:
         return one.at(array)
     except OptionError as error:

@@ -43,7 +43,7 @@ from vfs.formats.hdf5 import ebsd, swmr
 from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
-from vfs.formats.hdf5.ranks import marks
+from vfs.formats.hdf5.ranks import marks, mask_bits
 from vfs.formats.hdf5.series import absences, declared, join_numbered, partly, unflushed
 from vfs.formats.hdf5.spectra import counted_spectra, streams
 from vfs.formats.hdf5.storage import stored
@@ -325,6 +325,7 @@ def _dataset(
         main=main,
         conventions=entry.conventions,
         absent=entry.absent,
+        mask_bits=mask_bits(name, entry),
         proved_frames=swmr.proved(entry, nav) if nav and known.growing.keys() & {*entry.files} else None,
     )
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 from vfs.formats.hdf5 import dm5, topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.h5.facts import Survey
+from vfs.model.stored import NEXUS_BITS
 
 _PIECE = re.compile(r"data_\d{6}", re.ASCII)
 _DIM = re.compile(r"dim\d+", re.ASCII)
@@ -40,6 +41,7 @@ _NEVER = re.compile(
     """,
     re.X | re.I,
 )
+_MASK = re.compile(r"(.*/)?pixel_mask", re.I)  # NXdetector, Dectris, Jungfrau
 _DEEP = 10  # steps that `default` may take
 
 
@@ -61,6 +63,11 @@ def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | N
     if not found.keys() - never - encoded and not first:
         never = set()
     return {name: True if name in first else False if name in never | encoded else None for name in names}
+
+
+def mask_bits(name: str, data: StoredData) -> int:
+    """Return what `StoredArray.mask_bits` says."""
+    return NEXUS_BITS if _MASK.fullmatch(name) and data.dtype.kind in "biu" else 0
 
 
 def _is_scale(name: str, survey: Survey) -> bool:

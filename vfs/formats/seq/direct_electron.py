@@ -9,7 +9,7 @@ Files that fit the frames become companions, the others are named in the attribu
   camera's geometry (the attribute `camera`) is at byte 272, not at 282 where LiberTEM 0.16 looks.
 
 The map of bad pixels is cut to the frame as it is stored: it is not known if a camera that flips its
-images flips the map, too. Open with `dark="dark", gain="gain", dead="bad_pixels"` to apply them.
+images flips the map, too. Open with `dark="dark", gain="gain", dead="mask"` to apply them.
 """
 
 from __future__ import annotations
@@ -216,6 +216,7 @@ class Beside:
             0,
             block=sig_shape,
             companion=True,
+            mask_bits=1,
         )
 
 
