@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
+import h5py
 import numpy as np
 import pytest
 import tifffile
@@ -250,4 +251,31 @@ def test_a_folder_says_what_is_in_it(browse: Browse, flat: Path) -> None:
         page.screenshot("folder-list")
         page.named("searchbox", "Find a set").fill("0042")
         assert page.page.locator(".entry").count() == 1
+        page.close()
+
+
+def test_dead_pixels_of_the_mask_are_left_out_or_replaced(browse: Browse, tmp_path: Path) -> None:
+    frames, mask = FRAMES.astype("u4"), np.zeros((32, 32), "u4")
+    mask[:, 15:17], mask[3, 4] = 1, 2  # a gap through the disk, and a dead pixel
+    frames[..., mask > 0] = 2**32 - 1
+    with h5py.File(tmp_path / "scan_master.h5", "w") as file:
+        file["entry/data/data"], file["entry/instrument/detector/pixel_mask"] = frames, mask
+    with vfs.serve(tmp_path / "scan_master.h5", port=0) as server:
+        page = browse(server.url).open().settled()
+        for caption in ("vfs.scan.caption", "vfs.frame.caption"):
+            assert page.page.evaluate(caption).endswith(" · without 65 masked pixels")
+        shown = page.numbers("frame")
+        assert np.isnan(shown[mask > 0]).all()
+        assert page.page.evaluate("vfs.frame.contrast.hi") < 1e6  # as of good pixels
+        names: dict[str, np.ndarray] = {}
+        exec(page.text_of("Frame", "Python that makes it"), names)
+        assert np.array_equal(names["frame"], shown, equal_nan=True)
+        exec(page.text_of("Scan", "Python that makes it"), names)
+        assert np.array_equal(names["image"], page.numbers("scan"))
+        page.screenshot("masked-pixels")
+        page.press("d")
+        page.page.get_by_role("checkbox", name="replace the dead pixels of the mask").click()
+        page.wait("vfs.state.open?.dead === 'mask' && !vfs.frame.caption.includes('masked')")
+        page.settled()
+        assert page.numbers("frame").max() < 1e6
         page.close()

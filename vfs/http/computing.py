@@ -24,6 +24,7 @@ import numpy as np
 from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.engine.stored_reader import Token
 from vfs.errors import NotYetError, OptionError, size
 from vfs.http.records import described, head_of, record, sendable
@@ -37,6 +38,7 @@ from vfs.reduce.masks import between
 from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial, usual_threads
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
+from vfs.reduce.usual import leaving_out
 
 RESULTS = 16
 """Most results of one computation."""
@@ -176,7 +178,8 @@ class Computation:
 
     def __init__(self, array: ArrayReader, asked: Asked, cache: ChunkCache) -> None:
         self.array, self.cache = array, cache
-        self.reductions = {spelling.check_name(name): _reduction(text) for name, text in asked.results.items()}
+        said = {spelling.check_name(name): _reduction(text) for name, text in asked.results.items()}
+        self.reductions: dict[str, Reduction] = leaving_out(array, said)
         nav = array.shape[: array.dataset.nav_ndim]
         if not nav or not math.prod(array.shape):
             raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there are no frames to reduce")
@@ -206,8 +209,8 @@ class Computation:
         token, self.moves = state_of(array)
         # What is made of rows of a set that is still being written holds for ever, other results for the present frames
         now = array.dataset.head if self.kind == "sig" else None
-        said = tuple(asked.results.items()), repr(asked.region), asked.within, now
-        self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *said)
+        words = tuple(asked.results.items()), repr(asked.region), asked.within, now
+        self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *words)
 
     def _bound_by_head(self, dataset: StoredArray) -> None:
         """Take only frames that are written, of a set that is still being written.
@@ -382,7 +385,7 @@ class Computation:
         """Make the record of some frames, from all over."""
         results = self._reduced(chosen, self.workers)
         head = {"done": len(chosen), "of": total, "exact": False}
-        return _packed("sig", head, {name: one.selected.astype(np.float32) for name, one in results.items()})
+        return _packed("sig", head, {name: self._pixels(one, np.float32) for name, one in results.items()})
 
     def _more(
         self, whole: Iterator[Mapping[str, Result]], k: int, parts: int, total: int, final: tuple[Hashable, ...]
@@ -400,12 +403,16 @@ class Computation:
                 "stored": any(bool(one.filled) for one in results.values()),
             }
         kind = np.float64 if last else np.float32
-        sums = {}
-        for name, one in results.items():
-            filled = bool(one.filled)
-            sums[name] = one.selected.astype(kind, copy=False) if filled else np.full(one.selected.shape, np.nan, kind)
-        made = _packed("sig", head, sums)
+        made = _packed("sig", head, {name: self._pixels(one, kind) for name, one in results.items()})
         return self.cache.get(final, lambda: made) if last else made
+
+    def _pixels(self, one: Result, kind: type[np.floating[Any]]) -> np.ndarray:
+        """Return a result for each pixel as it is sent: NaN where no frame is stored, and for masked pixels."""
+        if not one.filled:
+            return np.full(one.selected.shape, np.nan, kind)
+        made: np.ndarray = one.selected.astype(kind, copy=False)
+        dead = masked_pixels(self.array)
+        return made if dead is None else np.where(dead, kind(np.nan), made)
 
 
 def _small(one: Result) -> bool:

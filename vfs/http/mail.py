@@ -32,7 +32,7 @@ from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
 from vfs.reduce.outputs import whole
 from vfs.reduce.passes import reduce
 from vfs.reduce.reduction import Reduction
-from vfs.reduce.usual import usual_detectors
+from vfs.reduce.usual import leaving_out, usual_detectors
 
 MOST = 20_000_000
 """Most bytes of the bins in the file, as text."""
@@ -91,7 +91,7 @@ def _known(opening: Opening, array: ArrayReader, progress: Progress | None) -> d
     key = f"{printable(recipe['name'])}.zarr"
     shown = described(path, array, True)
     disk = centre(array, (), array.cache)._asdict() if array.ndim == 4 else None
-    images = _usual(disk, array.shape[2:]) | {"frame_sum()": spelling.read_call("frame_sum()")}
+    images = leaving_out(array, _usual(disk, array.shape[2:]) | {"frame_sum()": spelling.read_call("frame_sum()")})
     bins, side, made = _computed(array, images, progress)
     return {
         "listing": {
@@ -141,7 +141,8 @@ def _usual(disk: Mapping[str, Any] | None, shape: tuple[int, ...]) -> dict[str, 
 
 def _as_on_the_page(detector: Disk | Ring | CenterOfMass) -> str:
     word = {Disk: "disk", Ring: "ring", CenterOfMass: "center_of_mass"}[type(detector)]
-    return f"{word}({', '.join(f'{number:g}' for number in vars(detector).values() if number is not None)})"
+    numbers = [one for one in vars(detector).values() if one is not None and not isinstance(one, bool)]
+    return f"{word}({', '.join(f'{number:g}' for number in numbers)})"
 
 
 def _computed(

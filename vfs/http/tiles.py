@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.engine.frames import FrameView
+from vfs.engine.frames import FrameView, is_masked
 from vfs.engine.small_frames import binned, checked_view, frame_bytes, is_sampled, part_of, shown_part
 from vfs.errors import OptionError
 from vfs.hierarchy.channels import channel_looks
@@ -58,7 +58,9 @@ def _image(face: Face, path: str) -> ShownImage | None:
     """Return the image whose levels are those of the pictures of an array."""
     image, array = face.images.get(path), face.arrays[path]
     view = FrameView.of(array)
-    if image is None or [(k,) for k in view.shown] != list(image.how.axes[-2:]):
+    if image is None or is_masked(view):  # masked pixels are in the means of levels
+        return None
+    if [(k,) for k in view.shown] != list(image.how.axes[-2:]):
         return None
     if view.palette is not None and array.attrs.get("photometric") not in BY_NAME:
         return None  # its levels are means of numbers that stand for colours

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import FrameView
+from vfs.engine.frames import FrameView, is_masked
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.engine.small_frames import size_of, small_frame
-from vfs.errors import printable
+from vfs.errors import VfsError, printable
 from vfs.hierarchy.documents import plain_json
 from vfs.http.records import sendable
 
@@ -41,7 +43,16 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "main": main,
         "beside": array.dataset.main is False,
         "calibration": plain_json(known),
+        "masked": _masked(view),
     }
+
+
+def _masked(view: FrameView) -> int:
+    """Count the pixels of a picture that the set's own mask marks. 0 where it cannot be read, too: pictures say why."""
+    found = None
+    with suppress(VfsError):
+        found = masked_pixels(view.array) if is_masked(view) else None
+    return 0 if found is None else int(np.count_nonzero(found))
 
 
 def picture(

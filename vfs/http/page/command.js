@@ -26,7 +26,7 @@ export function command(recipe, array, what) {
     for (let k = 2; named.has(free); k++) free = `${name}${k}`;
     named.set(free, made);
   };
-  for (const { shape } of channels) add(nameOf(shape, what.presets), reduction(shape));
+  for (const { shape } of channels) add(nameOf(shape, what.presets), reduction(shape, array));
   const said = ["A file that ends in .hspy, .tif, .npy or .csv instead holds one of them."];
   if (selection && isAll(selection, size) && array.nav === size.length) add("frame", how);
   else if (selection) said.push(`The ${how} of the selected frames is not in it: for that, --roi takes a mask of positions.`);
@@ -47,8 +47,8 @@ function nameOf(shape, presets) {
 }
 
 /** @returns {string} a detector as the command takes it: as Python does, without vfs and capitals. */
-function reduction(shape) {
-  return toPython(shape).replace(/^vfs\.(\w+)/, (_, name) => name.toLowerCase());
+function reduction(shape, { masked }) {
+  return toPython(shape, masked).replace(/^vfs\.(\w+)/, (_, name) => name.toLowerCase());
 }
 
 function isAll({ kind, y0, x0, y1, x1 }, [height, width]) {

@@ -19,7 +19,7 @@ const TURNS = [
   ["swap", "swap rows and columns"],
   ["turn", "turn by a right angle"],
 ];
-const OF_MAIN = ["nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype"]; // what is said of the main array's frames
+const OF_MAIN = ["nav_shape", "sync_offset", "line_skip", "axes", "calibration", "dtype", "dead"]; // what is said of the main array's frames
 const RAW = ["stored_dtype", "sig_shape"]; // what raw bytes need
 
 /** @returns {Object} options without those that say nothing. */
@@ -35,7 +35,7 @@ export class DataPanel {
   constructor(changed, viewer) {
     Object.assign(this, { changed, viewer, key: "", known: null, options: {}, of: null, array: null, timer: 0 });
     this.said = el("p.field-said", { role: "status" });
-    this.parts = { first: el("div"), scan: el("div"), axes: el("div"), steps: el("div"), arrays: el("div"), file: el("div") };
+    this.parts = { first: el("div"), scan: el("div"), axes: el("div"), steps: el("div"), pixels: el("div"), arrays: el("div"), file: el("div") };
     this.guessed = el("div.guesses", { role: "group", "aria-label": "Guessed scan shapes" });
     this.foot = el("div.row.data-foot");
     this.element = el("aside.side.facts.data", { "aria-label": "Data", hidden: true, tabindex: -1 });
@@ -85,6 +85,7 @@ export class DataPanel {
     this._put("scan", about?.nav ? this._scan() : []);
     this._put("axes", about?.dims.length > 1 ? this._axes() : []);
     this._put("steps", about?.dims.length ? this._steps() : []);
+    this._put("pixels", about && (about.masked || this.value("dead")) ? this._pixels() : []);
     this._put("arrays", known.count > 1 ? this._arrays() : []);
     this._put("file", this._file());
     this._put("foot", this._foot());
@@ -233,6 +234,21 @@ export class DataPanel {
         );
       }),
       this._distance(),
+    ];
+  }
+
+  /** What becomes of the pixels that the set's own mask marks. */
+  _pixels() {
+    const { masked } = this.array;
+    return [
+      el("h3", {}, "Pixels"),
+      row(
+        "dead pixels",
+        `those that the set's own mask marks${masked ? `, ${masked}` : ""}: left out, or replaced by their good neighbours`,
+        field("replace the dead pixels of the mask", "checkbox", this.value("dead"), (on) =>
+          this.set({ dead: on ? "mask" : undefined }, 0),
+        ),
+      ),
     ];
   }
 

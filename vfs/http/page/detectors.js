@@ -32,10 +32,14 @@ export function toText(shape) {
   return `${WORDS[shape.kind]}(${TAKES[shape.kind].map((name) => shape[name]).join(", ")})`;
 }
 
-/** @returns {string} a shape as Python writes the reduction: "vfs.Ring(cy=64, cx=64, r0=10, r1=30)". */
-export function toPython(shape) {
+/**
+ * @returns {string} a shape as Python writes the reduction: "vfs.Ring(cy=64, cx=64, r0=10, r1=30)".
+ * @param {Object} shape @param {number} masked pixels that the set's own mask marks, which do not count.
+ */
+export function toPython(shape, masked) {
   const name = WORDS[shape.kind].replace(/(^|_)([a-z])/g, (_, __, letter) => letter.toUpperCase());
-  return `vfs.${name}(${TAKES[shape.kind].map((key) => `${key}=${shape[key]}`).join(", ")})`;
+  const given = TAKES[shape.kind].map((key) => `${key}=${shape[key]}`);
+  return `vfs.${name}(${[...given, ...(masked ? ["masked=True"] : [])].join(", ")})`;
 }
 
 /**

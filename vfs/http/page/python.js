@@ -34,7 +34,7 @@ export function snippet(recipe, array, what) {
  */
 export function serving(recipe, array, detector) {
   const { options, absent } = used(recipe, array);
-  const own = { ...options, derive: `{"image": ${toPython(detector)}}` };
+  const own = { ...options, derive: `{"image": ${toPython(detector, array.masked)}}` };
   if (!array.main) own.array = text(array.own);
   const paths = pathsOf(recipe.paths);
   return written(recipe, absent, [
@@ -99,7 +99,7 @@ function scanLines(array, { detector, channels, axis, com, within, blank }, sele
 
 /** @returns {string[]} lines that make one image. */
 function imageLines(array, { detector, within, blank }, selected) {
-  const made = `image=${toPython(detector)}`;
+  const made = `image=${toPython(detector, array.masked)}`;
   if (selected) {
     const image = blank ? "np.where(result.filled, result.selected.T, np.nan).T" : "result.selected";
     return [`result = data.reduce(${made})["image"]`, `image = ${image}`];
@@ -118,7 +118,7 @@ function channelLines(array, { channels, axis, within, blank }, selected) {
   ]);
   const index = within.length ? `[${within.join(", ")}]` : "";
   const rois = index ? [["roi", "roi"]] : [];
-  const all = [...named.map(([name, shape]) => [name, toPython(shape)]), ...rois];
+  const all = [...named.map(([name, shape]) => [name, toPython(shape, array.masked)]), ...rois];
   const given = all.map(([name, made]) => `    ${name}=${made},`);
   const read = ([name]) => {
     const one = `results["${name}"]`;
@@ -188,8 +188,9 @@ function numbers(blank, index = "") {
 }
 
 function frameLines(array, what) {
-  if (what.selection) return selectedLines(array, what);
-  return [...binned(what.bin), `frame = ${partOf(whole(array, what.at), what.part)}`];
+  const masked = array.masked ? ["frame = np.where(data.masked_pixels, np.nan, frame)"] : [];
+  if (what.selection) return [...selectedLines(array, what), ...masked];
+  return [...binned(what.bin), `frame = ${partOf(whole(array, what.at), what.part)}`, ...masked];
 }
 
 function binned(bin) {

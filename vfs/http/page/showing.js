@@ -12,6 +12,12 @@ import { SIDES, wheel } from "./wheel.js";
 
 const NAMED = { whole: "sum of all", magnitude: "sum of magnitudes" }; // images of a scan
 
+/** @returns {string} how many pixels are left out, which the set's own mask marks: " · without 331 masked pixels"; "" if none are. */
+export function leftOut({ masked }) {
+  return masked ? ` · without ${masked.toLocaleString("en")} masked pixel${masked === 1 ? "" : "s"}` : "";
+}
+
+
 export class Showing {
   /** @param {Viewer} viewer */
   constructor(viewer) {
@@ -95,11 +101,11 @@ export class Showing {
   /** @returns {string} what an image is of. @param {boolean} some false: a background is found at no position. */
   caption({ detector, fit, degrees, mirrored }, some) {
     const turned = (degrees ? `, turned by ${short(degrees)}°` : "") + (mirrored ? "; flip x for less curl" : "");
-    if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}`;
+    if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}${leftOut(this.viewer.array)}`;
     const mark = this.viewer.curves && detector.kind === "rectangle" ? this.viewer.spectra.markIn(detector) : "";
     const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || toText(detector);
     if (fit) return some ? `${what} above ${MODELS[fit.model]}` : `${what}: no background fits`;
-    return what + this._angles(detector);
+    return what + this._angles(detector) + leftOut(this.viewer.array);
   }
 
   /** @returns {string} the radii of a detector in the unit of frames: " · 2 to 5 mrad"; "" where nobody knows it. */

@@ -28,7 +28,7 @@ import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
 import { Selecting } from "./selecting.js";
-import { Showing } from "./showing.js";
+import { leftOut, Showing } from "./showing.js";
 import { Spectra } from "./spectra.js";
 import { frameTools, scanTools } from "./tools.js";
 import { factorBetween } from "./units.js";
@@ -556,7 +556,7 @@ export class Viewer {
     this._whole = frame;
     if (this.pyramid && frame.at && frame.part === 1 && frame.status !== NOT_STORED) this.images?.glimpse(frame);
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
-    this.frame.show({ ...frame, ...flat, caption, mixed });
+    this.frame.show({ ...frame, ...flat, caption: caption + leftOut(this.array), mixed });
     this._finer();
     this.spectra.curves();
     this.measuring.update(this.frame);
