@@ -88,6 +88,10 @@ KEYS = (
 )
 
 
+AXES = ([0, 1], [2, 3], [0], [0, None], [[0], 1], [{}, 1], [0.0, 1.0], [False, True], [0, 0], [9, 1], "01", None)
+"""Axes of numbers that are to become a file of HyperSpy."""
+
+
 class Ask(NamedTuple):
     """A request: path with its query, method, body."""
 
@@ -180,7 +184,25 @@ def senseless(keys: Mapping[str, Mapping[str, Any]], rng: random.Random) -> Ask:
         at = ",".join(rng.choice(INDICES) for _ in range(rng.choice((len(keys[key]["where"]), 0, 1, 2, 65))))
         part, most = rng.choice(("abs", "phase", "real", "x", "")), rng.choice(("1", "0", "8192", "8193", "1e3", "%00"))
         return Ask(f"frame/{where}?at={at}&max={most}&part={part}")
-    what = rng.choice(("list", "set", "array", "python", "thumbnails", "centre", "stop", "none", ""))
+    if kind < 0.85:
+        return Ask(f"hspy/{where}", "POST", _numbers(keys[key], rng))
+    if kind < 0.9:
+        what = rng.choice(("open", "save", "mail", "events"))  # what these do without a fault is asked elsewhere
+        return Ask(f"{what}/{where}", rng.choice(("PUT", "DELETE")), rng.choice(BODIES))
+    pages = (
+        "list",
+        "set",
+        "array",
+        "python",
+        "thumbnails",
+        "centre",
+        "stop",
+        "options",
+        "guesses",
+        "description",
+        "none",
+    )
+    what = rng.choice((*pages, ""))
     query = rng.choice(
         (
             "",
@@ -216,6 +238,20 @@ def _body(about: Mapping[str, Any], rng: random.Random) -> bytes:
     if rng.random() < 0.3:
         asked["coarse"] = rng.choice((True, False, 1, None))
     return json.dumps(asked).encode()
+
+
+def _numbers(about: Mapping[str, Any], rng: random.Random) -> bytes:
+    """A record that may become a file of HyperSpy: numbers of the scan, or of other shapes, kinds and axes."""
+    shape = rng.choice((about["shape"][:2], about["shape"][-2:], [1, 1], [2, 3], [0], []))
+    head: dict[str, Any] = {"name": "a", "kind": "nav", "dtype": "float64", "shape": shape, "axes": [0, 1], "bin": 1}
+    head["reduction"] = "sum()"
+    for _ in range(rng.randrange(3)):
+        name = rng.choice(list(head))
+        head[name] = rng.choice(AXES) if name == "axes" else rng.choice((*VALUES, *DTYPES, ["nav"]))
+    if rng.random() < 0.1:
+        del head[rng.choice(list(head))]
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(4, "little") + text + np.ones(shape, "<f8").tobytes()
 
 
 def _reduction(rng: random.Random) -> str:

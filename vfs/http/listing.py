@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from vfs.engine.array import ArrayReader
-from vfs.errors import printable
+from vfs.errors import NoChunkError, printable
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.documents import plain_json
 from vfs.hierarchy.faces import Face
@@ -37,7 +37,10 @@ class SetListing:
             RefusedError: there is none.
         """
         contents = self.contents
-        node = contents.node(path)
+        try:
+            node = contents.node(path)
+        except NoChunkError:  # below an array
+            node = None
         if node is None or not node.listed:
             raise RefusedError(404, f"no folder is called {printable(path[:200])}")
         found = list(islice(self._entries(path), first, first + count + 1))

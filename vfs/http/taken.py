@@ -48,11 +48,13 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
     if (
         not all(isinstance(one, str) and one.isprintable() and len(one) <= _LONGEST for one in texts)
         or type(side) is not int
-        or side < 1
+        or not 0 < side <= max(array.shape, default=1)
     ):
         _refuse()
     own = [axis for axis in axes if axis is not None] if isinstance(axes, list) else []
-    if not own or axes != own + [None] * (len(axes) - len(own)) or not {*own} <= {*range(array.ndim)}:
+    if not all(type(axis) is int and 0 <= axis < array.ndim for axis in own) or len({*own}) < len(own):
+        _refuse()
+    if not own or axes != own + [None] * (len(axes) - len(own)):
         _refuse()
     if len(axes) != numbers.ndim or any(
         -(-array.shape[axis] // side) != count for axis, count in zip(own, numbers.shape, strict=False)
