@@ -93,23 +93,17 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
     ),
     "status 403": (lambda _: OtherReply(403, {"Content-Length": "0"}), "does not allow it .status 403", 1),
     "status 418": (lambda _: OtherReply(418, {"Content-Length": "0"}), "answers with status 418", 1),
-    "no ranges": (lambda _: OtherReply(200, {"Content-Length": "9"}, [bytes(9)]), "does not serve ranges of bytes", 1),
+    "no ranges": (
+        lambda _: OtherReply(200, {"Content-Length": str(SIZE)}, [bytes(SIZE)]),
+        "does not serve ranges of bytes|with other bytes",
+        1,
+    ),
     "another range": (
         lambda one: OtherReply(206, _part(one, **{"Content-Range": f"bytes 7-{6 + _length(one)}/{SIZE}"})),
         "answers with other bytes than it was asked for",
         1,
     ),
-    "a shorter range": (
-        lambda one: OtherReply(206, {"Content-Length": "9", "Content-Range": f"bytes 0-8/{SIZE}"}, [bytes(9)]),
-        "answers with other bytes",
-        1,
-    ),
     "no range said": (lambda _: OtherReply(206, {"Content-Length": "9"}, [bytes(9)]), "answers with other bytes", 1),
-    "no length said": (
-        lambda one: OtherReply(206, {"Content-Range": _part(one)["Content-Range"]}, _endless()),
-        "does not say how long its answer is",
-        1,
-    ),
     "more than said": (
         lambda one: OtherReply(206, _part(one, **{"Content-Length": str(1 << 40)}), _endless()),
         "sends more bytes than it was asked for, asked 3 times",

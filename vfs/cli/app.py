@@ -47,6 +47,7 @@ from vfs.errors import IncompleteWarning, OptionError, VfsError
 from vfs.model import wording
 from vfs.model.option_fields import USUAL
 from vfs.serving.signals import signals
+from vfs.sources.urls import without_query
 from vfs.streams import give_up
 
 app = typer.Typer(
@@ -353,7 +354,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = bool(os.environ.get("VFS_DEBUG"))
     try:
         with _process(), wording.shell():
-            given = _with_command(list(sys.argv[1:] if arguments is None else arguments))
+            words = sys.argv[1:] if arguments is None else arguments
+            given = _with_command([without_query(word) for word in words])  # no command can show a signature then
             status = app(given, prog_name="vfs", standalone_mode=False, obj=given)
             sys.stdout.flush()
         return status if isinstance(status, int) else 0

@@ -31,6 +31,7 @@ from vfs.model.sources import Sources
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_url
+from vfs.sources.urls import shown
 
 FOLDERS = 4
 """Folders that are looked at at once."""
@@ -229,7 +230,7 @@ def _known(group: OpenedSet, how: How, stays: bool = True) -> _FoundSet:
 
 def _failed(path: str, said: str) -> _FoundSet:
     said = said.removeprefix(f"{os.path.abspath(path)}: ").removeprefix(f"{path}: ")
-    return _FoundSet(Checked(path, UNREADABLE, (said,)), frozenset([os.path.realpath(path)]))
+    return _FoundSet(Checked(shown(path), UNREADABLE, (said,)), frozenset([os.path.realpath(path)]))
 
 
 def _said(error: Exception) -> str:

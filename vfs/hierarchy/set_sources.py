@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.engine.chunking import as_bytes
 from vfs.errors import OptionError
+from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions, file_names
 from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
@@ -80,6 +81,23 @@ def names_now(names: Sequence[str], sources: Sources) -> list[str]:
 
 def _is_glob(name: str) -> bool:
     return has_magic(name) and not is_url(name) and not os.path.exists(name)
+
+
+def not_told_apart(sets: Iterable[Files]) -> tuple[str, ...]:
+    """Say in a line which files of servers could be replaced by others of the same size unnoticed; () if none could."""
+    names = dict.fromkeys(
+        path
+        for files in sets
+        for file, path in enumerate(files.paths)
+        if "://" in path and files.sizes[file] >= 0 and not files.state(file).tells
+    )
+    if not names:
+        return ()
+    more = f" and {len(names) - 1:,} others" if len(names) > 1 else ""
+    return (
+        f"{next(iter(names))}{more}: the server says neither when it was written (Last-Modified) nor a tag that stands"
+        " for its bytes (ETag): nobody would notice that another file of the same size took its place",
+    )
 
 
 def folder_name(given: str | os.PathLike[str]) -> str:

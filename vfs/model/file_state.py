@@ -17,8 +17,9 @@ class FileState(NamedTuple):
     changed its rights or links, renamed it and back, or wrote other bytes or another file in its
     place and kept the old mtime. Nothing tells which.
 
-    An object in a store has the tag that the store gives its content (ETag), which decides together
-    with its size. A store without tags says when an object was written (Last-Modified).
+    An object in a store or on a web server is the same as long as its tag (ETag), the time of its writing
+    (Last-Modified) and its size are. A weak tag (`W/"…"`) proves no bytes: what has neither another tag nor such a time
+    cannot be told from what replaces it (`tells`).
 
     Attributes:
         size: bytes; -1 if they are not known, because the file was missing or may change. Any file
@@ -44,7 +45,19 @@ class FileState(NamedTuple):
             return True
         if self.size != now.size or self.tag != now.tag:
             return False
-        return bool(self.tag) or self.written == now.written
+        if self.written == now.written:
+            return True
+        return self.proves and abs(self.written - now.written) <= _SECOND  # rounded, as lists do
+
+    @property
+    def proves(self) -> bool:
+        """True if the tag stands for the bytes."""
+        return bool(self.tag) and not self.tag.startswith("W/")
+
+    @property
+    def tells(self) -> bool:
+        """True if another file of the same size in its place would have another state."""
+        return self.proves or bool(self.written)
 
     def difference(self, now: FileState) -> str:
         """Say why `same` is False: "it had 100 bytes, now 200"."""

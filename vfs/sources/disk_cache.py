@@ -91,23 +91,23 @@ class DiskCache:
         Args:
             place: what else the meaning of a URL depends on, such as the endpoint of a store.
         """
-        if state.size < 0 or not (state.tag or state.written):
+        if state.size < 0 or not state.tells:
             return None
-        weak = not state.tag or state.tag.startswith("W/")
-        said = place, name, state.tag, str(state.size), str(state.written) if weak else ""
+        said = place, name, state.tag, str(state.size), "" if state.proves else str(state.written)
         return KeptBlocks(self, sha256("\0".join(said).encode()), state.size)
 
     def get(self, digest: bytes, size: int) -> bytes | None:
         """Return the block that a digest names; None if it is not there with so many bytes, or damaged."""
         path = self._path(digest)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe may stand there
         except OSError:
             return None
         try:
             with open(fd, "rb", buffering=0) as file:
                 found = os.fstat(fd)
-                whole = file.read(_BEFORE + size + 1) if found.st_size == _BEFORE + size else b""
+                right = stat.S_ISREG(found.st_mode) and found.st_size == _BEFORE + size
+                whole = file.read(_BEFORE + size + 1) if right else b""
                 if time.time() - found.st_mtime > _USED:
                     os.utime(fd)
         except OSError:
@@ -122,9 +122,10 @@ class DiskCache:
     def has(self, digest: bytes, size: int) -> bool:
         """Return True if there is a block of so many bytes of that name. It may be damaged."""
         try:
-            return os.stat(self._path(digest), follow_symlinks=False).st_size == _BEFORE + size
+            found = os.stat(self._path(digest), follow_symlinks=False)
         except OSError:
             return False
+        return stat.S_ISREG(found.st_mode) and found.st_size == _BEFORE + size
 
     def put(self, digest: bytes, data: bytes) -> OSError | None:
         """Keep a block. Where that is not possible (no room on the disk), it is not kept; return why."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import filter as fitting
 from glob import has_magic
@@ -18,6 +19,7 @@ from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, beside, is_url, split, splitext
 from vfs.sources.urls import given as given_url
+from vfs.sources.urls import without_query
 
 _WILD = re.compile(r"[*?[]")
 
@@ -50,7 +52,7 @@ def expand(
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
-        if not is_url(path) and _is_file(looked, path):
+        if _is_file(looked, path):
             found.append(path)
             continue
         start, pattern = _fixed(path)
@@ -62,6 +64,9 @@ def expand(
             for hit in hits:
                 searched.check(hit)
         found += hits
+    twice = [name for name, count in Counter(filter(is_url, found)).items() if count > 1]
+    if twice:
+        raise OptionError(f"{twice[0]}: is given more than once; URLs that differ only behind a ? are one file here")
     if not found:
         raise OptionError("no file given: expected a file, several files, or a glob")
     return found
@@ -153,7 +158,7 @@ def names_given(paths: Paths) -> list[str]:
 
 
 def file_name(given: Any) -> str:
-    """Return the text of a name or path, after checking that it can be the name of a file.
+    """Return the text of a name or path, after checking that it can be the name of a file; a URL without its query.
 
     Raises:
         OptionError: it cannot.
@@ -161,7 +166,7 @@ def file_name(given: Any) -> str:
     try:
         name = os.fspath(given)
         if isinstance(name, str) and "\0" not in name and (name.isascii() or os.fsencode(name)):
-            return name
+            return without_query(name) if "?" in name else name
     except (TypeError, UnicodeEncodeError):
         pass
     raise OptionError(f"{shown(given)}: expected the name of a file, several of them in a list, or a glob")

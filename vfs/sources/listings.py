@@ -100,7 +100,7 @@ def _links(transfers: Transfers, folder: str) -> Listed:
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
     names: Listed = {}
-    above = urlsplit(base).path
+    above, server = unquote(urlsplit(base).path), urlsplit(base).netloc
     for link in links.found:
         if "?" in link or "#" in link:
             continue
@@ -108,9 +108,10 @@ def _links(transfers: Transfers, folder: str) -> Listed:
             to = urlsplit(urljoin(base, link))
         except ValueError:
             continue
-        name = unquote(to.path.removeprefix(above).rstrip("/"))
-        if to.netloc == urlsplit(base).netloc and to.path.startswith(above) and name and "/" not in name:
-            names[name] = None if to.path.endswith("/") else UNKNOWN
+        path = unquote(to.path)  # servers quote absolute links in their own ways
+        name = path.removeprefix(above).rstrip("/")
+        if to.netloc == server and path.startswith(above) and name and "/" not in name:
+            names[name] = None if path.endswith("/") else UNKNOWN
     if not names:
         raise SourceError(f"{folder}: {UNLISTED}")
     return names
@@ -125,3 +126,10 @@ class _Links(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [value for name, value in attrs if tag == "a" and name == "href" and value]
+
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """Go on behind a section that `html.parser` does not know, such as `<![x[`: it ends with an AssertionError."""
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:
+            return self.rawdata.find(">", i) + 1 or -1

@@ -27,7 +27,8 @@ from vfs.sources.local import LocalSources
 from vfs.sources.names import is_absolute, is_url
 from vfs.sources.threads import in_parallel
 from vfs.sources.transfers import Got, Limits, Transfers, WantedBytes, Whole
-from vfs.sources.urls import plain
+from vfs.sources.urls import Queries, plain
+from vfs.sources.urls import queries as given_queries
 
 FIRST_BLOCK, LAST_BLOCK = 1 << 16, 1 << 20
 """Bytes that are read at once of a file while a set is opened: first, and at most. They double with each request."""
@@ -50,6 +51,7 @@ class RemoteSources:
         config: more settings for obstore's stores. They are not pickled: other processes take theirs from their
             environment.
         cache: keeps what is read on this machine.
+        queries: what is sent behind the paths of URLs; None: what users gave with those below the folders.
 
     Attributes:
         transfers: asks the stores; its `counts` say how much was asked for.
@@ -64,11 +66,13 @@ class RemoteSources:
         limits: Limits | None = None,
         config: Mapping[str, Any] | None = None,
         cache: DiskCache | None = None,
+        queries: Queries | None = None,
     ) -> None:
         self.folders = tuple(dict.fromkeys(folders))
         self.anywhere = anywhere
         self.local = LocalSources(Boundary(())) if local is None else local
-        self.transfers = Transfers(limits or Limits(), config, cache, anywhere)
+        queries = given_queries(self.folders) if queries is None else queries
+        self.transfers = Transfers(limits or Limits(), config, cache, anywhere, queries)
         self._opened: _Learned | None = None
 
     @classmethod
@@ -93,7 +97,8 @@ class RemoteSources:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.folders, self.anywhere, self.local, self.transfers.limits, self.transfers.cache)
+        asks = self.transfers
+        return _remade, (self.folders, self.anywhere, self.local, asks.limits, asks.cache, asks.queries)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RemoteSources) and self.__reduce__() == other.__reduce__()
@@ -321,9 +326,14 @@ class RemoteSources:
 
 
 def _remade(
-    folders: Sequence[str], anywhere: bool, local: LocalSources, limits: Limits, cache: DiskCache | None
+    folders: Sequence[str],
+    anywhere: bool,
+    local: LocalSources,
+    limits: Limits,
+    cache: DiskCache | None,
+    queries: Queries,
 ) -> RemoteSources:
-    return RemoteSources(folders, anywhere=anywhere, local=local, limits=limits, cache=cache)
+    return RemoteSources(folders, anywhere=anywhere, local=local, limits=limits, cache=cache, queries=queries)
 
 
 class _Learned:

@@ -32,13 +32,15 @@ from vfs.sources.library import leave, obstore
 from vfs.sources.reasons import is_panic, reason
 from vfs.sources.stores import endpoints, state_of, store_of
 from vfs.sources.threads import in_parallel
-from vfs.sources.urls import WEB, InStore, place
+from vfs.sources.urls import WEB, InStore, Queries, place
 from vfs.sources.web import Web
 from vfs.sources.web_connection import AskError
 
 PROGRESS = 1 << 18
 """Bytes: a request that broke, but brought so many, is none that failed, so that slow lines come to an end, too."""
 UNLISTED = "the server does not list what is in it, or there is nothing; name every file of the set"
+ANSWERS = 32
+"""Replies of a web server to one request at most: each may have fewer bytes than are left, and some send a half."""
 PART = 1 << 17
 """Bytes of a reply that are handed on at once."""
 
@@ -127,6 +129,7 @@ class Transfers:
             credentials, and are not pickled. Web servers get the `default_headers` of its `client_options`.
         anywhere: a web server may lead to others.
         cache: has blocks of files, and keeps those that come; None: none are kept.
+        queries: what web servers are sent behind the paths of URLs.
     """
 
     def __init__(
@@ -135,7 +138,9 @@ class Transfers:
         config: Mapping[str, Any] | None = None,
         cache: DiskCache | None = None,
         anywhere: bool = False,
+        queries: Queries | None = None,
     ) -> None:
+        self.queries = queries or Queries({})
         self.limits = limits
         self.anywhere = anywhere
         self.cache = cache
@@ -148,7 +153,7 @@ class Transfers:
 
     def _new_web(self) -> Web:
         headers = self.config.get("client_options", {}).get("default_headers", {})
-        return Web(self.limits.wait, self.limits.connect, headers, self.anywhere)
+        return Web(self.limits.wait, self.limits.connect, headers, self.anywhere, self.queries)
 
     def forget(self) -> None:
         """Leave the clients of the process that was forked alone, and make new ones when they are needed."""
@@ -275,23 +280,28 @@ class Transfers:
     def _from_web(self, reading: _Reading) -> Got:
         """Ask a web server for what is left of some bytes, and read it to where it belongs."""
         name, _, stop, put, _ = reading.wanted
-        with self._web.get(name, reading.at, stop) as reply:
-            end = reading.compared(reply.now)
-            if reply.more:
-                raise reading.wrong("the server sends more bytes than it was asked for")
-            holding, aside = _Holding(name, reading.until), memoryview(b"")
-            while reading.at < end:
-                room = put.room(reading.at, end) if isinstance(put, Room) else None
-                if room is None:
-                    aside = aside or memoryview(bytearray(min(PART, end - reading.at)))
-                    n = reply.read_into(aside[: end - reading.at], holding)
-                    reading.until.put(name, put, reading.at, aside[:n])
-                else:
-                    n = reply.read_into(room, holding)
-                if not n:
-                    break
-                reading.at += n
-            return reading.over(end)
+        holding, aside = _Holding(name, reading.until), memoryview(b"")
+        for _ in range(ANSWERS):
+            with self._web.get(name, reading.at, stop) as reply:
+                end = reading.compared(reply.now)
+                if reply.more:
+                    raise reading.wrong("the server sends more bytes than it was asked for")
+                while reading.at < reply.stop:
+                    room = put.room(reading.at, reply.stop) if isinstance(put, Room) else None
+                    if room is None:
+                        aside = aside or memoryview(bytearray(min(PART, end - reading.at)))
+                        n = reply.read_into(aside[: reply.stop - reading.at], holding)
+                        reading.until.put(name, put, reading.at, aside[:n])
+                    else:
+                        n = reply.read_into(room, holding)
+                    if not n:
+                        break
+                    reading.at += n
+                reading.check_end(reply.stop)
+            if reading.at == end:
+                return Got(reply.now, end - reading.wanted.start)
+            self.counts.add(requests=1)
+        raise reading.wrong("the server answers with few of the bytes that it was asked for, again and again")
 
     def _from_store(self, reading: _Reading) -> Got:
         """Ask a store, through obstore."""
@@ -305,7 +315,8 @@ class Transfers:
                 raise reading.wrong("the server sends more bytes than it was asked for")
             reading.until.put(name, put, reading.at, part)
             reading.at += len(part)
-        return reading.over(end)
+        reading.check_end(end)
+        return Got(state_of(reply.meta), end - reading.wanted.start)
 
     def get_all(self, all_wanted: Sequence[WantedBytes]) -> list[Got]:
         """Bring many ranges of bytes, up to `Limits.parallel` at a time.
@@ -445,16 +456,14 @@ class _Reading:
         self.at = self.wanted.start
         return AskError(words, True)
 
-    def over(self, end: int) -> Got:
-        """Return what came, at the end of a reply.
+    def check_end(self, end: int) -> None:
+        """Check that a reply had all bytes up to its end.
 
         Raises:
             AskError: something is missing.
         """
         if self.at != end:
             raise self.wrong(f"the server ends its answer {end - self.at:,} bytes too early")
-        assert self.first is not None
-        return Got(self.first, end - self.wanted.start)
 
 
 _living: WeakSet[Transfers] = WeakSet()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -18,7 +20,10 @@ from vfs.sources.names import is_url
 WEB = ("http", "https")
 SCHEMES = (*WEB, "s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 """What a URL may begin with: servers of the web, Amazon S3 and what speaks as it does, Google's and Azure's stores."""
-_QUERY = re.compile(r"\?[^/]*=|#")
+_QUERY = re.compile(r"\?([\w.~%+$\[\]-]+=.*)$", re.DOTALL)
+"""What is behind the path of a URL: names with values. A question mark before anything else is part of a pattern."""
+_OF_ONE = re.compile(r"(^|&)((x-amz-|x-goog-)?signature=|sr=b(&|$))", re.IGNORECASE)
+"""Signatures that hold for one file: those of buckets, and Azure's for a blob."""
 
 
 class InStore(NamedTuple):
@@ -55,12 +60,69 @@ def given(name: str) -> str:
             f"{scheme}://{host.rpartition('@')[2]}{slash}{path}: holds a user or a password, which would end up in logs"
             " and pickles; put them into ~/.netrc, where vfs looks for them"
         )
-    if scheme in WEB and _QUERY.search(path):
+    if scheme in WEB and (_QUERY.search(path) or "#" in path):
+        plain_path = _QUERY.split(path)[0].partition("#")[0]
         raise OptionError(
-            f"{scheme}://{host}/{_QUERY.split(path)[0]}: has a query or a fragment behind it (a signature?), expected"
-            " the plain URL of a file"
+            f"{scheme}://{host}/{plain_path}: has a query or a fragment behind it, expected the plain URL of a file"
         )
     return f"{scheme}://{host}/{unquote(path) if scheme in WEB else path}"
+
+
+class Queries:
+    """What is sent behind the paths of URLs (`?signature=…`), and shown nowhere: not in names, and not by `repr`.
+
+    Args:
+        of_files: plain URL -> the query with which a user gave it.
+    """
+
+    def __init__(self, of_files: Mapping[str, str]) -> None:
+        self._of_files = dict(of_files)
+        shared = {name: query for name, query in of_files.items() if not _OF_ONE.search(query)}
+        self._of_folders = {name[: name.rfind("/")]: query for name, query in shared.items()}
+
+    def of(self, name: str) -> str:
+        """Return the query of a file or a folder. A token that holds for more than a file is that of its neighbours."""
+        return self._of_files.get(name) or self._of_folders.get(name[: name.rfind("/")], "")
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, str]]]:
+        return type(self), (self._of_files,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Queries) and self._of_files == other._of_files
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._of_files.items()))
+
+    def __repr__(self) -> str:
+        return f"<queries of {len(self._of_files)} URLs>"
+
+
+_given: dict[str, str] = {}  # plain URL -> the query with which a user gave it last
+
+
+def without_query(name: str) -> str:
+    """Return a name that a user gives without its query, which `queries` returns from now on."""
+    found = _QUERY.search(name) if name[:4].lower() == "http" and is_url(name) else None
+    if found is None:
+        return name
+    plain_name = name[: found.start()]
+    with suppress(OptionError):  # whoever takes the name says what is wrong with it
+        _given[given(plain_name)] = found[1].partition("#")[0]
+    return plain_name
+
+
+def queries(folders: Sequence[str]) -> Queries:
+    """Return the queries with which files below some folders were given, each with a slash at its end."""
+    return Queries({name: query for name, query in _given.items() if name.startswith(tuple(folders))})
+
+
+def shown(name: str) -> str:
+    """Return a name as messages may show it: a URL without a user and a query, also where it is none that vfs reads."""
+    if not is_url(name):
+        return name
+    scheme, _, rest = _QUERY.split(name)[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def place(name: str) -> InStore:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http.client import HTTPResponse
@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from vfs.errors import OutsideError, printable
 from vfs.model.file_state import FileState
 from vfs.sources.boundary import reads_outside
-from vfs.sources.urls import InStore, login, place
+from vfs.sources.urls import InStore, Queries, login, place
 from vfs.sources.web_connection import AskError, ClosedError, WebConnection
 
 _HOPS = 5
@@ -29,7 +29,11 @@ _HOPS = 5
 _IDLE = 20.0
 """Seconds after which a connection is not used again: servers close those that nobody used for a while."""
 _LEADS = {301, 302, 303, 307, 308}
-_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})$")
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$", re.IGNORECASE)
+_NO_RANGE = re.compile(r"bytes \*/(\d{1,18})$", re.IGNORECASE)
+_SENT = "/%:@!$&'()*+,;=~?[]"
+"""Characters that stay as they are in what servers and users give as quoted."""
+_OTHER_BYTES = "the server answers with other bytes than it was asked for"
 _SECONDS = re.compile(r"[0-9]{1,6}$")
 
 
@@ -40,54 +44,96 @@ class Web:
         wait: seconds for a request with its body; connect: seconds until a connection stands, at most.
         headers: that are sent with each request to the servers that sets name.
         anywhere: servers may lead to others.
+        queries: what is sent behind the paths of URLs.
     """
 
-    def __init__(self, wait: float, connect: float, headers: Mapping[str, str], anywhere: bool) -> None:
+    def __init__(
+        self, wait: float, connect: float, headers: Mapping[str, str], anywhere: bool, queries: Queries
+    ) -> None:
+        self._queries = queries
         self._wait, self._connect, self._anywhere = wait, connect, anywhere
         self._headers = dict(headers)
         self._free: dict[tuple[str, str], list[WebConnection]] = {}
         self._proxies: dict[str, str] = {}
+        self._lengths: dict[str, tuple[FileState, int]] = {}  # name -> what a reply said of a file, and its bytes
 
     def state(self, name: str) -> FileState:
-        """Look at a file.
+        """Look at a file, by its first byte.
+
+        What servers say to HEAD is often something else: 403 of a URL that is signed for GET, the length of a packed
+        file, a weak tag or one that ends with `-gzip`.
 
         Raises: what `get` raises.
         """
         try:
-            with self._ask(name, "HEAD") as reply:
-                if reply.length >= 0:
-                    return reply.state(reply.length)
+            with self.get(name, 0, 1) as reply:
+                reply.read_into(memoryview(bytearray(1)), nullcontext())
+                return reply.now
         except AskError as error:
-            if error.status not in (405, 501):
-                raise
-        return self.get(name, 0, 1).close()  # it answers no HEAD, or says no length there
+            if error.status == 416:  # it has no first byte
+                return FileState(0)
+            raise
 
     def get(self, name: str, start: int, stop: int) -> WebReply:
-        """Ask for bytes of a file, fewer at its end. Returns the reply, of which the body has yet to be read.
+        """Ask for bytes of a file. Returns the reply, of which the body has yet to be read; it may have fewer bytes.
 
         Raises:
             FileNotFoundError: it does not exist.
             OutsideError: the server leads to another one.
             AskError: anything else.
         """
-        reply = self._ask(name, "GET", start, stop)
         try:
-            if reply.status == 200:
-                if reply.length == 0:
-                    raise AskError("", status=416)  # some servers say so of an empty file
-                raise AskError("the server does not serve ranges of bytes; copy the file, or serve it otherwise")
-            found = _RANGE.match(reply.headers.get("content-range", ""))
-            if found is None or reply.status != 206:
-                raise AskError("the server answers with other bytes than it was asked for")
-            first, last, size = int(found[1]), int(found[2]) + 1, int(found[3])
-            if first != start or last != min(stop, size) or last <= first:
-                raise AskError("the server answers with other bytes than it was asked for")
-            reply.now, reply.left = reply.state(size), min(reply.length, last - first)
+            reply = self._ask(name, "GET", start, stop)
+        except AskError as error:
+            if error.status != 416 or not start < error.size < stop:
+                raise
+            reply = self._ask(name, "GET", start, error.size)  # it answers only where the range ends in the file
+        try:
+            first, last, size = self._bytes_of(name, reply, stop)
+            if first != start or not first < last <= min(stop, size):
+                raise AskError(_OTHER_BYTES)
+            reply.now, reply.stop = reply.state(size), last
+            reply.left = last - first if reply.length < 0 else min(reply.length, last - first)
             reply.more = reply.length > last - first
         except BaseException:
             reply.drop()
             raise
         return reply
+
+    def _bytes_of(self, name: str, reply: WebReply, stop: int) -> tuple[int, int, int]:
+        """Return which bytes of a file a reply has: the first one, their end, and bytes of the file.
+
+        Raises:
+            AskError: it has bytes that nobody asked for, or does not say which.
+        """
+        if reply.status == 200:
+            if reply.length == 0:
+                raise AskError("", status=416)  # some servers say so of an empty file
+            if reply.length < 0:
+                raise AskError("the server does not say how long its answer is")
+            if reply.length > stop:
+                raise AskError("the server does not serve ranges of bytes; copy the file, or serve it otherwise")
+            return 0, reply.length, reply.length
+        found = _RANGE.match(reply.headers.get("content-range", ""))
+        if found is None or reply.headers.get("content-type", "").lower().startswith("multipart/"):
+            raise AskError(_OTHER_BYTES)
+        size = self._length(name, reply) if found[3] == "*" else int(found[3])
+        return int(found[1]), int(found[2]) + 1, size
+
+    def _length(self, name: str, reply: WebReply) -> int:
+        """Return the bytes of a file whose server does not say them beside a range: it says them to HEAD.
+
+        Raises:
+            AskError: it does not.
+        """
+        said = reply.state(0)
+        known = self._lengths.get(name)
+        if known is None or known[0] != said:
+            with self._ask(name, "HEAD") as whole:
+                known = self._lengths[name] = said, whole.length
+        if known[1] < 0:
+            raise AskError("the server does not say how long the file is")
+        return known[1]
 
     def page(self, name: str, most: int) -> tuple[bytes, str]:
         """Read all of a page, or as many bytes of it as are wanted. Returns them, and the URL that they came from.
@@ -105,7 +151,8 @@ class Web:
         where, until = place(name), time.monotonic() + self._wait
         accepted = {"Accept": kind} if kind else {}
         headers: Mapping[str, str] = {**self._headers, **accepted}
-        target = f"/{quote(where.path)}"
+        query = self._queries.of(name)
+        target = f"/{quote(where.path)}?{quote(query, safe=_SENT)}" if query else f"/{quote(where.path)}"
         for _ in range(_HOPS + 1):
             reply = self._answered(where, target, method, headers, (start, stop), until)
             if reply.status not in _LEADS or "location" not in reply.headers:
@@ -119,15 +166,13 @@ class Web:
             if reply.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
                 reply.drop()
                 raise AskError("the server packs its answers (Content-Encoding), of which ranges tell nothing")
-            if reply.length < 0 and stop:
-                reply.drop()
-                raise AskError("the server does not say how long its answer is")
             return reply
         reply.drop()
         if reply.status in (404, 410):
             raise FileNotFoundError(name)
-        later = reply.headers.get("retry-after", "")
-        raise AskError("", status=reply.status, pause=int(later) if _SECONDS.match(later) else 0)
+        later, size = reply.headers.get("retry-after", ""), _NO_RANGE.match(reply.headers.get("content-range", ""))
+        pause = int(later) if _SECONDS.match(later) else 0
+        raise AskError("", status=reply.status, pause=pause, size=int(size[1]) if size else -1)
 
     def _led(self, name: str, where: InStore, target: str, to: str) -> tuple[InStore, str, bool]:
         """Return where a server leads to: the server, what to ask it for, and whether it is the same one.
@@ -146,7 +191,7 @@ class Web:
             raise OutsideError(
                 f"{name}: the server leads to another one, {printable(new.root)[:200]}; {reads_outside()}"
             )
-        path = quote(url.path or "/", safe="/%:@!$&'()*+,;=~")  # as the server quotes it, which may be signed
+        path = quote(url.path or "/", safe=_SENT)  # as the server quotes it, which may be signed
         return new, f"{path}?{url.query}" if url.query else path, same
 
     def _answered(
@@ -191,7 +236,8 @@ class WebReply:
     Attributes:
         url: that was asked; status, headers: as sent, names in lower case.
         length: bytes of the body as the server says; -1 if it does not.
-        now: what the file is, as the reply says; left: bytes of the body that are wanted and have yet to come.
+        now: what the file is, as the reply says; stop: end of the bytes of the file that it has.
+        left: bytes of the body that are wanted and have yet to come.
         more: the server says that it sends more than that.
     """
 
@@ -209,15 +255,15 @@ class WebReply:
         said = self.headers.get("content-length", "")
         sized = said.isdecimal() and len(said) < 19 and "transfer-encoding" not in self.headers
         self.length = int(said) if sized else -1
-        self.now, self.left, self.more = FileState(-1), 0 if empty else -1, False
+        self.now, self.stop, self.left, self.more = FileState(-1), 0, 0 if empty else -1, False
         self._connection, self._answer, self._until, self._back = connection, answer, until, back
 
     def __enter__(self) -> WebReply:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._back is None or self.left or self.more:
-            self.drop()
+        if self._back is None or self.left or self.more or (self.stop and self.length < 0):
+            self.drop()  # also where nothing says where its body ends
         else:
             self._answer.close()  # the connection stays
             self._connection.used = time.monotonic()
@@ -229,11 +275,6 @@ class WebReply:
         self._back = None
         self._answer.close()
         self._connection.close()
-
-    def close(self) -> FileState:
-        """Read no more of it, and return what it says of the file."""
-        self.drop()
-        return self.now
 
     def state(self, size: int) -> FileState:
         """Return the state of a file of so many bytes, as the headers say it."""

@@ -34,11 +34,12 @@ class AskError(Exception):
         again: it may go better the next time.
         status: of the reply; 0: there was none, or it is not to blame.
         pause: seconds that the server wants to be left alone for.
+        size: bytes of the file, where the reply says that it has no others (status 416); -1 if it does not say.
     """
 
-    def __init__(self, words: str, again: bool = False, status: int = 0, pause: int = 0) -> None:
+    def __init__(self, words: str, again: bool = False, status: int = 0, pause: int = 0, size: int = -1) -> None:
         super().__init__(words)
-        self.again, self.status, self.pause = again, status, pause
+        self.again, self.status, self.pause, self.size = again, status, pause, size
 
 
 class ClosedError(Exception):
@@ -141,6 +142,8 @@ class WebConnection:
         Raises:
             AskError: nothing comes in time, or the connection broke.
         """
+        if answer.chunked:
+            return self._decoded(answer, memory, until, held)
         stream = answer.fp
         self._socket.until = None
         try:
@@ -152,6 +155,19 @@ class WebConnection:
                 self._wait(until, len(memory))
         except OSError:
             raise AskError("the connection broke", True) from None
+
+    def _decoded(self, answer: HTTPResponse, memory: memoryview, until: float, held: Any) -> int:
+        """Do what `receive` does with a body that comes in pieces, between which it says how long the next one is."""
+        self._socket.until = until
+        try:
+            part = answer.read1(min(len(memory), _PIECE))
+        except TimeoutError:
+            raise AskError("no answer in time", True) from None
+        except (OSError, HTTPException, ValueError):
+            raise AskError("the connection broke", True) from None
+        with held:
+            memory[: len(part)] = part
+        return len(part)
 
     def _wait(self, until: float, room: int) -> None:
         """Wait until something can be read: up to `_PIECE` of `room` bytes, which are less than are to come."""
