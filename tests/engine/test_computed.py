@@ -26,7 +26,7 @@ def array_of(
     dataset = StoredArray(
         "made", memory_files([b""]), blocks.layout(), blocks, shape, dims, 0, block=block, computed=True
     )
-    return blocks.reader(dataset, ChunkCache(1 << 20))
+    return blocks.reader(dataset, dataset.files, ChunkCache(1 << 20))
 
 
 @given(data=st.data())

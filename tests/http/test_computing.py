@@ -17,7 +17,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.http import computing
 from vfs.http.computing import Asked, Computation, following
-from vfs.reduce.passes import Needs
+from vfs.reduce.passes import Needs, Pass
 
 SIG = (3, 4)
 BYTES = math.prod(SIG) * 2  # of a frame
@@ -175,11 +175,29 @@ def test_nothing_goes_on_with_files_that_were_touched() -> None:
         assert 0 < computing.passed.nbytes - before <= 40 * BYTES
         step = following(steps, record)
         assert step is not None
-        made.array.dataset.files.moves[:] += 1
+        made.array.backend.files.moves[:] += 1
         with pytest.raises(SourceChangedError):
             step.make()
         steps.close()
         assert following(steps, record) is None
+
+
+@pytest.mark.parametrize("kind", ["frame_sum()", "sum()"])
+def test_a_step_in_which_files_were_touched_is_none(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the last one, which nothing follows."""
+    made = computation(scan((40,)), results={"a": kind}, coarse=False)
+    step = following(made.steps(), None)
+    assert step is not None
+    real, moves = Pass.take, made.array.backend.files.moves
+
+    def take(*given: Any) -> None:
+        real(*given)
+        if not moves[0]:
+            moves[:] += 1
+
+    monkeypatch.setattr(Pass, "take", take)
+    with pytest.raises(SourceChangedError):
+        step.make()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -62,7 +65,7 @@ def test_the_state_of_a_file_on_a_disk(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     found = path.stat()
     state = FileState.of(found)
-    assert state == FileState(3, found.st_mtime_ns, found.st_ctime_ns, "")
+    assert state == FileState(3, found.st_mtime_ns, found.st_ctime_ns, "", found.st_ino, found.st_dev)
     os.utime(path, ns=(0, 5))
     assert not state.same(FileState.of(path.stat()))
 
@@ -77,6 +80,35 @@ def test_files_note_that_one_was_touched_and_keep_what_was_opened() -> None:
     assert files.state(0) == DISK._replace(changed=8)
     assert not files.same(0, DISK._replace(size=1, changed=9))
     assert files.state(0).changed == 8
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"changed": 8}, "ctime .*, now .*"),
+        ({"inode": 9}, "inode 5, now 9"),
+        ({"device": 3}, "device 2, now 3"),
+        ({"inode": 0}, ""),  # nobody knows
+    ],
+)
+def test_files_say_what_moved(now: dict[str, int], said: str) -> None:
+    known = DISK._replace(inode=5, device=2)
+    files = Files.of(["/a"], [known], LocalSources())
+    before = files.identity()
+    assert files.same(0, known._replace(**now))
+    assert bool(files.moves.item()) == bool(said)
+    assert re.fullmatch(said, "".join(files.moved[1:]))
+    assert (files.identity() != before) == ("device" not in now)
+
+
+def test_inodes_of_64_bits(tmp_path: Path) -> None:
+    found = tmp_path.stat()
+    fields = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+    state = FileState.of(cast(os.stat_result, SimpleNamespace(**fields | {"st_ino": (1 << 64) - 3})))
+    files = Files.of(["/a"], [state], LocalSources())
+    assert files.state(0) == state
+    assert files.same(0, state)
+    assert not files.moves.item()
 
 
 def test_the_first_look_at_an_unpickled_set_is_no_touch() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 from vfs.model.wording import option
 from vfs.sources.local import LocalSources
 
@@ -118,6 +119,14 @@ class Backend(Protocol):
                 True if it read everything.
 
         Returns: what `read` returned; False if the file is not open, or nobody knows how long it takes.
+        """
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        """Call a function that reads files in this thread, and look at those behind it of which it had views: see
+        `vfs.model.one_state`. Backends that copy look at files behind each read anyway.
+
+        Raises:
+            SourceError: a file is not the one that was opened any more: what was read of it may be of any state.
         """
 
 

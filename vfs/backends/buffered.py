@@ -10,6 +10,7 @@ from vfs import kernels
 from vfs.backends.handles import Descriptor, Handles, fill
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 
 
 class BufferedBackend:
@@ -65,4 +66,9 @@ class BufferedBackend:
 
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         opened = self.handles.kept(file)
-        return opened is not None and read(opened.fd, self.files.states[file])
+        if opened is None or opened.seen[-1] != self.files.moves.item(0):
+            return False
+        return read(opened.fd, self.files.states[file])
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return make()  # `span` and `lend` look behind each read

@@ -16,11 +16,11 @@ from functools import cache
 import numpy as np
 
 from vfs import kernels
-from vfs.backends.handles import Descriptor, Handles
+from vfs.backends.handles import UNSEEN, Descriptor, Handles
 from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
-from vfs.model.file_state import UNKNOWN
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 from vfs.model.wording import option
 from vfs.sources.boundary import Boundary, open_file
 
@@ -52,12 +52,12 @@ def alignment(device: int) -> int:
 class _Direct:
     """A file open for direct reading, or for plain reading if that is refused (`step` is then 1)."""
 
-    __slots__ = ("fd", "path", "state", "step")
+    __slots__ = ("fd", "path", "seen", "step")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
-        self.state = UNKNOWN
+        self.seen = UNSEEN
         try:
             self.fd = open_file(path, boundary, os.O_DIRECT)
             self.step = alignment(os.fstat(self.fd).st_dev)
@@ -134,6 +134,9 @@ class DirectBackend:
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: every read goes to the disk."""
         return False
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return make()  # `span` looks behind each read
 
     @staticmethod
     def _fill(opened: _Direct, start: int, stop: int, memory: np.ndarray, first: int) -> None:

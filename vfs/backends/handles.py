@@ -21,7 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from vfs.errors import SourceChangedError, SourceError, TruncatedSourceError
-from vfs.model.file_state import UNKNOWN, FileState
+from vfs.model.file_state import FileState
 from vfs.model.files import Files
 from vfs.sources.boundary import Boundary, open_file
 from vfs.sources.local import LocalSources
@@ -31,13 +31,16 @@ class Handle(Protocol):
     """An open file, closed when the last reference to it goes.
 
     Attributes:
-        state: state in which the file was last found to be the one that was opened; at first `UNKNOWN`.
+        seen: its size, mtime and ctime when it was last found to be the file that was opened, and `Files.moves`; at
+            first `UNSEEN`.
     """
 
     fd: int
     path: str
-    state: FileState
+    seen: tuple[int, int, int, int]
 
+
+UNSEEN = -1, 0, 0, -1
 
 T = TypeVar("T", bound=Handle)
 
@@ -84,12 +87,12 @@ def _forget(number: int) -> None:
 class Descriptor:
     """A file open for reading, closed when its last user lets go of it."""
 
-    __slots__ = ("fd", "path", "state")
+    __slots__ = ("fd", "path", "seen")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.fd = -1
         self.path = path
-        self.state = UNKNOWN
+        self.seen = UNSEEN
         self.fd = open_file(path, boundary)
 
     # Modules may be gone by then: the interpreter is ending
@@ -132,6 +135,7 @@ class Handles(Generic[T]):
         assert isinstance(files.sources, LocalSources)
         self.boundary = files.sources.boundary
         self.make = make
+        self.moves = files.moves.item
         self.number = next(_numbers)
         self._used = False
 
@@ -158,15 +162,27 @@ class Handles(Generic[T]):
         if found is None:
             found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
-        as_found = found.state == (now.st_size, now.st_mtime_ns, now.st_ctime_ns, "")  # `FileState.of` takes longer
+        as_found = found.seen == (now.st_size, now.st_mtime_ns, now.st_ctime_ns, self.moves(0))
         if as_found and stop <= now.st_size and now.st_nlink:
             return found
-        if self.files.inodes is None and (now.st_nlink == 0 or self._replaced(file, now)):
+        if self._left(file, now):
             self.drop(file)
             found = self._opened(file, start, stop, part)
             now = os.fstat(found.fd)
         self._check(found, file, start, stop, FileState.of(now))
         return found
+
+    def again(self, file: int, part: int = 0) -> None:
+        """Look at a file again after views of it were read.
+
+        Raises:
+            SourceError: it is not the one that was opened, or cannot be opened any more.
+        """
+        found = self.kept(file, part)
+        if found is not None:
+            self.check(found, file, 0, 0)
+        elif not self.files.still(file):
+            raise self.files.changed(file)
 
     def kept(self, file: int, part: int = 0) -> T | None:
         """Return a handle of a file that is open, unchecked; None if it has to be opened."""
@@ -177,7 +193,7 @@ class Handles(Generic[T]):
     def _replaced(self, file: int, now: os.stat_result) -> bool:
         """Return True if an open file was touched because another one, which looks the same, took its name."""
         noted = self.files.state(file)
-        if noted.changed == now.st_ctime_ns:
+        if noted.changed == now.st_ctime_ns and noted.inode in (0, now.st_ino):  # a rename gives both files one ctime
             return False
         try:
             there = os.stat(self.files.paths[file])
@@ -186,10 +202,24 @@ class Handles(Generic[T]):
         return not os.path.samestat(now, there) and noted.same(FileState.of(there))
 
     def check(self, found: T, file: int, start: int, stop: int) -> None:
-        """Raise `SourceChangedError` or `TruncatedSourceError` if a file was written while it was read."""
+        """Note if a file was touched while it was read, or another one that looks the same took its name.
+
+        Raises:
+            SourceChangedError, TruncatedSourceError: it was written.
+        """
         now = os.fstat(found.fd)
-        if found.state != (now.st_size, now.st_mtime_ns, now.st_ctime_ns, ""):
+        if found.seen == (now.st_size, now.st_mtime_ns, now.st_ctime_ns, self.moves(0)):
+            return
+        if self._left(file, now):
+            self.drop(file)
+            if not self.files.still(file):
+                raise self.files.changed(file)
+        else:
             self._check(found, file, start, stop, FileState.of(now))
+
+    def _left(self, file: int, now: os.stat_result) -> bool:
+        """Return True if an open file has its name no more, but for files to which more may be added."""
+        return not self.files.grows and (now.st_nlink == 0 or self._replaced(file, now))
 
     def _check(self, found: T, file: int, start: int, stop: int, now: FileState) -> None:
         """Note the state of a file that reaches to `stop` and is the one that was opened.
@@ -198,8 +228,12 @@ class Handles(Generic[T]):
             TruncatedSourceError, SourceChangedError: it does not, or is another one. It is opened anew when it is
                 asked for next.
         """
+        moves = self.moves(0)
+        if found.seen != UNSEEN and self.files.left(file, now):
+            self.drop(file)
+            return
         if stop <= now.size and self.files.same(file, now):
-            found.state = now
+            found.seen = now.size, now.written, now.changed, moves
             return
         self.drop(file)  # next time look again: it may be put right
         wanted = f"{found.path}: expected bytes {start:,} to {stop:,}, "
@@ -216,10 +250,10 @@ class Handles(Generic[T]):
         Raises:
             SourceChangedError: it is another one.
         """
-        if self.files.inodes is None:
+        if not self.files.grows:
             return
-        at = os.fstat(made.fd)
-        if [at.st_dev, at.st_ino] != self.files.inodes[file].tolist():
+        at = FileState.of(os.fstat(made.fd))
+        if (at.inode, at.device) != tuple(self.files.nodes[file].tolist()):
             raise SourceChangedError(
                 f"{self.files.paths[file]}: was begun anew, it is another acquisition: open the set again"
             )

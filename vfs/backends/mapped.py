@@ -30,14 +30,14 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, local
 
 import numpy as np
 
 from vfs import kernels
-from vfs.backends.handles import Descriptor, Handles, fill, kept, release
-from vfs.model.file_state import UNKNOWN
+from vfs.backends.handles import UNSEEN, Descriptor, Handles, fill, kept, release
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 from vfs.sources.boundary import Boundary
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -125,11 +125,11 @@ class _Window:
         touched: for each piece of the window whether it was read since the process let go of it.
     """
 
-    __slots__ = ("at", "data", "descriptor", "fd", "last", "path", "state", "touched")
+    __slots__ = ("at", "data", "descriptor", "fd", "last", "path", "seen", "touched")
 
     def __init__(self, path: str, boundary: Boundary) -> None:
         self.path = path
-        self.state = UNKNOWN
+        self.seen = UNSEEN
         self.last = 0
         self.descriptor = Descriptor(path, boundary)
         self.fd = self.descriptor.fd
@@ -182,6 +182,12 @@ def one_pass() -> Iterator[None]:
             _passes -= 1
 
 
+class _Used(local):
+    """Holds the windows of which a thread has views, within `settled`: (file, part). None outside."""
+
+    windows: set[tuple[int, int]] | None = None
+
+
 class MmapBackend:
     """Returns views of mapped files. For one's own process: see `vfs.backends`."""
 
@@ -196,6 +202,7 @@ class MmapBackend:
     def __init__(self, files: Files) -> None:
         self.files = files
         self.handles: Handles[_Window] = Handles(files, _Window)
+        self._used = _Used()
 
     def span(
         self, file: int, start: int, stop: int, scratch: np.ndarray, wanted: np.ndarray | None = None, width: int = 0
@@ -203,6 +210,8 @@ class MmapBackend:
         global _held
         part = start // STEP
         window = self.handles.get(file, start, stop, part)  # a file that shrank must not be touched beyond its end
+        if (used := self._used.windows) is not None:
+            used.add((file, part))
         base = part * STEP
         data = window.data
         if data is None:
@@ -232,6 +241,17 @@ class MmapBackend:
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: callers use views."""
         return False
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        used, outer = set[tuple[int, int]](), self._used.windows
+        self._used.windows = used
+        try:
+            made = make()
+        finally:
+            self._used.windows = outer
+        for window in used:
+            self.handles.again(*window)
+        return made
 
     def _beyond(self, window: _Window, file: int, start: int, stop: int) -> np.ndarray:
         """Return the bytes `start` to `stop`, which the window does not have.

@@ -11,6 +11,7 @@ from vfs.backends.handles import Descriptor, Handles
 from vfs.errors import SourceChangedError, TruncatedSourceError
 from vfs.kernels.columns import START, STOP
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 
 GAP = 1 << 16
 """Bytes: ranges with a smaller gap between them are read at once, with the gap, since each read is a request."""
@@ -54,6 +55,9 @@ class SourcedBackend:
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False: nobody knows how long a read takes."""
         return False
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return make()  # each read says of which state it is
 
     def _check(self, file: int) -> None:
         """Raise the error for a file that is not the one that was opened. A file of unknown size always passes."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.api.growth import GrowthOf
-from vfs.cli.common import CHANGED, say_how_to_go_on
+from vfs.cli.common import CHANGED, say, say_how_to_go_on
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, VerifyError, VfsError, extra
 from vfs.hierarchy.following import Following
@@ -166,12 +166,16 @@ def reduced_kept(
         if complete and sums is not None and not place.noted():
             sums.check_complete(_like(array, wanted))
             return None
-        kept = KeptState(place, sources.hex(), _asked(opened, wanted), resume)
+        files = array.backend.files
+        files.look()
+        kept = KeptState(place, sources.hex(), files.identity(), _asked(opened, wanted), resume)
     except OSError as error:
         if isinstance(error, VfsError):
             raise
         raise unwritten(target, error) from None
     with closing(kept):
+        if kept.dropped:
+            say(f"{kept.part}: is of a time before files of the set were touched; the reduction begins anew")
         if complete:  # it was killed behind its last step but one
             kept.remove()
             return None

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from vfs.engine.reader import RegionReader
 from vfs.errors import OptionError
 from vfs.model import calibration, coverage
 from vfs.model.decode import Decoder
+from vfs.model.files import Files
 from vfs.model.options import whole_number
 from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
@@ -30,6 +32,7 @@ from vfs.sources.local import LocalSources
 
 Asked = TypeVar("Asked")
 Read = TypeVar("Read")
+Tiles = Generator[tuple[Region, np.ndarray], None, None]
 
 
 class ArrayReader(RegionReader):
@@ -170,9 +173,12 @@ class ArrayReader(RegionReader):
         grid = ChunkGrid(of.shape, cut.shape)
         group = of.group_of(cut)
         regions = (grid.region(position) for position in grid.touched(Region.whole(of.shape)))
-        if reuse:
-            return _reused(of, regions, group, cut.shape, threads)
-        return ahead(regions, lambda region: of.read_grouped(region, group), threads)
+        tiles = (
+            _reused(of, regions, group, cut.shape, threads)
+            if reuse
+            else ahead(regions, lambda region: of.read_grouped(region, group), threads)
+        )
+        return _in_one_state(of.backend.files, tiles)
 
     def tile_cut(self, shape: chunking.ChunkSpec | None, access: str | None) -> chunking.Chunking:
         """Return how the array is cut into tiles: see `tiles`.
@@ -265,9 +271,23 @@ _AT_ONCE = 8 << 20
 """Bytes of frames that are in memory at once where they are added up."""
 
 
+def _in_one_state(files: Files, tiles: Tiles) -> Tiles:
+    """Pass tiles on as long as no file moves: nobody can take back those that were passed on.
+
+    Raises:
+        SourceChangedError: one moves.
+    """
+    before = files.moves.item(0)
+    with closing(tiles):
+        for region, tile in tiles:
+            if files.moves.item(0) != before and not files.accepts:
+                raise files.restless()
+            yield region, tile
+
+
 def _reused(
     of: ArrayReader, regions: Iterator[Region], group: ChunkGrid, shape: tuple[int, ...], workers: int
-) -> Iterator[tuple[Region, np.ndarray]]:
+) -> Tiles:
     """Read tiles as `ahead` does, into memory that is used again after the next step.
 
     Args:
@@ -292,7 +312,9 @@ def _reused(
             free.append(memory)
 
 
-def ahead(regions: Iterator[Asked], read: Callable[[Asked], Read], workers: int) -> Iterator[tuple[Asked, Read]]:
+def ahead(
+    regions: Iterator[Asked], read: Callable[[Asked], Read], workers: int
+) -> Generator[tuple[Asked, Read], None, None]:
     """Return each of `regions`, in order, and what was read of it, with up to `2 * workers` of them under way."""
     if workers < 1:
         for region in regions:

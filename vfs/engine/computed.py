@@ -18,6 +18,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.chunking import ChunkSpec
 from vfs.model.files import Files
 from vfs.model.layout import GridLayout
+from vfs.model.one_state import Made
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 
@@ -53,11 +54,14 @@ class ComputedBlocks:
         """Make a block. `data` is empty."""
         return self.make(self.layout().box(block))
 
-    def reader(self, dataset: StoredArray, cache: ChunkCache, chunks: ChunkSpec | None = None) -> ArrayReader:
+    def reader(
+        self, dataset: StoredArray, files: Files, cache: ChunkCache, chunks: ChunkSpec | None = None
+    ) -> ArrayReader:
         """Make what reads an array of these blocks.
 
         Args:
-            dataset: the array; its files are those that the blocks are made of.
+            dataset: the array.
+            files: those that the blocks are made of, as the backend reads them.
             cache: keeps blocks.
             chunks: shape of its chunks; None: the blocks.
 
@@ -65,7 +69,7 @@ class ComputedBlocks:
             OptionError: the shape does not fit.
         """
         cut = self.block or "auto" if chunks is None else chunks
-        return ArrayReader(dataset, _NoBytes(dataset.files), chunks=cut, cache=cache)
+        return ArrayReader(dataset, _NoBytes(files), chunks=cut, cache=cache)
 
 
 class _NoBytes:
@@ -88,3 +92,6 @@ class _NoBytes:
 
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         return False
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return make()  # what makes blocks looks at the files that it reads

@@ -109,7 +109,7 @@ def _computed(array: ArrayReader, how: Arrangement, known: dict[str, Any]) -> Ar
     shape, block = how.shape(array.shape), planes.block
     blocks = ComputedBlocks(shape, block, array.dtype, planes.make)
     dataset = altered(array.dataset, layout=blocks.layout(), decoder=blocks, block=block, fill=array.fill, **known)
-    return blocks.reader(dataset, array.cache, _chunks(shape, (1, 1), array.dtype.itemsize))
+    return blocks.reader(dataset, array.backend.files, array.cache, _chunks(shape, (1, 1), array.dtype.itemsize))
 
 
 def _chunks(shape: Sequence[int], block: Sequence[int], itemsize: int) -> tuple[int, ...]:
@@ -192,7 +192,8 @@ def turned(array: ArrayReader, order: AxisOrder, chunks: chunking.ChunkSpec, cac
     block = tuple(array.chunks[axis] for axis in order.axes)
     blocks = ComputedBlocks(shape, block, array.dtype, partial(_turned, array, order))
     known: dict[str, Any] = {"shape": shape, "dims": order.dims, "nav_ndim": order.nav_ndim, "block": block}
-    return blocks.reader(altered(array.dataset, layout=blocks.layout(), decoder=blocks, **known), cache, chunks)
+    dataset = altered(array.dataset, layout=blocks.layout(), decoder=blocks, **known)
+    return blocks.reader(dataset, array.backend.files, cache, chunks)
 
 
 def _turned(array: ArrayReader, order: AxisOrder, region: Region) -> np.ndarray:
@@ -213,4 +214,4 @@ def _permuted(
         SourceError: it cannot be read.
     """
     over = tuple(slice(None, None, -1) if one else slice(None) for one in flipped or [False] * len(axes))
-    return np.array(array.read(box).transpose(axes)[over], order="C")
+    return array.backend.settled(lambda: np.array(array.read(box).transpose(axes)[over], order="C"))

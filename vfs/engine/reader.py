@@ -7,7 +7,7 @@ in tiles that stay in the processor's cache.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +24,7 @@ from vfs.errors import OptionError, SourceError, size
 from vfs.formats.headers import dtype_option
 from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
-from vfs.model.files import TRIES
+from vfs.model.one_state import in_one_state
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
@@ -121,14 +121,10 @@ class RegionReader(StoredReader):
         if not out.size:
             return out
         try:
-            for _ in TRIES:  # until all was read in one state of the files
-                before = self.moved(0)
-                self.read_once(box, out)
-                if self.moved(0) == before:
-                    return out
-            raise self.dataset.files.restless()
+            in_one_state(self.backend, partial(self.read_once, box, out))
         except SourceError as error:
             raise self.unread(error, box) from None
+        return out
 
     def _room(self, box: Region) -> np.ndarray:
         """Make memory for the elements of a box.

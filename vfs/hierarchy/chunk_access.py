@@ -30,7 +30,7 @@ from vfs.errors import RegionError, SourceError
 from vfs.hierarchy.chunk_plan import WORTH_A_THREAD, ChunkPlan, RunPlan, plan_of, run_plan
 from vfs.kernels.columns import NO_ROWS
 from vfs.model.decode import PlainDecoder
-from vfs.model.files import TRIES
+from vfs.model.one_state import in_one_state
 from vfs.model.region import flat_boxes, select
 
 
@@ -142,7 +142,7 @@ class Chunks:
         out = np.empty(array.chunks, array.dtype) if memory is None else memory.view(array.dtype).reshape(array.chunks)
         place = None if plan is None else plan.place(position)
         run = plan is not None and plan.run and array.backend.in_place
-        region, inside, rows, covered = None, out, NO_ROWS, -1
+        region, inside = None, out
         if place is None:
             region = array.grid.region(position)
             shape = tuple(map(sub, region.stop, region.start))
@@ -152,25 +152,26 @@ class Chunks:
             if self._grouped:
                 array.read_grouped(region, array.groups, inside)
                 return out
+
+        def once() -> None:
+            rows, covered = NO_ROWS, -1
+            if plan is not None and place is not None and run:
+                data = out.reshape(-1).view(np.uint8)
+                array.backend.span(place[0], place[1] + plan.first, place[1] + plan.last, data)
+            elif plan is not None and place is not None:
+                rows, covered = plan.rows(*place), out.size
+            elif region is not None and self._straight and inside.flags.c_contiguous:
+                rows, covered = array.plan(region, inside.reshape(-1))
+            if covered >= 0:
+                self._fetch(rows, inside.reshape(-1))
+            elif region is not None:
+                array.read_once(region, inside)
+
         try:
-            for _ in TRIES:  # until all of it was read in one state of the files
-                before = array.moved(0)
-                if plan is not None and place is not None and run:
-                    data = out.reshape(-1).view(np.uint8)
-                    array.backend.span(place[0], place[1] + plan.first, place[1] + plan.last, data)
-                elif plan is not None and place is not None:
-                    rows, covered = plan.rows(*place), out.size
-                elif region is not None and self._straight and inside.flags.c_contiguous:
-                    rows, covered = array.plan(region, inside.reshape(-1))
-                if covered >= 0:
-                    self._fetch(rows, inside.reshape(-1))
-                elif region is not None:
-                    array.read_once(region, inside)
-                if array.moved(0) == before:
-                    return out
-            raise array.dataset.files.restless()
+            in_one_state(array.backend, once)
         except SourceError as error:
             raise array.unread(error, region or array.grid.region(position)) from None
+        return out
 
     def run_at_once(self, start: int, stop: int) -> np.ndarray | None:
         """Do what `run` does, if that takes less time than the way to a thread and back, as `at_once`; else None.
@@ -202,8 +203,9 @@ class Chunks:
         first, last = start // width, -(-stop // width)
         shape, inside = (array.shape, None) if position is None else (array.chunks, array.grid.region(position))
         out = np.empty(last - first, array.dtype)
-        for _ in TRIES:  # until no file was touched while the boxes were read
-            before, done = array.moved(0), 0
+
+        def once() -> None:
+            done = 0
             for box in flat_boxes(shape, first, last):
                 sides = box.shape
                 to = out[done : done + math.prod(sides)].reshape(sides)
@@ -217,9 +219,9 @@ class Chunks:
                         array.read_once(box, to)
                 except SourceError as error:
                     raise array.unread(error, box) from None
-            if array.moved(0) == before:
-                return out.view(np.uint8)[start - first * width : stop - first * width]
-        raise array.dataset.files.restless()
+
+        in_one_state(array.backend, once)
+        return out.view(np.uint8)[start - first * width : stop - first * width]
 
     @cached_property
     def viewed(self) -> bool:

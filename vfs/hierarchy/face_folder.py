@@ -70,7 +70,7 @@ class _Watched:
                 if not same:
                     wrong = _changed(files, file)
         if not self._version:  # states tell if a file was touched before this process began, `moves` if it was since
-            self._version = digest((self.opened, [files.states.tobytes() for files in self._files]))
+            self._version = digest((self.opened, [files.identity() for files in self._files]))
         self._wrong = wrong
         self.trust.renew(began)
 

@@ -77,7 +77,7 @@ class FrameMarks:
     """
 
     def __init__(self, dataset: StoredArray) -> None:
-        self._files = dataset.files
+        self._paths, self._sources = dataset.files.paths, dataset.files.sources
         self._places = [place for n in _first_and_last(dataset) for place in _places(dataset, n)]
         self._digest = self._now()
 
@@ -91,7 +91,7 @@ class FrameMarks:
     def _now(self) -> bytes:
         found = blake2b(digest_size=16)
         for file, start, stop in self._places:
-            found.update(self._files.sources.read(self._files.paths[file], start, stop - start))
+            found.update(self._sources.read(self._paths[file], start, stop - start))
         return found.digest()
 
 

@@ -71,6 +71,7 @@ class Following:
         if not isinstance(self.opening.sources, LocalSources):
             self._trust.pace = FAR_LOOKS
         self._marks = FrameMarks(opened.main.dataset)
+        self._prove(opened)
         self._seen = self._last = self._stat()
         self._watch.look(self._seen)
         self._since -= _quiet(opened)
@@ -185,7 +186,14 @@ class Following:
             new.token = old.token
         self._opened = opened
         self._marks = FrameMarks(new.dataset)
+        self._prove(opened)
         self.changed += 1
+
+    def _prove(self, opened: OpenedSet) -> None:
+        """Have whoever reads a set compare its frames with those that were there: see `vfs.model.one_state`."""
+        marks, said = self._marks, _begun_anew(self.opening.paths[0])  # whoever reads need not keep this
+        for files in opened.tree.file_sets:
+            files.proofs[:] = [lambda: "" if marks.same() else said]
 
     def _end_if_whole(self) -> None:
         progress = self.progress
@@ -207,6 +215,9 @@ class Following:
                 return
             self.stopped = str(error)
         else:
+            if not self._marks.same():  # since the last look
+                self._wrong = _begun_anew(self.opening.paths[0])
+                return
             self._show(opened)
         self.ended = True
 

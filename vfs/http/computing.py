@@ -331,13 +331,14 @@ class Computation:
     def _reduced(self, chosen: np.ndarray, workers: int) -> Mapping[str, Result]:
         self._same()
         made = reduce(self.array, self.reductions, roi=chosen + self.first, workers=workers, progress=check)
+        self._same()
         passed.add(len(chosen) * self.frame)
         return made
 
     def _same(self) -> None:
-        """Raise SourceChangedError if the files were touched since the computation began."""
-        files = self.array.dataset.files
-        if int(files.moves.item(0)) != self.moves:
+        """Raise SourceChangedError if the files were touched since it began: all its records are of one state."""
+        files = self.array.backend.files
+        if int(files.moves.item(0)) != self.moves and not files.accepts:
             raise files.restless()
 
     def _record(self, head: dict[str, Any], results: Mapping[str, Result], shape: tuple[int, ...]) -> np.ndarray:
@@ -365,7 +366,7 @@ class Computation:
 
         def make(*given: Any) -> Pass:
             passes.append(Pass(*given))
-            return passes[0]
+            return passes[-1]
 
         how: dict[str, Any] = {"roi": self._all(), "workers": self.workers, "progress": check, "make": make}
         whole = reduce_partial(self.array, self.reductions, parts=parts, **how)
@@ -393,6 +394,7 @@ class Computation:
         """Go on with all frames, and make the record of those so far: k of `parts`."""
         self._same()
         results = next(whole)
+        self._same()
         passed.add(total * k // parts * self.frame - total * (k - 1) // parts * self.frame)
         share, last = k / parts, k == parts
         head = {"done": round(total * share), "of": total, "exact": last}
@@ -447,7 +449,7 @@ def _reduction(text: str) -> Reduction:
 
 def state_of(array: ArrayReader) -> tuple[int, int]:
     """Return a number of the array, and how often its files were touched: what is kept of it belongs to both."""
-    return _tokens.setdefault(array.token, next(_numbers)), int(array.dataset.files.moves.item(0))
+    return _tokens.setdefault(array.token, next(_numbers)), int(array.backend.files.moves.item(0))
 
 
 def picture_of(nav: tuple[int, ...], within: tuple[int, ...]) -> int:

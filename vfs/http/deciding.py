@@ -25,7 +25,7 @@ from vfs.http.index import ROWS, FolderPage, links, quoted
 from vfs.http.native import NativeAnswers
 from vfs.http.pages import assets, etag_of, page, policy
 from vfs.http.tally import ServerLog
-from vfs.model.files import TRIES
+from vfs.model.one_state import TRIES
 from vfs.serving.gate import Gate
 
 WHOLE = 64 << 20

@@ -15,7 +15,8 @@ class FileState(NamedTuple):
     A file on a disk has no tag: as long as its size and its time of writing (mtime) are the same, it
     counts as the *same* file. If only its time of change (ctime) differs, it was *touched*: somebody
     changed its rights or links, renamed it and back, or wrote other bytes or another file in its
-    place and kept the old mtime. Nothing tells which.
+    place and kept the old mtime (`cp -p`, `rsync -t`, a backup that is restored). So it did if another file has its
+    name now (inode and device). Nothing tells which of these it was: `vfs.model.one_state` says what follows.
 
     An object in a store or on a web server is the same as long as its tag (ETag), the time of its writing
     (Last-Modified) and its size are. A weak tag (`W/"…"`) proves no bytes: what has neither another tag nor such a time
@@ -27,17 +28,21 @@ class FileState(NamedTuple):
         written: when its content was written (mtime, Last-Modified), ns since 1970; 0 if not known.
         changed: when its content, name or rights changed (ctime), ns since 1970; 0 if not known.
         tag: what the store calls its content (ETag); "" for a file on a disk.
+        inode, device: which file of this machine has the name; 0 if that is not known.
     """
 
     size: int
     written: int = 0
     changed: int = 0
     tag: str = ""
+    inode: int = 0
+    device: int = 0
 
     @classmethod
     def of(cls, found: os.stat_result) -> FileState:
         """Return the state of a file on a disk."""
-        return _new(cls, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, ""))
+        times = found.st_mtime_ns, found.st_ctime_ns
+        return _new(cls, (found.st_size, *times, "", _signed(found.st_ino), _signed(found.st_dev)))
 
     def same(self, now: FileState) -> bool:
         """Return True if a file that had this state is the same file now. It may have been touched."""
@@ -59,6 +64,18 @@ class FileState(NamedTuple):
         """True if another file of the same size in its place would have another state."""
         return self.proves or bool(self.written)
 
+    def touched(self, now: FileState) -> str:
+        """Say what else differs of a file that is the `same`: "ctime …, now …"; "" if nothing that is known of both."""
+        said = []
+        if self.changed != now.changed and self.changed and now.changed:
+            fine = self.changed // _SECOND == now.changed // _SECOND
+            said.append(f"ctime {_spelled(self.changed, fine)}, now {_spelled(now.changed, fine)}")
+        for name in ("inode", "device"):
+            before, after = getattr(self, name), getattr(now, name)
+            if before != after and before and after:
+                said.append(f"{name} {before}, now {after}")
+        return "; ".join(said)
+
     def difference(self, now: FileState) -> str:
         """Say why `same` is False: "it had 100 bytes, now 200"."""
         if self.size != now.size:
@@ -73,6 +90,11 @@ UNKNOWN = FileState(-1)
 """The state of a file that is missing, or that may change."""
 
 _new = tuple.__new__  # a third of the time of FileState(…)
+
+
+def _signed(number: int) -> int:
+    """Return a number of 64 bits as tables hold it: inodes of some file systems are hashes, which need all of them."""
+    return number if number < 1 << 63 else number - (1 << 64)
 
 
 def _spelled(when: int, fine: bool) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import count
 from typing import Any
 
@@ -16,11 +18,19 @@ from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.sources import Sources, expect
 from vfs.model.unseen import Unseen
-
-TRIES = range(5)
-"""Attempts to read elements: they are read again if a file was touched meanwhile, but not for ever."""
+from vfs.model.wording import option
 
 _moves = count(1)
+_noting = threading.Lock()
+INODE, DEVICE = range(2)
+
+
+def _after_fork() -> None:  # the lock may be held by a thread that the child does not have
+    global _noting
+    _noting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +39,7 @@ class Files:
 
     `vfs.model.file_state.FileState` says when a file is the same, and when it was touched. A file
     that was touched is read as it is now, and all cached data of the set are stale: `moves` is part
-    of the keys of caches.
+    of the keys of caches. `vfs.model.one_state` says what that means for what is made of several reads.
 
     Attributes:
         paths: absolute paths.
@@ -40,9 +50,14 @@ class Files:
         tags: `FileState.tag` of each file at opening; () if none has one.
         unseen: what those hold at which nobody looked at opening; None if there are none such.
         sizes: int64[n], bytes of each file at opening; -1 if they are not known. A view of `states`.
-        inodes: int64[n, 2], device and inode of each file that may still be written (`growing`): such a file is the
-            same as long as it is this one, whatever is added to it. None for files that are not written any more.
+        nodes: int64[n, 2], inode and device of each file when it was last looked at; 0 if they are not known. They are
+            made where they are not given, and not pickled.
         moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
+        moved: path of the file that was found to be touched last, and what moved of it; empty if none was.
+        grows: the files may still be written (`growing`): such a file is the same as long as it is this one, whatever
+            is added to it.
+        accepts: whoever opened the set takes what he gets of files that move while they are read.
+        proofs: of files that grow, what says which one was begun anew, "" for none; `growing` shares them.
     """
 
     paths: tuple[str, ...]
@@ -50,12 +65,19 @@ class Files:
     sources: Sources
     tags: tuple[str, ...] = ()
     unseen: Unseen | None = None
+    nodes: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     moves: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
-    inodes: np.ndarray | None = None
+    moved: list[str] = field(default_factory=list)
+    grows: bool = False
+    accepts: bool = False
+    proofs: list[Callable[[], str]] = field(default_factory=list)
     sizes: np.ndarray = field(init=False)
+    _identity: list[str] = field(init=False, default_factory=list)  # what `identity` returns, once it is known
 
     def __post_init__(self) -> None:
         self.__dict__["sizes"] = self.states[:, SIZE]  # many ask
+        if len(self.nodes) != len(self.paths):
+            self.__dict__["nodes"] = np.zeros((len(self.paths), 2), np.int64)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         states = self.states.copy()
@@ -69,9 +91,10 @@ class Files:
         Args:
             paths: absolute paths.
         """
-        *columns, tags = zip(*states, strict=True) if states else ((),) * 4
+        *columns, tags, inodes, devices = zip(*states, strict=True) if states else ((),) * 6
         table = np.ascontiguousarray(np.array(columns, np.int64).T)
-        return cls(tuple(paths), table, sources, tags if any(tags) else ())
+        nodes = np.ascontiguousarray(np.array([inodes, devices], np.int64).T)
+        return cls(tuple(paths), table, sources, tags if any(tags) else (), nodes=nodes)
 
     @classmethod
     def stat(cls, sources: Sources, paths: Sequence[str], missing_ok: bool = False) -> Files:
@@ -104,22 +127,60 @@ class Files:
         return self.states[:, WRITTEN]
 
     def state(self, file: int) -> FileState:
-        """Return the state of a file at opening; `changed` is that of the last look at it."""
+        """Return the state of a file at opening; what else is not of its content is that of the last look at it."""
         size, written, changed = self.states[file].tolist()
-        return FileState(size, written, changed, self.tags[file] if self.tags else "")
+        return FileState(size, written, changed, self.tags[file] if self.tags else "", *self.nodes[file].tolist())
 
     def same(self, file: int, now: FileState) -> bool:
-        """Return `FileState.same`, and note in `states` and `moves` if the file was touched."""
+        """Return `FileState.same`, and note in `states`, `nodes` and `moves` if the file was touched."""
         before = self.state(file)
         if not before.same(now):
             return False
-        if self.inodes is not None:  # it is written, which touches nothing that was read
-            return True
-        if now.changed != before.changed:
-            if before.changed:  # first this: a thread that sees the new time must see the new number, too
-                self.moves[0] = next(_moves)
-            self.states[file, CHANGED] = now.changed
+        # A file that is written touches nothing that was read
+        if not self.grows and (now.changed, now.inode, now.device) != (before.changed, before.inode, before.device):
+            with _noting:
+                self._note(file, now)
         return True
+
+    def _note(self, file: int, now: FileState) -> None:
+        what = self.state(file).touched(now)
+        if what:  # first this: a thread that sees the new time must see the new number, too
+            self.moved[:] = self.paths[file], what
+            self.moves[0] = next(_moves)
+        self.states[file, CHANGED] = now.changed
+        self.nodes[file] = now.inode, now.device
+        self._identity.clear()
+
+    def look(self) -> None:
+        """Look at all files that are on this machine, and note those that were touched, as a read of them would."""
+        for file, path in enumerate(() if self.grows else self.paths):
+            if "://" not in path:
+                self.still(file)
+
+    def changed(self, file: int) -> SourceChangedError:
+        """Return the error for a file that is not the one that was opened."""
+        path = self.paths[file]
+        try:
+            now = FileState.of(os.stat(path)) if "://" not in path else self.sources.state(path)
+        except OSError as error:
+            return SourceChangedError(f"{path}: cannot be found any more: {error.strerror}; put it back")
+        return SourceChangedError(
+            f"{path}: was changed after it was opened ({self.state(file).difference(now)}); open it again, or with"
+            f" {option(accept_changes=True)}"
+        )
+
+    def identity(self) -> str:
+        """Return a digest of the states of all files, as they were when each was last looked at.
+
+        Parts that several processes made are of one state if each says the same here. Without devices: their numbers
+        are given when a disk is mounted, and others after a restart or on another machine.
+        """
+        with _noting:
+            if not self._identity:
+                found = blake2b(self.states.tobytes(), digest_size=16)
+                found.update(self.nodes[:, INODE].tobytes())
+                self._identity.append(found.hexdigest())
+            return self._identity[0]
 
     def still(self, file: int) -> bool:
         """Look where the path of a file leads now. Return `same`; of a file that was missing, True while it is."""
@@ -130,7 +191,7 @@ class Files:
             found = os.stat(self.paths[file])
         except OSError:
             return not known
-        return self.same(file, FileState.of(found)) if known else not stat.S_ISREG(found.st_mode)
+        return self.same(file, FileState.of(found)) if known or self.accepts else not stat.S_ISREG(found.st_mode)
 
     def all_still(self, files: Sequence[int]) -> list[bool]:
         """Return `still` for some files. Sources that take long to answer are asked for all of them at once."""
@@ -141,17 +202,45 @@ class Files:
         return [isinstance(one, FileState) and self.same(file, one) for file, one in zip(files, now, strict=True)]
 
     def restless(self) -> SourceChangedError:
-        """Return the error for files that are touched again and again while they are read."""
+        """Return the error for files that are touched again while something is made of them anew."""
+        path, what = self.moved or (self.paths[0], "or another one of its set")
         return SourceChangedError(
-            f"{self.paths[0]}: this file, or another one of its set, changes again and again while it is read; read it"
-            " when that is over"
+            f"{path}: this file changes again and again while it is read ({what}), and nothing tells whether its bytes"
+            f" do; read it when that is over, or if they do not, open it with {option(accept_changes=True)}"
         )
+
+    def check_begun_anew(self) -> None:
+        """Check that files to which more may be added hold what they held. Others are not looked at.
+
+        Raises:
+            SourceChangedError: they do not.
+        """
+        for begun_anew in self.proofs if self.grows else ():
+            if said := begun_anew():
+                raise SourceChangedError(said)
+
+    def left(self, file: int, now: FileState) -> bool:
+        """Return True if an open file is another one than that which had its name at the last look, and note that what
+        is read of it is of a state that is over.
+        """
+        node = tuple(self.nodes[file].tolist())
+        if self.grows or not node[0] or node == (now.inode, now.device):
+            return False
+        with _noting:
+            self.moves[0] = next(_moves)
+        return True
+
+    def differs(self, where: str) -> None:
+        """Note that a process elsewhere found a file in another state than this one."""
+        with _noting:
+            self.moved[:] = self.paths[0], f"or another one of its set: ctime or inode are others {where}"
+            self.moves[0] = next(_moves)
 
     def unremembered(self) -> Files:
         """Return the same files with unknown states, so that they are read even after they changed."""
         states = self.states.copy()
         states[:, [SIZE, WRITTEN]] = UNKNOWN.size, UNKNOWN.written
-        return Files(self.paths, states, self.sources, unseen=self.unseen, moves=self.moves)
+        return replace(self, states=states, tags=(), nodes=self.nodes.copy(), accepts=True)
 
     def growing(self) -> Files:
         """Return the same files with unknown states, to which more may be added while they are read.
@@ -159,15 +248,16 @@ class Files:
         Raises:
             SourceError: one of them is gone.
         """
-        found = np.zeros((len(self), 2), np.int64)
+        nodes = np.zeros((len(self), 2), np.int64)
         for k, path in enumerate(self.paths):
             if os.path.isabs(path) and self.sizes[k] >= 0:
                 try:
-                    at = os.stat(path)
+                    now = FileState.of(os.stat(path))
                 except OSError as error:
                     raise SourceError(f"{path}: cannot be looked at: {error.strerror}") from None
-                found[k] = at.st_dev, at.st_ino
-        return replace(self.unremembered(), moves=np.zeros(1, np.int64), inodes=found)
+                nodes[k] = now.inode, now.device
+        moves = np.zeros(1, np.int64)
+        return replace(self.unremembered(), moves=moves, nodes=nodes, grows=True, accepts=False)
 
     def joined(self, others: Files) -> Files:
         """Return these files and `others` behind them, from the same sources."""
@@ -178,6 +268,7 @@ class Files:
             np.concatenate((self.states, others.states)),
             self.sources,
             both if any(both) else (),
+            nodes=np.concatenate((self.nodes, others.nodes)),
         )
 
     def __len__(self) -> int:

@@ -275,7 +275,7 @@ class OpenOptions:
         "Keep reading files that change after they were opened. Without it, that is an error.",
         more=(
             "They are read as they are then, by the headers that were read at opening. Chunks that were decoded before"
-            " and are still in the cache do not change."
+            " and are still in the cache do not change. Results of several reads may be of files before and after one."
         ),
         scope="reading",
         group=READING,

@@ -146,7 +146,7 @@ class _Source:
             companion=True,
             computed=True,
         )
-        return blocks.reader(dataset, self.array.cache)
+        return blocks.reader(dataset, self.array.backend.files, self.array.cache)
 
     def _block(self, name: str, region: Region) -> np.ndarray:
         """Return a block of a result.

@@ -7,13 +7,16 @@ integers are added up, to the bit; sums of floats as far as the order in which t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NotYetError, OptionError
+from vfs.model.one_state import in_one_state
 from vfs.reduce.passes import Pass, Progress
 from vfs.reduce.reduction import Buffers
 from vfs.reduce.result import Results
@@ -107,6 +110,13 @@ def _told(progress: Progress | None, whole: Pass, taken: _Taken | None) -> Progr
     return lambda done, _: progress(before + done, len(whole.stored))
 
 
+def _taken(whole: Pass, reductions: Mapping[str, Any], chosen: np.ndarray, progress: Progress | None) -> Pass:
+    """Take some frames, and merge the buffers of all threads in those of the first one."""
+    part = Pass(whole.array, reductions, chosen, whole.workers, progress)
+    deque(part.run(1), 0)
+    return part
+
+
 def _more(
     whole: Pass, taken: _Taken | None, reductions: Mapping[str, Any], progress: Progress | None
 ) -> tuple[_Taken, bool]:
@@ -128,9 +138,7 @@ def _more(
     part: Pass | None = None
     if len(at):
         chosen = at if whole.chosen is None else whole.chosen[at]
-        part = Pass(whole.array, reductions, chosen, whole.workers, progress)
-        for _ in part.run(1):  # merges the buffers of its threads in the first one's
-            pass
+        part = in_one_state(whole.array.backend, partial(_taken, whole, reductions, chosen, progress))
     for name, reduction in whole.bound.items():
         for key, buffer in whole.shared[name].items():
             if taken is not None:

@@ -110,32 +110,35 @@ class KeptState:
 
     Args:
         place: where they are.
-        sources: digest of the sources and of how they were opened.
+        sources: digest of the sources and of how they were opened; state: what `Files.identity` says of them now.
         what: digest of all that is asked for.
         resume: True to go on with one that is there.
 
     Attributes:
         part, marks: names of what holds the state, and of the journal.
         kept: True once there is a state to go on from.
+        dropped: True if there was one, of files that were touched since. Nothing tells if their bytes are the same, so
+            the pass begins anew.
 
     Raises:
         OptionError: another process has it; it is there and `resume` is False; or it is about something else.
         OSError: it cannot be written.
     """
 
-    def __init__(self, place: StatePlace, sources: str, what: str, resume: bool) -> None:
+    def __init__(self, place: StatePlace, sources: str, state: str, what: str, resume: bool) -> None:
         self._place = place
         self.part = place.part
         self._lines = place.journal()
         self.marks = self._lines.name
         self._due = time.monotonic() + SECONDS
+        self._subject, self._state, self.dropped = {"sources": sources, "what": what}, state, False
         try:
-            self.kept = self._begin({"sources": sources, "what": what}, resume, place.complete())
+            self.kept = self._begin(resume, place.complete())
         except BaseException:
             self._lines.close()
             raise
 
-    def _begin(self, subject: dict[str, str], resume: bool, complete: bool) -> bool:
+    def _begin(self, resume: bool, complete: bool) -> bool:
         lines = self._lines.lines()
         there = self._place.there()
         if not lines and there:
@@ -155,19 +158,34 @@ class KeptState:
                     f"{name}: tells of a reduction that was interrupted; {option(resume=True)} goes on with it, or"
                     f" remove {rest}"
                 )
-            if (there or complete) and told != subject:
+            was = told.pop("state", "") if isinstance(told, dict) else ""
+            if (there or complete) and told != self._subject:
                 raise OptionError(
                     f"{name}: the interrupted reduction was of other files, or these were changed since, or it had"
                     f" other options, results or version of vfs; give the same again, or remove {rest}, and begin anew"
                 )
-        if not there:
-            self._lines.cut([])
-            try:
-                self._lines.begin(json.dumps({"vfs_reduce": subject}).encode() + b"\n")
-            except OSError:
-                self._lines.remove()
-                raise
-        return there
+            self.dropped = there and was != self._state
+        if self.dropped:
+            self._place.remove()
+        if not there or self.dropped:
+            self._note_subject()
+        return there and not self.dropped
+
+    def _note_subject(self) -> None:
+        """Begin the journal anew: what the state is of."""
+        self._lines.cut([])
+        try:
+            self._lines.begin(json.dumps({"vfs_reduce": self._subject | {"state": self._state}}).encode() + b"\n")
+        except OSError:
+            self._lines.remove()
+            raise
+
+    def forget(self, state: str) -> None:
+        """Forget what is kept if it is of another state of the files than this one."""
+        if state != self._state:
+            self._place.remove()
+            self._state, self.kept = state, False
+            self._note_subject()
 
     def load(self) -> dict[str, np.ndarray]:
         """Return the state that was kept.
@@ -247,8 +265,9 @@ class KeptPass(Pass):
 
     def __init__(self, *given: Any, kept: KeptState, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._kept = kept
-        self._moves = self.array.dataset.files.moves.item(0)
+        self._kept, self._files = kept, self.array.backend.files
+        self._moves = self._files.moves.item(0)
+        kept.forget(self._files.identity())
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames, from the state that was kept on. Gives results once."""
@@ -259,9 +278,14 @@ class KeptPass(Pass):
         self._tell()
         for k in range(first, n):
             self.take(units * k // n, units * (k + 1) // n)
-            if k + 1 < n and self._kept.due and self.array.dataset.files.moves.item(0) == self._moves:
+            if k + 1 < n and self._kept.due and self._unmoved():
                 self._kept.save(self._state(k + 1))
         yield self.results(last=True)
+
+    def _unmoved(self) -> bool:
+        """Look at all files: all that was taken, also by views, has to be of the state that is noted."""
+        self._files.look()
+        return bool(self._files.moves.item(0) == self._moves)
 
     def _state(self, following: int) -> dict[str, Any]:
         """Return what a pass that goes on has to know.

@@ -140,7 +140,7 @@ class KeptLevels:
         if known != moved:  # of many files, once
             files = self.files
             made = sha256(self.said)
-            made.update(packed((files.paths, files.tags, files.states.tobytes())))
+            made.update(packed((files.paths, files.tags, files.identity())))
             start = made.digest()
             self._start = moved, start
         return sha256(start + packed((number, region.start, region.stop))).digest()

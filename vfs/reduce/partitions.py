@@ -27,7 +27,8 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.open_sets import OPEN
 from vfs.errors import SourceError
-from vfs.model.files import TRIES
+from vfs.model.files import Files
+from vfs.model.one_state import MovedError, in_one_state
 from vfs.reduce.executors import checked, in_order, kept
 from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress
@@ -85,6 +86,7 @@ class Partition:
         work: what to make; None: the executor knows it.
         path: of the array, see `OpenSets.array`.
         first, last: the units (half-open) of the pass.
+        state: `Files.identity` of the files that it is to be made of; "" where that may be any.
         stop: path of its `StopFile`.
     """
 
@@ -92,6 +94,7 @@ class Partition:
     path: str
     first: int
     last: int
+    state: str
     stop: str
 
     def __str__(self) -> str:
@@ -109,12 +112,16 @@ class Part:
     Attributes:
         at: which of the selected frames it took, a slice or int64[count]; count: how many.
         nav: their entries of the "nav" buffers, by the names of reduction and buffer; own: the other buffers.
+        state: `Files.identity` of the files that it is made of; "" where nobody asked.
+        where: the process that made it.
     """
 
     at: slice | np.ndarray
     count: int
     nav: Mapping[str, Buffers]
     own: Mapping[str, Buffers]
+    state: str
+    where: str
 
 
 def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part:
@@ -132,33 +139,39 @@ def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part
     try:
         return _reduced(task, work)
     except SourceError as error:
-        here = f"{error} [in process {os.getpid()} of {socket.gethostname()}]"
-        raise type(error)(here, error.errno or errno.EIO) from error
+        raise type(error)(f"{error} [{_here()}]", error.errno or errno.EIO) from error
+
+
+def _here() -> str:
+    return f"in process {os.getpid()} of {socket.gethostname()}"
 
 
 def _reduced(task: Partition, work: PartitionWork) -> Part:
     array = OPEN.array(work.opening, task.path)
-    files = array.dataset.files
+    files = array.backend.files
+    if task.state and files.identity() != task.state:
+        files.look()
     roi = None if work.roi is None else _unpacked(work.roi)
     with Stopped(task.stop) as stopped:
-        for _ in TRIES:  # until all was read in one state of the files
-            before = files.moves.item(0)
+
+        def once() -> PartOfPass:
             made = PartOfPass(array, work.reductions, roi, task.first, task.last)
             made.stopped = stopped
             made.take(task.first, task.last)
-            if files.moves.item(0) == before:
-                return _part(made)
-    raise files.restless()
+            return made
+
+        made = in_one_state(array.backend, once)
+        return _part(made, files.identity() if task.state else "")
 
 
-def _part(made: Pass) -> Part:
+def _part(made: Pass, state: str) -> Part:
     done, origin = made.done, made.origin
     first, last = int(done.argmax()), len(done) - int(done[::-1].argmax())
     # As a slice, which takes nothing for each, where it can be
     where = slice(first, last) if done[first:last].all() else np.flatnonzero(done)
     nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
     at = slice(origin + first, origin + last) if isinstance(where, slice) else where + origin
-    return Part(at, int(np.count_nonzero(done)), nav, made.own[0])
+    return Part(at, int(np.count_nonzero(done)), nav, made.own[0], state, _here())
 
 
 class PartOfPass(Pass):
@@ -206,16 +219,19 @@ class SharedPass(Pass):
 
         Workers go on while the caller looks at results.
         """
-        edges = self._edges()
+        edges, files = self._edges(), self.array.backend.files
+        state = "" if files.grows or files.accepts else files.identity()
         n = len(edges) - 1
         parts = max(1, min(parts, n))
         self._tell()
         with StopFile() as stop:
             held = kept(self.executor, self.work) if self.work.large else ()
             task = partial(Partition, None if held else self.work, self.array.dataset.path)
-            tasks = [task(first, last, stop.path) for first, last in pairwise(edges)]
+            tasks = [task(first, last, state, stop.path) for first, last in pairwise(edges)]
             with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop, held)) as given:
                 for k, part in enumerate(given):
+                    if part.state != state:
+                        _note_moved(files, part)
                     self._merge(part, first=k == 0)
                     self._tell()
                     if (k + 1) * parts // n > k * parts // n:
@@ -245,6 +261,19 @@ class SharedPass(Pass):
                 reduction.merge(self.own[0][name], part.own[name])
         self.done[part.at if self.each else slice(min(1, part.count))] = True
         self.counted[0] += part.count
+
+
+def _note_moved(files: Files, part: Part) -> None:
+    """Find out which file is in another state than one of which a worker made a part.
+
+    Raises:
+        MovedError: so the pass has to begin again.
+    """
+    before = files.moves.item(0)
+    files.look()
+    if files.moves.item(0) == before:  # here nothing did
+        files.differs(part.where)
+    raise MovedError
 
 
 def _packed(chosen: np.ndarray) -> bytes:

@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -35,7 +35,8 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.model import coverage
 from vfs.model.calibration import of_axes
-from vfs.model.files import TRIES
+from vfs.model.files import Files
+from vfs.model.one_state import TRIES, MovedError, in_one_state
 from vfs.model.stored import nav_dims
 from vfs.model.wording import shown
 from vfs.reduce import CLASSES
@@ -77,13 +78,14 @@ def reduce(
     Args:
         make: makes the pass, with these arguments; None: one by threads of this process.
     """
-    files = array.dataset.files
-    for _ in TRIES:  # until all was read in one state of the files
-        before = files.moves.item(0)
+    if make is not None:
+        array.backend.files.look()
+
+    def once() -> Results:
         (results,) = (make or Pass)(array, reductions, roi, workers, progress).run(1)
-        if files.moves.item(0) == before:
-            return results
-    raise files.restless()
+        return results
+
+    return in_one_state(array.backend, once)
 
 
 def reduce_partial(
@@ -99,21 +101,36 @@ def reduce_partial(
     """See `vfs.api.VirtualArray.reduce_partial`, and `reduce`."""
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise OptionError(f"parts={parts!r}: expected how many times results are given, at least 1")
-    return _in_one_state(array, (make or Pass)(array, reductions, roi, workers, progress).run(int(parts)))
+    if make is not None:
+        array.backend.files.look()
+
+    def begin() -> Iterator[Results]:
+        return (make or Pass)(array, reductions, roi, workers, progress).run(int(parts))
+
+    return _in_one_state(array.backend.files, begin(), begin)
 
 
-def _in_one_state(array: ArrayReader, given: Iterator[Results]) -> Iterator[Results]:
-    """Pass results on as long as no file turns out to be touched.
+def _in_one_state(files: Files, given: Iterator[Results], begin: Callable[[], Iterator[Results]]) -> Iterator[Results]:
+    """Pass results on as long as no file moves. Once, begin again, and catch up: see `vfs.model.one_state`.
 
     Raises:
-        SourceChangedError: one does.
+        SourceChangedError: files move again, or a set that is still being written was begun anew.
     """
-    files = array.dataset.files
-    before = files.moves.item(0)
-    for results in given:
-        if files.moves.item(0) != before:
-            raise files.restless()
-        yield results
+    told = 0
+    for again in TRIES:
+        before = files.moves.item(0)
+        given = begin() if again else given
+        with suppress(MovedError):
+            for k, results in enumerate(given):
+                if files.moves.item(0) != before and not files.accepts:
+                    break
+                files.check_begun_anew()
+                if k >= told:
+                    told = k + 1
+                    yield results
+            else:
+                return
+    raise files.restless()
 
 
 class Needs(NamedTuple):
@@ -283,7 +300,7 @@ class Pass:
         if workers > 1:
             self._threads(self._shares(first, last, workers))
         else:
-            self._stretch(0, first, last, _now_and_then(self._tell))
+            self.array.backend.settled(partial(self._stretch, 0, first, last, _now_and_then(self._tell)))
         self._tell()
 
     def _shares(self, first: int, last: int, workers: int) -> list[deque[tuple[int, int]]]:
@@ -314,7 +331,7 @@ class Pass:
                 except IndexError:  # another thread was faster
                     return
                 try:
-                    self._stretch(worker, first, last)
+                    self.array.backend.settled(partial(self._stretch, worker, first, last))
                 except BaseException as error:
                     failed.append((first, error))
                     raise

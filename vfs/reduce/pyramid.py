@@ -188,7 +188,7 @@ class _Pyramid:
             computed=True,
         )
         chunk = (*(1 for _ in shape[:-2]), *(_side(b, n) for b, n in zip(cut[-2:], shape[-2:], strict=True)))
-        return blocks.reader(dataset, self.cache, chunk)
+        return blocks.reader(dataset, image.backend.files, self.cache, chunk)
 
     def _has(self, number: int, region: Region) -> bool:
         return self.kept is not None and self.kept.has(number, region)
@@ -212,7 +212,7 @@ class _Pyramid:
                 below = [] if before or not number else self._made_ahead(number, region)
                 try:
                     _ahead.made = before or bool(below)
-                    block = self._made(number, region)
+                    block = self.image.backend.settled(partial(self._made, number, region))
                 finally:
                     _ahead.made = before
             del below  # held until now

@@ -20,6 +20,7 @@ from vfs.errors import SourceError, TruncatedSourceError
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.file_state import FileState
 from vfs.model.files import Files
+from vfs.model.one_state import Made
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute
 from vfs.testing.counted import counted
@@ -90,6 +91,9 @@ class MemoryBackend:
         """Return False: there is no file."""
         return False
 
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return make()  # these bytes never change
+
 
 class _WrappingBackend:
     """Wraps a backend, and forwards every call to it."""
@@ -114,6 +118,9 @@ class _WrappingBackend:
 
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         return self.inner.at_hand(file, start, stop, read)
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return self.inner.settled(make)
 
 
 @dataclass(frozen=True)
