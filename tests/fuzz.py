@@ -283,5 +283,9 @@ if __name__ == "__main__":
             ask(int(sys.argv[3]), int(sys.argv[4]))
         else:
             one(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    elif sys.argv[1:2] == ["states"]:
+        from tests import states
+
+        sys.exit(states.main(*map(int, [*sys.argv[2:4], *["600", "0"][len(sys.argv) - 2 :]])))
     else:
         sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2500, int(sys.argv[2]) if len(sys.argv) > 2 else 0))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from hashlib import blake2b
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vfs.errors import OptionError
+from vfs.engine.array import ArrayReader
+from vfs.errors import OptionError, SourceChangedError
 from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
@@ -36,9 +37,9 @@ from vfs.zarr.export.passing import Work, works
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.plan import BATCH
 from vfs.zarr.export.spread import ExportWork, written_by
-from vfs.zarr.export.units import Unit, check_all, done_before
+from vfs.zarr.export.units import Unit, check_all, check_state, done_before
 from vfs.zarr.export.zipped import is_zipped
-from vfs.zarr.unchanged import check_sources
+from vfs.zarr.unchanged import check_sources, sources_of
 
 if TYPE_CHECKING:
     from vfs.hierarchy.opening import Opening
@@ -154,13 +155,26 @@ def _made(
     """Write a store, and give it its name when it is complete. Return the bytes of its files."""
     place.make(documents)
     with place:
+        check_sources(face.arrays.values())
+        check_state(exports, journal)  # what an export that was interrupted wrote: it is written again
         if by is None:
             stored = _write(face, exports, place, journal, tell)
         else:
             stored = written_by(*by, exports, place, journal, tell)
         check_all(exports, place, face.zarr_format, journal)
         check_sources(face.arrays.values())  # before the documents: what has these looks complete, and so it is
+        if check_state(exports, journal):
+            raise _replaced(face.arrays.values())
         return stored + place.finish(documents, journal.sums())
+
+
+def _replaced(arrays: Iterable[ArrayReader]) -> SourceChangedError:
+    """Return the error for sources that got other bytes while they were exported, and kept their times of writing."""
+    path, what = next((files.moved for files in sources_of(arrays) if files.moved), ("", ""))
+    return SourceChangedError(
+        f"{path}: got other bytes while it was exported ({what}); {option(resume=True)} writes anew what is of the"
+        " ones before"
+    )
 
 
 def face_of(target: str | os.PathLike[str]) -> str:
@@ -286,7 +300,8 @@ class _Writing:
 
     def _sealed(self, unit: Unit) -> None:
         """Flush the files of a unit, and mark it."""
-        self._journal.add(Mark(unit.export.path, unit.position, self._keep(unit.files.written), unit.sums.reshape(-1)))
+        mark = Mark(unit.export.path, unit.position, self._keep(unit.files.written), unit.sums.reshape(-1))
+        self._journal.add(mark, unit.state)
 
 
 def _write(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,15 +125,33 @@ class ArrayExport:
         Raises:
             SourceError: it cannot be read.
         """
-        dtype = self.array.dtype
-        if made is None and read is None and show is None and self.array.straight(region):
-            made = self.array.read(region)
         if made is not None:
             return self._encoded(region, made, show)
+        return self.array.backend.settled(partial(self._read_and_encoded, region, show, read))
+
+    def _read_and_encoded(
+        self,
+        region: Region,
+        show: Callable[[np.ndarray], object] | None,
+        read: Callable[[Region, np.ndarray], object] | None,
+    ) -> list[Encoded]:
+        dtype = self.array.dtype
+        if read is None and show is None and self.array.straight(region):
+            return self._encoded(region, self.array.read(region), None)
         with scratch.borrow(region.size * dtype.itemsize) as memory:
             part = memory[: region.size * dtype.itemsize].view(dtype).reshape(region.shape)
             (read or self._read)(region, part)
             return self._encoded(region, part, show)
+
+    def sums(self, region: Region) -> list[int]:
+        """Read a box of whole chunks, and return the `Encoded.crc` of each.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
+        part = np.empty(region.shape, self.array.dtype)
+        self._read(region, part)
+        return [checksum(self._cut(part, region, position)) for position in self.plan.grid.touched(region)]
 
     def _read(self, region: Region, out: np.ndarray) -> None:
         if self._together:
@@ -146,9 +164,12 @@ class ArrayExport:
             show(part)
         return [self._chunk(part, region, position) for position in self.plan.grid.touched(region)]
 
-    def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:
+    def _cut(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> np.ndarray:
         box = self.plan.grid.region(position)
-        cut = part[tuple([slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True)])]
+        return part[tuple([slice(a - o, b - o) for a, b, o in zip(box.start, box.stop, region.start, strict=True)])]
+
+    def _chunk(self, part: np.ndarray, region: Region, position: tuple[int, ...]) -> Encoded:
+        cut = self._cut(part, region, position)
         shape, cut = cut.shape, np.ascontiguousarray(cut)
         crc = checksum(cut)
         if shape != self.plan.chunks:  # at the edge

@@ -3,7 +3,9 @@
 The journal is lines of JSON (`vfs.reduce.journals.MarkLines`). Its first line says what is exported and how
 (`Subject`). Each further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and
 the CRC-32C of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before
-compression. The export of another subject cannot go on. In the end the marks, in order, become `OUT.zarr.sums`.
+compression. Before marks of another state of the sources than the marks before stands a line that says which
+(`vfs.zarr.unchanged.state_of`). The export of another subject cannot go on. In the end the marks, in order, become
+`OUT.zarr.sums`.
 
 Each line ends with the CRC-32C of what stands before: what a disk or a copy changed is noticed.
 """
@@ -88,6 +90,7 @@ class Journal:
 
     Attributes:
         marks: (array, unit) -> mark, of the units that are done.
+        states: those of which the sources were while these were written; only the last one is known to be the present.
 
     Raises:
         OptionError: another process has it; it is there and `resume` is False; or it is about something else.
@@ -95,6 +98,7 @@ class Journal:
 
     def __init__(self, marks: MarkLines, subject: Subject, resume: bool, anew: bool = False) -> None:
         self.marks: dict[tuple[str, tuple[int, ...]], Mark] = {}
+        self.states: list[str] = []
         self._marks = marks
         self._first = _header(subject)
         self._begin(subject, resume, anew)
@@ -120,11 +124,14 @@ class Journal:
         _check_same(self._marks, told, subject)
         whole = 1
         for line in lines[1:]:
-            mark = _mark(line)
-            if mark is None:
+            mark, state = _mark(line), _state(line)
+            if mark is None and state is None:
                 break
             whole += 1
-            self._note(mark)
+            if mark is not None:
+                self._note(mark)
+            else:
+                self.states.append(state or "")
         if whole < len(lines):
             self._marks.cut(lines[:whole])
 
@@ -146,10 +153,18 @@ class Journal:
             self._note(mark)
         self._marks.add([mark.line() for mark in taken])
 
-    def add(self, mark: Mark) -> None:
-        """Note that a unit is done."""
+    def add(self, mark: Mark, state: str) -> None:
+        """Note that a unit is done.
+
+        Args:
+            state: of the sources, as they were when this was known.
+        """
+        lines = [mark.line()]
+        if self.states[-1:] != [state]:
+            self.states.append(state)
+            lines.insert(0, _line({"state": state}))
         self._note(mark)
-        self._marks.add([mark.line()])
+        self._marks.add(lines)
 
     def sums(self) -> Iterator[bytes]:
         """Return the marks of all units, in order, as lines of the sums of a store."""
@@ -235,6 +250,14 @@ def _check_same(marks: MarkLines, told: Subject, subject: Subject) -> None:
         )
     if told.store != subject.store or told.vfs != subject.vfs:
         raise OptionError(f"{path}: the interrupted export had another codec, chunks, shards or version of vfs{again}")
+
+
+def _state(line: bytes) -> str | None:
+    """Return the state of the sources that a line says; None for another line."""
+    try:
+        return str(_told_by(line)["state"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _mark(line: bytes) -> Mark | None:

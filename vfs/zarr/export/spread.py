@@ -2,7 +2,7 @@
 
 A task says how the set was opened, how it is exported, and which unit is wanted: never data. A worker opens the set
 again, once for all units that it gets, and writes the files of a unit to the place of the unfinished store, which it
-must find by the same name (`vfs.zarr.export.places`). It returns the mark.
+must find by the same name (`vfs.zarr.export.places`). It returns the mark, and of which state of the sources it is.
 So the store is the same, byte for byte, as one that the threads of a process wrote, and is resumed in the same way.
 """
 
@@ -74,8 +74,10 @@ class UnitTask:
         return self.stop, self.path, self.position
 
 
-def write_unit(task: UnitTask) -> Mark:
+def write_unit(task: UnitTask) -> tuple[Mark, str]:
     """Write the files of a unit, in one thread of a worker.
+
+    Returns: its mark, and the state of the sources when it was begun.
 
     Raises:
         ExecutorError: this worker has another version of vfs, does not find the folder, or cannot write there.
@@ -94,7 +96,7 @@ def write_unit(task: UnitTask) -> Mark:
         ) from error
 
 
-def _written(task: UnitTask) -> Mark:
+def _written(task: UnitTask) -> tuple[Mark, str]:
     work = task.work
     with place_of(work.target) as place:  # nobody but the export makes it
         face = OPEN.opened(work.opening).tree.zarr(work.zarr_format, work.face)
@@ -109,7 +111,8 @@ def _written(task: UnitTask) -> Mark:
                 unit.files.close()
             finally:
                 unit.files.abandon()
-        return Mark(task.path, task.position, place.keep(unit.files.written), unit.sums.reshape(-1))
+        mark = Mark(task.path, task.position, place.keep(unit.files.written), unit.sums.reshape(-1))
+        return mark, unit.state
 
 
 def _reads(one: ArrayExport, unit: Unit, folder: str) -> Iterator[tuple[Region, Callable[..., object] | None]]:
@@ -153,14 +156,14 @@ def written_by(
         ]
         tasks = [UnitTask(work, one.path, position, stop.path) for one, position in wanted]
         with closing(in_order(executor, write_unit, tasks, None, stop.stop)) as marks:
-            for (one, position), mark in zip(wanted, marks, strict=True):
+            for (one, position), (mark, state) in zip(wanted, marks, strict=True):
                 region = one.plan.units.region(position)
                 if not place.everywhere and not has_unit(one, place, work.zarr_format, mark):
                     raise ExecutorError(
                         f"{place.folder}: does not hold what a worker wrote there; workers must find it on the same"
                         " disk, by the same name"
                     )
-                journal.add(mark)
+                journal.add(mark, state)
                 done += region.size * one.array.dtype.itemsize
                 stored += mark.size
                 tell(done, total, stored)
