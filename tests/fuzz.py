@@ -1,5 +1,7 @@
 """Damaged files of every format: `scripts/fuzz [MUTATIONS A SET, default 2500] [SEED]`.
 
+`scripts/fuzz live [SECONDS] [SEED]` has sets written in no order, and reads them meanwhile (`tests.live.unordered`).
+
 The sets are those that tests/formats/test_mutations.py changes a few dozen times, and the small
 real files where they are at hand (see tests/conftest.py). Each runs in a process of its own, so
 that a crash has a name; one that takes longer than a minute for a single file is ended with the
@@ -287,5 +289,9 @@ if __name__ == "__main__":
         from tests import states
 
         sys.exit(states.main(*map(int, [*sys.argv[2:4], *["600", "0"][len(sys.argv) - 2 :]])))
+    elif sys.argv[1:2] == ["live"]:
+        from tests.live import unordered
+
+        sys.exit(unordered.main(*map(int, [*sys.argv[2:4], *["600", "0"][len(sys.argv) - 2 :]])))
     else:
         sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2500, int(sys.argv[2]) if len(sys.argv) > 2 else 0))

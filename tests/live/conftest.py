@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,10 @@ import pytest
 
 from tests.http.support import Asgi
 from vfs.hierarchy import following, live_folder
+from vfs.hierarchy.file_watch import SEEN
 from vfs.hierarchy.trust import Pace
 from vfs.http.application import Application
+from vfs.sources.local import LocalSources
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib
 
@@ -52,6 +54,13 @@ def instrument_of(folder: Path, preallocate: bool = False) -> Instrument:
     recording = Recording(files, copy, preallocate, at_once=0)
     recording.write(named.stat().st_size + 100)  # and a part of the first header
     return Instrument(named, recording, copy / named.name, frames)
+
+
+def rest(paths: Iterable[Path]) -> None:
+    """Have nobody seen to write some files for long."""
+    for path in paths:
+        if path.exists():
+            SEEN.look(LocalSources(), str(path)).since -= 1e6
 
 
 @pytest.fixture

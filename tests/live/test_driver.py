@@ -17,7 +17,7 @@ import zarr
 
 import vfs
 from tests.http.support import application_of
-from tests.live.conftest import SCAN, Instrument, answered
+from tests.live.conftest import SCAN, Instrument, answered, rest
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import plan_sets
@@ -127,8 +127,7 @@ class Acquisition:
         """Have the files not written for a while, but not in the last frame or a master: nothing tells of a part."""
         master = self._write is _dectris and self.recording.left > self._total - MASTER
         if self.recording.left > 2 * FRAME and not master:
-            for path in (one for one in self.recording.paths if one.exists()):
-                os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns - 10**10))
+            rest(self.recording.paths)
 
     def open(self) -> None:
         """Open what is there, in every way of this process."""

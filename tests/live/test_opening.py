@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.live.conftest import rest
 from vfs.cli.common import Settings, open_set
 from vfs.model.open_options import OpenOptions
 from vfs.testing.swmr_writer import SwmrRecording
@@ -88,11 +88,11 @@ def test_frames_that_end_with_zeros_count_when_nobody_writes(tmp_path: Path) -> 
     last = tmp_path / "scan_data_000002.h5"
     whole = last.read_bytes()
     last.unlink()
-    os.utime(tmp_path / "scan_data_000001.h5", (1e9, 1e9))
+    rest(tmp_path.iterdir())
     scan = vfs.open(path, follow=True, settle=600.0, give_up=NEVER)
     last.write_bytes(whole)
     assert scan.head < 4
-    os.utime(last, (1e9, 1e9))
+    rest(tmp_path.iterdir())
     assert scan.wait(timeout=0)
     np.testing.assert_array_equal(scan[...], frames)
 

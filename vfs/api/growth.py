@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead, threads_asked
+from vfs.errors import NotYetError
 from vfs.hierarchy.following import Following
 from vfs.model.region import ChunkGrid, Region
 from vfs.reduce.growing import PAUSE, State
@@ -57,9 +58,12 @@ class GrowthOf:
             grid = cut(array)
             regions = islice(map(grid.region, grid.touched(Region.whole(array.shape))), done, None)
             ready = takewhile(partial(_is_there, array, grid, ended), regions)
-            for region, tile in ahead(ready, array.read, threads):
-                done += 1
-                yield region, tile
+            try:
+                for region, tile in ahead(ready, array.read, threads):
+                    done += 1
+                    yield region, tile
+            except NotYetError:  # a frame of zeros, of which nothing tells yet if somebody wrote them
+                ended = False
             if ended:
                 return
             self.pause()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from vfs.errors import FormatError, OutsideError, SourceError
+from vfs.sources.local import LocalSources
 
 _HEAD = 4096  # first bytes of a file that are looked at
 _NEVER = (errno.EACCES, errno.EPERM)
@@ -19,7 +19,7 @@ def may_open_later(error: FormatError | SourceError, paths: Sequence[str], settl
     """Return True if writing may make a set open that does not open now.
 
     That is so where a file is missing, locked, or ends too early. What is not of its format may become it as long as
-    one of the files that are called alike is empty, begins with zeros, or was written within `settle` seconds.
+    one of the files that are called alike is empty, begins with zeros, or was not seen to rest for `settle` seconds.
 
     Args:
         error: why it does not open.
@@ -36,7 +36,9 @@ def _alike(path: str) -> str:
 
 
 def _begins(path: str, settle: float) -> bool:
-    """Return True if a file is empty, begins with zeros, or was written just now."""
+    """Return True if a file is empty, begins with zeros, or was seen to be written just now, or for the first time."""
+    from vfs.hierarchy.file_watch import SEEN
+
     with suppress(OSError), open(path, "rb") as file:
-        return time.time() - os.fstat(file.fileno()).st_mtime < settle or not any(file.read(_HEAD))
+        return not any(file.read(_HEAD)) or SEEN.look(LocalSources(), os.path.abspath(path)).quiet < settle
     return False

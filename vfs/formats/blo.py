@@ -26,11 +26,12 @@ import numpy as np
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
-from vfs.formats.written import Proof, written_records
+from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs, surplus
+from vfs.model.proofs import Proof
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
@@ -127,7 +128,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     dtype = np.dtype(f"{order}u{depth // 8}")
     record = _MARK + side * side * dtype.itemsize
     counted = np.array([max(0, (size - first) // record)])
-    counted, unwritten, proved, _ = written_records(files, max(0, first), record, counted, _PROOF)
+    counted, unwritten, proof, _ = written_records(files, max(0, first), record, counted, _PROOF)
     stored = int(counted[0])
     room = first - preview if preview >= HEADER.itemsize else 0
     if stored < 1:
@@ -154,7 +155,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     visited, strange = _order(numbers, stored, (ny, nx)) if len(counts) == 1 else (None, ())
     layout = layout if visited is None else layout.ordered(visited)
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
-    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proved=proved)
+    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proof=proof)
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))

@@ -13,26 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.model.files import Files
+from vfs.model.proofs import Proof
 from vfs.model.sources import expect
 from vfs.model.stored import Absence
 
 _PART = 1 << 16  # bytes at the beginning and the end of a record without proof that are looked at
-
-
-class Proof(NamedTuple):
-    """Bytes of a record that are never all zeros.
-
-    Attributes:
-        at: the first of them, from the beginning of the record.
-        size: how many there are.
-        behind: they are written behind the pixels, so that a record that has them is whole.
-        known: those of the first record of each file were seen already.
-    """
-
-    at: int
-    size: int
-    behind: bool = False
-    known: bool = False
 
 
 class WrittenRecords(NamedTuple):
@@ -41,13 +26,13 @@ class WrittenRecords(NamedTuple):
     Attributes:
         counts: int64[files] how many.
         absent: what to say of the others.
-        proved: True if all records of `counts` have their proof, False if some files do not tell.
+        proof: what all records of `counts` have; None if some files do not tell.
         lasts: file -> proof of its last record, of files that have no others than those of `counts`.
     """
 
     counts: np.ndarray
     absent: tuple[Absence, ...]
-    proved: bool
+    proof: Proof | None
     lasts: Mapping[int, bytes]
 
 
@@ -105,7 +90,8 @@ def written_records(
     if proved:
         made[silent] = 0
     lost = counts - made
-    return WrittenRecords(made, (_unwritten(files, made, lost, shown),) if lost.any() else (), proved, lasts)
+    absent = (_unwritten(files, made, lost, shown),) if lost.any() else ()
+    return WrittenRecords(made, absent, proof if proved else None, lasts)
 
 
 def _is_written(files: Files, file: int, start: int, record: int, proof: Proof) -> bool:

@@ -5,9 +5,9 @@
 one of them changed, the set is opened again, which reads headers only. A set that cannot be opened for a moment (a
 header that is half written) stays as it was.
 
-A set of which all frames are there and that nobody has written for `settle` seconds (some writers add to a header at
-the end), or that nobody has written for `give_up` seconds, is opened once more as a finished one, and is not looked at
-any more. A file that was begun anew is another acquisition: then readers get an error.
+A set of which all frames are there and that nobody was seen to write for `settle` seconds (some writers add to a header
+at the end), or for `give_up` seconds, is opened once more as a finished one, and is not looked at any more. A file that
+was begun anew is another acquisition: then readers get an error.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from functools import partial
 import numpy as np
 
 from vfs.engine.cache import ChunkCache
-from vfs.errors import SourceChangedError, SourceError, VfsError
-from vfs.hierarchy.file_watch import FileLook, FileWatch, FrameMarks
+from vfs.errors import SourceChangedError, VfsError
+from vfs.hierarchy.doubts import still_doubted
+from vfs.hierarchy.file_watch import SEEN, FileLook, FrameMarks, look_at, quiet
 from vfs.hierarchy.growing import FEW, Progress
 from vfs.hierarchy.opening import Current, OpenedSet, Opening
 from vfs.hierarchy.trust import Pace, Trust
-from vfs.hierarchy.written_part import AT_REST
 from vfs.model.pickles import packed
 from vfs.sources.local import LocalSources
 from vfs.sources.names import split
@@ -64,20 +64,14 @@ class Following:
         self.changed, self.ended, self.stopped, self.told = 0, False, "", False
         self._wrong = ""
         self._shorter = ""  # a file that became shorter
+        self._replaced = False  # another file has the name of one
         self._trust = Trust(LOOKS)
         self._lock = threading.RLock()
-        self._since = time.monotonic()  # when the last write was seen
-        self._watch = opened.watch or FileWatch()
         if not isinstance(self.opening.sources, LocalSources):
             self._trust.pace = FAR_LOOKS
         self._marks = FrameMarks(opened.main.dataset)
         self._prove(opened)
-        self._seen = self._last = self._stat()
-        self._watch.look(self._seen)
-        self._since -= _quiet(opened)
-        for files in opened.tree.file_sets:
-            for k in range(max(0, len(files) - FEW), len(files)):
-                self._watch.quiet(files, k)
+        self._seen = self._stat()
         self._end_if_whole()
 
     @property
@@ -89,7 +83,9 @@ class Following:
     def complete(self) -> bool:
         """True if all frames are there that there will be, as far as is known."""
         progress = self.progress
-        return not self.stopped if progress is None else progress.complete
+        if progress is None or self.ended:
+            return not self.stopped
+        return progress.complete and not still_doubted(self._opened.tree.file_sets)
 
     @property
     def current(self) -> OpenedSet:
@@ -127,7 +123,7 @@ class Following:
         while True:
             self.now()
             progress = self.progress
-            if progress is not None and (progress.complete if frames is None else progress.frames >= frames):
+            if progress is not None and (self.complete if frames is None else progress.frames >= frames):
                 return True
             if self.ended:
                 return not self.stopped if frames is None else frames_of(self._opened) >= frames
@@ -145,16 +141,12 @@ class Following:
         self._check_same(found)
         if self._wrong:
             return
-        now = time.monotonic()
-        self._watch.look(found)
-        if found != self._last:
-            self._since, self._last = now, found
-        if found == self._seen and not self._unsettled(now):
+        if found == self._seen and all(one.tells for one in found.values()) and not self._unsettled():
             self._end_if_whole()
         else:
             with suppress(VfsError):  # it is being written just now: the next look tells more
                 self._renew(found)
-        if not self.ended and now - self._since >= self._give_up:
+        if not self.ended and self._quiet >= self._give_up:
             self._stop()
 
     def _renew(self, found: dict[str, FileLook]) -> None:
@@ -162,21 +154,27 @@ class Following:
 
         Raises: what `Opening.open` raises.
         """
-        opened = self.opening.open(self._cache, self._watch)
+        opened = self.opening.open(self._cache)
         less = self._shorter and frames_of(opened) < frames_of(self._opened)
-        if less or not self._marks.same():  # it was begun anew since the look
-            self._wrong = _begun_anew(self._shorter or self.opening.paths[0])
+        # It was begun anew since the look, or a file came in front of others
+        if less or not self._marks.same() or not self._marks.stay(opened.main.dataset):
+            self._begin_anew(self._shorter or self.opening.paths[0])
             return
         self._seen = found
         self._files, self._begun = opened.tree.file_sets, _begun(opened)  # also of new files without a frame
-        if opened.progress != self._opened.progress or opened.progress is None:
+        if opened.progress != self._opened.progress or opened.progress is None or self._replaced:
             self._show(opened)
         self._end_if_whole()
 
-    def _unsettled(self, now: float) -> bool:
+    @property
+    def _quiet(self) -> float:
+        """Seconds for which nobody was seen to write a file of the set."""
+        return quiet(self._seen)
+
+    def _unsettled(self) -> bool:
         """Return True if a frame counts by now because nobody wrote since it came."""
         progress = self.progress
-        return progress is not None and progress.unsettled and now - self._since >= self._settle
+        return progress is not None and progress.unsettled and self._quiet >= self._settle
 
     def _show(self, opened: OpenedSet) -> None:
         """Show another state of the set. What was decoded stays in the cache if it is the same chunk."""
@@ -197,7 +195,7 @@ class Following:
 
     def _end_if_whole(self) -> None:
         progress = self.progress
-        if progress is None or (progress.complete and time.monotonic() - self._since >= self._settle):
+        if progress is None or (self.complete and self._quiet >= self._settle):
             self._end(progress is None)
 
     def _end(self, at_last: bool) -> None:
@@ -225,7 +223,7 @@ class Following:
         """Note that nobody writes the set any more."""
         progress = self.progress
         frames = 0 if progress is None else progress.frames
-        if progress is None or progress.of is not None:
+        if progress is None or (progress.of is not None and not progress.complete):
             of = "" if progress is None or progress.of is None else f" of {progress.of:,}"
             self.stopped = (
                 f"{self.opening.paths[0]}: stopped: {frames:,}{of} frames are there, and nothing was written for"
@@ -240,31 +238,22 @@ class Following:
         paths = dict.fromkeys((*self.opening.paths, *self._begun))
         for files in self._files:
             paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
-        if not isinstance(self.opening.sources, LocalSources):
-            return {path: look for path in paths if (look := self._state(path)) is not None}
-        paths |= dict.fromkeys(split(path)[0] for path in list(paths))
-        found = {}
+        if isinstance(self.opening.sources, LocalSources):
+            paths |= dict.fromkeys(split(path)[0] for path in list(paths))
+        found: dict[str, FileLook] = {}
         for path in paths:
-            with suppress(OSError):
-                at = os.stat(path)
-                found[path] = FileLook(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns)
+            if (look := look_at(self.opening.sources, path)) is not None:
+                SEEN.note(path, found.setdefault(path, look))
         return found
-
-    def _state(self, path: str) -> FileLook | None:
-        """Look at a file that is not on this machine."""
-        with suppress(SourceError):
-            state = self.opening.sources.state(path)
-            return FileLook(0, 0, state.size, state.written or hash(state.tag))
-        return None
 
     def _check_same(self, found: Mapping[str, FileLook]) -> None:
         """Note if a file is not the one that it was: it is gone, is another one, or has other frames.
 
-        It costs a read of two pieces of frames, and only when a file was written. One that became shorter has other
-        frames, unless all that were whole are still there: programs that give a file more room than it needs cut it in
-        the end.
+        It costs a read of two pieces of frames, and only when a file was written. Another file under the name of one
+        (rsync makes one each time that it copies a file that grows), or one that became shorter, is the same if all
+        frames that were whole are still there: programs that give a file more room than it needs cut it in the end.
         """
-        self._shorter = ""
+        self._shorter, self._replaced = "", False
         for path, before in self._seen.items():
             now = found.get(path)
             known = any(path in files.paths for files in self._opened.tree.file_sets)
@@ -273,11 +262,16 @@ class Following:
             if now is None:
                 self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
             elif (now.device, now.inode) != (before.device, before.inode):
-                self._wrong = _begun_anew(path)
-            elif now.size < before.size:
+                self._replaced = True
+            if now is not None and now.size < before.size:
                 self._shorter = path
-        if not self._wrong and found != self._seen and not self._marks.same():
-            self._wrong = _begun_anew(self._shorter or self.opening.paths[0])
+        if not self._wrong and found != self._seen and not (self._marks.same() and (self._marks or not self._replaced)):
+            self._begin_anew(self._shorter or self.opening.paths[0])
+
+    def _begin_anew(self, path: str) -> None:
+        """Note that a file was begun anew."""
+        SEEN.forget(tuple(self._seen))
+        self._wrong = _begun_anew(path)
 
 
 def _begun(opened: OpenedSet) -> Sequence[str]:
@@ -292,17 +286,12 @@ def _begun_anew(path: str) -> str:
 
 
 def not_over(opened: OpenedSet) -> bool:
-    """Return True if a set that was opened with `follow` is still being written, as far as its files tell."""
+    """Return True if a set that was opened with `follow` may still be written, by what was seen of its files."""
     if opened.progress is None:
         return False
     options = opened.opening.options
-    return _quiet(opened) < (options.settle if opened.progress.complete else options.give_up)
-
-
-def _quiet(opened: OpenedSet) -> float:
-    """Return the seconds for which no file of a set was written, by what the files say themselves."""
-    every = ((files, k) for files in opened.tree.file_sets for k in range(len(files)))
-    return min((AT_REST.quiet(*one).seconds for one in every), default=0.0)
+    paths = [path for files in opened.tree.file_sets for path in files.paths]
+    return quiet(paths) < (options.settle if opened.progress.complete else options.give_up)
 
 
 def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:

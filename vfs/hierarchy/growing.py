@@ -4,11 +4,12 @@ A frame counts when its bytes are there and something proves that it was finishe
 
 - The next frame of its file has begun, or frames of a later file are there.
 - It is the last one of those that the files declare.
-- Its file has not been written for `settle` seconds.
+- Nobody was seen to write its file for `settle` seconds.
 
-A file that was given its full size at once holds frames that nobody has written. Formats whose frames have headers
-find these themselves (`vfs.formats.written`): such frames are not there. Of other formats, the size of a file proves
-nothing: `vfs.hierarchy.written_part` says up to where a file is written.
+A file that was given its full size at once, or is written in several parts at once, holds frames that nobody has
+written. Formats whose frames have headers find those at the end themselves (`vfs.formats.written`), and say what all
+others have (`StoredArray.proof`). Of other formats, the size of a file proves nothing: `vfs.hierarchy.written_part`
+says up to where a file is written. What both do not meet, `vfs.hierarchy.doubts` does when it is read.
 
 Blocks (HDF5, compressed images) are found by tables that their writers write behind the blocks, so that what a
 table names is whole. The head is in front of the first scan position for which nothing is stored, or of which a part is
@@ -25,12 +26,15 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import NotYetError
-from vfs.hierarchy.written_part import Writing, WrittenPart
-from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, STOP
+from vfs.hierarchy.file_watch import SEEN
+from vfs.hierarchy.written_part import WrittenPart
+from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, START, STOP
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, altered
 from vfs.model.open_options import OpenOptions
+from vfs.model.proofs import Proof
 from vfs.model.region import Region
+from vfs.model.sources import worth_looking
 from vfs.model.stored import StoredArray
 
 FEW = 64
@@ -69,22 +73,21 @@ class Progress:
         return {"frames": self.frames, "of": self.of, "complete": self.complete}
 
 
-def grown(dataset: StoredArray, options: OpenOptions, writing: Writing) -> StoredArray:
+def grown(dataset: StoredArray, options: OpenOptions) -> StoredArray:
     """Return an array of a set that is still being written as far as it is whole.
 
     Args:
         options: `settle`: seconds without a write after which the last frame of a file counts; `give_up`: after which
             a file counts as it is.
-        writing: says what is known of the writing of a file.
     """
     if not dataset.nav_ndim or dataset.computed:
         return dataset
     held = math.prod(dataset.shape[: dataset.nav_ndim])
-    if dataset.cut_at_end is not None and writing.quiet(dataset.files, dataset.cut_at_end).cut:
+    if dataset.cut_at_end is not None and SEEN.of(dataset.files, dataset.cut_at_end).cut:
         dataset = altered(dataset, declared=held, passed=held)
     if dataset.nav_ndim == 1 and dataset.declared is not None and dataset.declared > held:
         dataset = altered(dataset, head=held).arranged((dataset.declared,))
-    layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up, writing)
+    layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up)
     if not isinstance(layout, FrameLayout):
         if isinstance(layout, BlockLayout):
             return _grown_blocks(dataset, layout, part)
@@ -113,8 +116,7 @@ def _grown_blocks(dataset: StoredArray, layout: BlockLayout, part: WrittenPart) 
         head = _first_blank(dataset)
         return altered(dataset, head=head, proved_frames=(head, stored))
     passed, held = dataset.proved_frames
-    files = range(len(dataset.files))
-    rested = all(part.writing.quiet(dataset.files, k).seconds >= part.settle for k in files)
+    rested = all(part.seen(k).quiet >= min(part.settle, part.give_up) for k in range(len(dataset.files)))
     head = held if rested else passed
     shown = altered(dataset, layout=layout.before(head, dataset.nav_ndim), head=head)
     if dataset.nav_ndim == 1 and dataset.declared is None:
@@ -133,9 +135,12 @@ def _before(dataset: StoredArray, part: WrittenPart) -> int:
     """Return the number of frames in front of the first one that lies where nothing is proved to be written."""
     frames, sig = math.prod(dataset.shape[: dataset.nav_ndim]), math.prod(dataset.shape[dataset.nav_ndim :])
     sizes = dataset.files.sizes.tolist()
-    ends = {k: part.end(k, 0, sizes[k]) for k in range(max(0, len(sizes) - FEW), len(sizes)) if sizes[k] > 0}
+    last = [k for k in range(max(0, len(sizes) - FEW), len(sizes)) if sizes[k] > 0]
+    unwritten = {k: holes for k in last if (holes := part.holes(k, 0, sizes[k]))}
+    # Between the blocks of a file there may be a hole that nobody will ever write
+    ends = {k: part.end(k, 0, sizes[k], hole=_last_hole(unwritten.get(k, ()), sizes[k])) for k in last}
     unsure = {k: end for k, end in ends.items() if end < sizes[k]}
-    if not unsure or not sig:
+    if not (unsure or unwritten) or not sig:
         return frames
     rows, covered = dataset.layout.read_ranges(Region.whole(dataset.shape), MOST)
     if covered < 0:
@@ -143,28 +148,68 @@ def _before(dataset: StoredArray, part: WrittenPart) -> int:
     limits = np.full(len(sizes), NO_LIMIT)
     limits[list(unsure)] = list(unsure.values())
     bad = rows[:, STOP] > limits[rows[:, FILE]]
+    for file, holes in unwritten.items():
+        first, behind = np.array(holes, np.int64).T
+        at = np.searchsorted(behind, rows[:, START], "right")  # the first hole that ends behind the range's beginning
+        bad |= (rows[:, FILE] == file) & (np.append(first, NO_LIMIT)[at] < rows[:, STOP])
     return int(rows[bad, DEST].min(initial=frames * sig)) // sig
+
+
+def _last_hole(holes: Sequence[tuple[int, int]], size: int) -> int | None:
+    """Return where the hole at the end of a file begins; None if it does not end with one."""
+    return holes[-1][0] if holes and holes[-1][1] >= size else None
 
 
 def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart) -> int:
     """Return the number of frames in front of what is not proved to be written."""
     stream, sizes = layout.stream, dataset.files.sizes.tolist()
-    if not len(stream) or dataset.proved:
-        return _begun_frames(layout, sizes, part) if len(stream) else layout.stored
-    in_order = bool((np.diff(stream[:, S_FILE]) >= 0).all())
+    if not len(stream):
+        return layout.stored
     limits = np.full(len(sizes), NO_LIMIT)
-    for file in np.unique(stream[:, S_FILE])[: -FEW - 1 : -1].tolist():
+    last = np.unique(stream[:, S_FILE])[-FEW:].tolist()
+    for file in last:
+        if sizes[file] < 0:
+            continue
         begin = int(stream[stream[:, S_FILE] == file, S_BYTE].min())
-        end = part.end(file, begin, sizes[file], layout.stride) if sizes[file] >= 0 else NO_LIMIT
+        holes = part.holes(file, begin, sizes[file])
+        hole = next((first for first, behind in holes if layout.pixels_between(file, first, behind)), None)
+        end = sizes[file] if hole is None else hole
+        if dataset.proof is None:
+            end = part.end(file, begin, sizes[file], layout.stride, hole, file != last[-1])
         if end < sizes[file]:
             limits[file] = end
-        if in_order and end > begin:
-            break  # so the files in front of it are written
     starts, stops, bytes_ = stream[:, S_START], stream[:, S_STOP], stream[:, S_BYTE]
     ends = limits[stream[:, S_FILE]]
     bad = bytes_ + (stops - starts) > ends
-    head = (starts[bad] + np.maximum(ends[bad] - bytes_[bad], 0)).min(initial=NO_LIMIT) // layout.stride
-    return min(layout.stored, int(head))
+    head = int((starts[bad] + np.maximum(ends[bad] - bytes_[bad], 0)).min(initial=NO_LIMIT)) // layout.stride
+    if dataset.proof is not None:
+        head = min(head, _begun_frames(layout, sizes, part), _proved_frames(dataset.proof, dataset.files, layout))
+    return min(layout.stored, head)
+
+
+def _proved_frames(proof: Proof, files: Files, layout: FrameLayout) -> int:
+    """Return the number of frames in front of one that has no proof, of those that are looked at."""
+
+    def proved(frame: int) -> bool:
+        at = frame * layout.stride
+        number = int(np.searchsorted(layout.stream[:, S_STOP], at, "right"))
+        if number == len(layout.stream) or at < layout.stream[number, S_START]:  # no file has it
+            return True
+        row = layout.stream[number]
+        byte = int(row[S_BYTE] + at - row[S_START]) + proof.at
+        return any(files.sources.read(files.paths[row[S_FILE]], byte, proof.size))
+
+    step, low = max(1, -(-layout.stored // worth_looking(files.sources, FEW))), -1
+    for high in range(0, layout.stored, step):
+        if not proved(high):
+            break
+        low = high
+    else:
+        return layout.stored
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if proved(middle) else (low, middle)
+    return high
 
 
 def _begun_frames(layout: FrameLayout, sizes: Sequence[int], part: WrittenPart) -> int:
@@ -185,9 +230,9 @@ def _unproved(dataset: StoredArray, layout: FrameLayout, part: WrittenPart) -> b
     end = byte + min(layout.stream.item(-1, S_STOP), layout.stored * layout.stride) - start
     if dataset.files.sizes.item(file) > end:
         return False
-    quiet = part.writing.quiet(dataset.files, file)
-    whole = quiet.grew and dataset.declared is not None and layout.stored >= dataset.declared
-    return not whole and quiet.seconds < part.settle
+    seen = part.seen(file)
+    whole = seen.grew and dataset.declared is not None and layout.stored >= dataset.declared
+    return not whole and seen.quiet < min(part.settle, part.give_up)
 
 
 def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -> Progress | None:
@@ -205,7 +250,7 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     if stored.head is None:
         return None
     if not stored.head:
-        zeros = "" if stored.proved else "; what holds only zeros up to the end of a file counts as not written"
+        zeros = "" if stored.proof else "; what holds only zeros up to the end of a file counts as not written"
         raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
     more = stored.proved_frames is not None and stored.head < stored.proved_frames[1]
@@ -218,7 +263,7 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     return Progress(stored.head, None, True, unsettled)
 
 
-def check_rested(files: Files, options: OpenOptions, writing: Writing) -> None:
+def check_rested(files: Files, options: OpenOptions) -> None:
     """Check that nobody writes the file of a set that has no frames: its frames may come still.
 
     A program or a copy that gives an HDF5 file its full size may have written some of its arrays only.
@@ -226,9 +271,9 @@ def check_rested(files: Files, options: OpenOptions, writing: Writing) -> None:
     Raises:
         NotYetError: it was written within `settle` seconds, or a part of it that nobody has written is known.
     """
-    part, size = WrittenPart(files, options.settle, options.give_up, writing), files.sizes.item(0)
-    quiet = writing.quiet(files, 0).seconds
-    if quiet < min(options.settle, options.give_up) or part.end(0, 0, size) < size:
+    part, size = WrittenPart(files, options.settle, options.give_up), files.sizes.item(0)
+    holes = part.holes(0, 0, size)
+    if part.seen(0).quiet < min(options.settle, options.give_up) or holes or part.end(0, 0, size) < size:
         raise NotYetError(
             f"{files.paths[0]}: no array in it has frames yet; if none will have, it opens when nobody has written it"
             f" for {options.settle:g} s"

@@ -43,8 +43,8 @@ from vfs.hierarchy.begun import as_before
 from vfs.hierarchy.choosing import StoredSet, by_path, stored_set, without_first
 from vfs.hierarchy.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.file_watch import FileWatch
-from vfs.hierarchy.growing import Progress, check_rested, grown, progress_of
+from vfs.hierarchy.file_watch import SEEN
+from vfs.hierarchy.growing import FEW, Progress, check_rested, grown, progress_of
 from vfs.hierarchy.incomplete import all_absent, counted, refuse
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.pixel_masks import with_mask
@@ -134,12 +134,11 @@ class Opening:
         """Text that is the same, in every process, for equal files and options; never twice where files may change."""
         return self.version.hex() or uuid4().hex
 
-    def open(self, cache: ChunkCache | None = None, watch: FileWatch | None = None) -> OpenedSet:
+    def open(self, cache: ChunkCache | None = None) -> OpenedSet:
         """Open the data set again.
 
         Args:
             cache: as of `open_set`.
-            watch: remembers how its files were written so far, with `follow`.
 
         Raises:
             SourceChangedError: the set has other files now, or files of other sizes or times, and
@@ -150,7 +149,7 @@ class Opening:
         with self.sources.opening() as sources:
             try:
                 found = _open_begun(
-                    self._names(sources), self.options, self.format_options, cache, sources, name=self.name, watch=watch
+                    self._names(sources), self.options, self.format_options, cache, sources, name=self.name
                 )
             except (FormatError, TruncatedSourceError) as error:
                 if self.options.follow:
@@ -185,7 +184,6 @@ class OpenedSet:
         opening: record of how it was opened.
         absent: things that it should hold and does not, or that it holds and vfs does not show.
         progress: how far it is written, if it is still being written; None: it is whole, or was not followed.
-        watch: what was seen of its files, if it was opened with `follow`.
         begun: files that are left out because they have only begun, or have yet to come, as far as they are known.
         warnings: a line for each of these, and for each thing that the files of its correction
             images lack.
@@ -196,7 +194,6 @@ class OpenedSet:
     absent: tuple[Absence, ...] = ()
     warnings: tuple[str, ...] = ()
     progress: Progress | None = None
-    watch: FileWatch | None = None
     begun: tuple[str, ...] = ()
 
     def now(self) -> OpenedSet:
@@ -295,7 +292,6 @@ def _open_named(
     *,
     convert: Callable[[Format, Mapping[str, Any]], Mapping[str, Any]] | None = None,
     name: str | None = None,
-    watch: FileWatch | None = None,
 ) -> OpenedSet:
     """Open the set of some files: see `open_set`.
 
@@ -303,7 +299,6 @@ def _open_named(
         names: absolute names of files, without globs.
         sources: where they are; it is the opening of this set, or of the one that stands for it.
         name: name of the set; None for the name that the format derives from the first file.
-        watch: see `Opening.open`.
     """
     check_version(options.ngff)
     kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
@@ -312,18 +307,19 @@ def _open_named(
     options, format_options = _for_format(kind, options, given)
     found = kind.open(names, sources, **format_options)
     if isinstance(found, Saved):
-        return _open_saved(found, names[0], options, cache, sources, name, watch)
+        return _open_saved(found, names[0], options, cache, sources, name)
     if options.follow:
-        watch = FileWatch() if watch is None else watch
-        found = [grown(one, options, watch) for one in found]
+        for files in {id(one.files): one.files for one in found}.values():
+            SEEN.look_at_last(files, FEW)
+        found = [grown(one, options) for one in found]
     if options.array is not None or options.main is not None or options.hide:
         options = by_path(found, options, names[0])
     masks_of_pixels = [one for one in found if one.mask_bits]
     stored = stored_set(found, options, names[0])
     if options.dead is None:  # else the user says which pixels are dead
         stored = with_mask(stored, masks_of_pixels)
-    if watch is not None and not stored.main.nav_ndim:
-        _check_whole(Files.stat(sources, names[:1]), found, options, watch)
+    if options.follow and not stored.main.nav_ndim:
+        _check_whole(Files.stat(sources, names[:1]), found, options)
     other = partial(_other_set, backend=options.backend, sources=sources)
     images = read_images(options, stored.all, stored.main, other, masks_of_pixels)
     mask_files = (
@@ -352,17 +348,17 @@ def _open_named(
     store = None if options.pyramid_cache is None else _level_store(opening, stored.all)
     tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
     warnings = (*images.warnings, *(absence.said for absence in absent))
-    return OpenedSet(tree, opening, absent, warnings, progress, watch, begun)
+    return OpenedSet(tree, opening, absent, warnings, progress, begun)
 
 
-def _check_whole(named: Files, found: Sequence[StoredArray], options: OpenOptions, watch: FileWatch) -> None:
+def _check_whole(named: Files, found: Sequence[StoredArray], options: OpenOptions) -> None:
     """Check that nobody writes a file that has no frames any more: it may be the beginning of one that will have some.
 
     Raises:
         NotYetError: it was written just now, or files that it names have yet to come.
     """
     to_come = any(absence.main and absence.files for one in found for absence in one.absent)
-    check_rested(named, replace(options, settle=options.give_up) if to_come else options, watch)
+    check_rested(named, replace(options, settle=options.give_up) if to_come else options)
 
 
 def _begun(absent: Sequence[Absence]) -> tuple[tuple[str, ...], tuple[Absence, ...]]:
@@ -423,7 +419,6 @@ def _open_saved(
     cache: ChunkCache | None,
     sources: Sources,
     name: str,
-    watch: FileWatch | None,
 ) -> OpenedSet:
     """Open the set that a description stands for. Options given now override those of the description.
 
@@ -435,7 +430,7 @@ def _open_saved(
         kept = saved.options if not {"array", "main"} & asked.keys() else without_first(saved.options)
         said, own = split(OpenOptions, {**kept, **asked, "format": saved.format})
         said = said if said.derive is None else _derivable(said)
-        return _open_named(saved.paths, said, own, cache, sources, name=name, watch=watch)
+        return _open_named(saved.paths, said, own, cache, sources, name=name)
     except OptionError as error:
         raise OptionError(f"{description}: {error}") from None
 

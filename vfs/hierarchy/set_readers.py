@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from vfs.backends import make_backend
+from vfs.backends import Backend, choice, make_backend
+from vfs.backends.growing import GrowingBackend
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections
 from vfs.engine.other_axes import turned
 from vfs.hierarchy.arranging import Arranged
+from vfs.hierarchy.doubts import Doubts, may_be_blank
 from vfs.model.axis_order import AxisOrder
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
@@ -69,11 +71,12 @@ def readers(
     """
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     make: dict[str, Callable[[], ArrayReader]] = {}
+    made = _backend_of(options)
     for path, (dataset, order) in shown.items():
         how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
         if path != main.path:
             how = {"chunks": _companion_chunks(dataset)}
-        how |= {"backend": options.backend, "kept": _states(options), "cache": cache}
+        how |= {"backend": options.backend, "kept": _states(options), "cache": cache, "make": made}
         make[path] = partial(_reader, dataset, order, **how)
     return SetReaders(make)
 
@@ -82,15 +85,28 @@ def _reader(
     dataset: StoredArray,
     order: AxisOrder | None,
     backend: str,
+    make: Callable[[StoredArray, str, Files], Backend],
     kept: Callable[[Files], Files],
     chunks: chunking.ChunkSpec,
     cache: ChunkCache,
     **how: Any,
 ) -> ArrayReader:
-    files = kept(dataset.files)
+    reads = make(dataset, backend, kept(dataset.files))
     if order is None:
-        return ArrayReader(dataset, make_backend(backend, files), chunks=chunks, cache=cache, **how)
-    return turned(ArrayReader(dataset, make_backend(backend, files), cache=cache, **how), order, chunks, cache)
+        return ArrayReader(dataset, reads, chunks=chunks, cache=cache, **how)
+    return turned(ArrayReader(dataset, reads, cache=cache, **how), order, chunks, cache)
+
+
+def _backend_of(options: OpenOptions) -> Callable[[StoredArray, str, Files], Backend]:
+    """Return what makes the backend of an array. Files that are still being written are not mapped: who cuts one would
+    kill the process.
+    """
+
+    def growing(dataset: StoredArray, name: str, files: Files) -> Backend:
+        inner = make_backend("buffered" if choice(name)[0] == "mmap" else name, files)
+        return GrowingBackend(inner, may_be_blank, Doubts(dataset, files, options).check)
+
+    return growing if options.follow else lambda _, name, files: make_backend(name, files)
 
 
 def _states(options: OpenOptions) -> Callable[[Files], Files]:

@@ -1,71 +1,40 @@
 """Finds out up to where a file is written, of which the size proves nothing.
 
 Some programs give a file its full size before they write it, by a hole, by space that the file system keeps for it,
-or by zeros. What nobody has written reads as zeros in each case. So a file is written up to the last byte in it that is
-not 0; programs write a file from its beginning to its end. That is found by halving, in a few small reads. It may find
-less than there is where a detector counted nothing, and never more.
+or by zeros; others write several parts of it at once. What nobody has written reads as zeros in each case. The file
+systems of this machine know holes and kept space (`vfs.sources.holes`): such a file is written up to the first of
+these. Otherwise it is written up to the last byte in it that is not 0, and up to the first run of zeros of a block
+that is met at places all over it. It may find less than there is where a detector counted nothing.
+`vfs.hierarchy.doubts` looks at what is read for what lies between these places.
 
-Pixels at the end of a frame may be 0. What follows the last byte that is not 0 is written, too, when the file has not
-been written for `settle` seconds, and nothing says that it got its size at once:
+Pixels at the end of a frame may be 0. What follows the last byte that is not 0 is written, too, when nobody was seen
+to write the file for `settle` seconds, and nothing says that it got its size at once:
 
 - Its file system does not know a part in it that nobody has written.
 - It was not seen to be written twice without becoming longer.
-- It is less than a frame, or the file was seen to become longer while it was filled up to its end.
+- It is less than a frame, or the file was seen to become longer while it was filled up to its end, on a disk that
+  would know a hole.
 
-After `give_up` seconds without a write the file is as it is.
+After `give_up` seconds in which nobody was seen to write it, the file is as it is.
 """
 
 from __future__ import annotations
 
-import os
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
+from vfs.hierarchy.file_watch import SEEN, Seen
 from vfs.model.files import Files
-from vfs.sources.local import LocalSources
+from vfs.model.sources import worth_looking
+from vfs.sources.holes import holes, is_sparse, tells_holes
 
 UNIT = 1 << 16
 """Bytes that are read at once."""
-
-
-class Quiet(NamedTuple):
-    """What is known of the writing of a file.
-
-    Attributes:
-        seconds: for so long it has not been written.
-        grew: it was seen to become longer while it was filled up to its end.
-        in_place: it was seen to be written without becoming longer, again and again.
-        cut: it was seen to become shorter.
-    """
-
-    seconds: float
-    grew: bool
-    in_place: bool
-    cut: bool = False
-
-
-class Writing(Protocol):
-    """Says what is known of the writing of files."""
-
-    def quiet(self, files: Files, file: int) -> Quiet:
-        """Say what is known of a file, of which the index is given."""
-
-    def note(self, files: Files, file: int, filled: bool) -> None:
-        """Note if a file is filled up to its last frame."""
-
-
-class AtRest:
-    """Says of files that nobody looked at before what their time of writing tells."""
-
-    def quiet(self, files: Files, file: int) -> Quiet:
-        return Quiet(max(0.0, time.time() - int(files.written[file]) / 1e9), False, False)
-
-    def note(self, files: Files, file: int, filled: bool) -> None:
-        pass
-
-
-AT_REST = AtRest()
+BLOCK = 1 << 12
+"""Bytes of a run of zeros that may be what nobody has written: disks and programs write such pieces."""
+SHORT = 16
+"""Bytes of a run of zeros that tells nothing: pixels of 0 and the high bytes of small ones."""
+_PLACES = 128  # of a file that are looked at; each costs 20 µs of a file at hand, and on a cold disk a seek
 
 
 @dataclass(frozen=True)
@@ -75,38 +44,64 @@ class WrittenPart:
     Attributes:
         files: the files.
         settle, give_up: seconds, see `vfs.open`.
-        writing: says what is known of their writing.
     """
 
     files: Files
     settle: float
     give_up: float
-    writing: Writing
 
-    def end(self, file: int, begin: int, size: int, record: int = UNIT) -> int:
+    def seen(self, file: int) -> Seen:
+        """Return what was seen of a file."""
+        return SEEN.known(self.files, file)
+
+    def as_it_is(self, file: int) -> bool:
+        """Return True if nobody was seen to write a file for so long that it counts as it is."""
+        return self.seen(file).quiet >= self.give_up
+
+    def holes(self, file: int, begin: int, end: int) -> Sequence[tuple[int, int]]:
+        """Return the parts between two bytes of a file that its disk knows nobody has written."""
+        found = [] if self.as_it_is(file) else holes(self.files.sources, self.files.paths[file], begin, end)
+        if found and is_sparse(self.files.paths[file]):
+            self.seen(file).sparse = True
+        return found
+
+    def knows_holes(self, file: int) -> bool:
+        """Return True if zeros that are no hole were written: the disk tells holes, and the size came without zeros."""
+        seen = self.seen(file)
+        return (seen.grew or seen.sparse) and tells_holes(self.files.sources, self.files.paths[file])
+
+    def end(
+        self, file: int, begin: int, size: int, record: int = UNIT, hole: int | None = None, behind: bool = False
+    ) -> int:
         """Return the byte up to which a part of a file is written.
 
         Args:
             begin, size: first byte of the part, and the one behind its last.
             record: bytes of a frame.
+            hole: where a part of it begins that nobody has written, if there is one.
+            behind: a later file has begun.
 
         Raises:
             SourceError: the file cannot be read.
         """
-        quiet = self.writing.quiet(self.files, file)
-        if quiet.seconds >= self.give_up or size <= begin:
+        seen = self.seen(file)
+        if self.as_it_is(file) or size <= begin:
             return size
-        end = self._behind_last(file, begin, size)
-        self.writing.note(self.files, file, end > begin and size - end < record)
-        if end == size or quiet.seconds < self.settle or quiet.in_place:
+        stop = size if hole is None else min(size, hole)
+        knows = self.knows_holes(file)
+        end = self._behind_last(file, begin, stop)
+        if not knows:
+            end = self._before_zeros(file, begin, end)
+        seen.note(end, end > begin and size - end < record)
+        if hole is not None or (size - end >= record and not (seen.grew and knows)):
             return end
-        if not quiet.grew and size - end >= record:
-            return end
-        local = isinstance(self.files.sources, LocalSources)
-        return end if local and has_hole(self.files.paths[file], end) else size
+        rests = seen.quiet >= self.settle and (not seen.in_place or size - end < SHORT)
+        return size if rests or behind else end
 
     def _behind_last(self, file: int, begin: int, size: int) -> int:
         """Return the byte behind the last one that is not 0, found by halving; `begin` if all are 0."""
+        if size <= begin:
+            return begin
         end = self._in_unit(file, max(begin, size - UNIT), size)
         if end:
             return end
@@ -122,17 +117,24 @@ class WrittenPart:
                 high = middle
         return found
 
+    def _before_zeros(self, file: int, begin: int, end: int) -> int:
+        """Return the byte behind the last one that is not 0 in front of a block of zeros, if one is met."""
+        count = (end - begin) // BLOCK
+        places = worth_looking(self.files.sources, _PLACES)
+        step, low = max(1, -(-count // places)), -1
+        for high in range(0, count, step):
+            if not self._in_unit(file, begin + high * BLOCK, begin + (high + 1) * BLOCK):
+                break
+            low = high
+        else:
+            return end
+        while high - low > 1:  # block `low` is written, `high` is not
+            middle = (low + high) // 2
+            at = begin + middle * BLOCK
+            low, high = (middle, high) if self._in_unit(file, at, at + BLOCK) else (low, middle)
+        return self._in_unit(file, begin + low * BLOCK, begin + high * BLOCK) if low >= 0 else begin
+
     def _in_unit(self, file: int, begin: int, end: int) -> int:
         """Return the byte behind the last one that is not 0 in a small part of a file; 0 if there is none."""
         held = self.files.sources.read(self.files.paths[file], begin, end - begin).rstrip(b"\0")
         return begin + len(held) if held else 0
-
-
-def has_hole(path: str, begin: int) -> bool:
-    """Return True if the file system knows a part of a file behind a byte that nobody has written."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            hole, end = os.lseek(file.fileno(), begin, os.SEEK_HOLE), os.lseek(file.fileno(), 0, os.SEEK_END)
-    except (OSError, ValueError):  # file systems that do not know
-        return False
-    return hole < end

@@ -22,6 +22,7 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
+from vfs.model.proofs import Proof
 from vfs.model.region import Region
 from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
@@ -150,7 +151,7 @@ class StoredArray:
             Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group.
         declared: number of frames that there will be, as the files say; None where they do not.
-        proved: True if each record tells by itself whether it was written, so that `layout` has no others.
+        proof: what each record of `layout` has that tells that it was written; None if nothing does.
         proved_frames: of a file that its writer keeps whole while it writes (HDF5 with SWMR): how many frames are
             finished by now, and how many if nobody writes any more. None: all that is stored is finished.
         cut_at_end: index in `files` of the file that its program makes shorter when all is written, if it ends behind
@@ -194,7 +195,7 @@ class StoredArray:
     pixel_mask: PixelMask | None = None
     computed: bool = False
     declared: int | None = None
-    proved: bool = False
+    proof: Proof | None = None
     proved_frames: tuple[int, int] | None = None
     cut_at_end: int | None = None
     passed: int = 0
@@ -479,18 +480,18 @@ def scan_array(
     attrs: Mapping[str, Any] | None = None,
     absent: tuple[Absence, ...] = (),
     declared: int | None = None,
-    proved: bool = False,
+    proof: Proof | None = None,
 ) -> StoredArray:
     """Make the array `data` of a set whose frames are a scan.
 
     Args:
         layout: where the frames lie, in the shape of the scan.
         dims: names of the axes of a frame; those of the scan are `nav_dims`.
-        declared, proved: see `StoredArray`.
+        declared, proof: see `StoredArray`.
     """
     nav = len(layout.shape) - len(layout.sig_shape)
     names = nav_dims(nav) + dims
-    more: dict[str, Any] = {"attrs": attrs or {}, "absent": absent, "declared": declared, "proved": proved}
+    more: dict[str, Any] = {"attrs": attrs or {}, "absent": absent, "declared": declared, "proof": proof}
     return StoredArray("data", files, layout, decoder, layout.shape, names, nav, **more)
 
 
@@ -539,7 +540,7 @@ def per_frame(
         attrs=attrs or {},
         companion=True,
         declared=main.declared,
-        proved=main.proved,
+        proof=main.proof,
     )
 
 

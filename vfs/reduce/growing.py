@@ -93,7 +93,11 @@ def reduce_growing(
         whole = Pass(array, found, roi, workers, progress, grows=True)
         if progress is not None and taken is None:
             progress(0, len(whole.stored))
-        taken, more = _more(whole, taken, found, _told(progress, whole, taken))
+        try:
+            taken, more = _more(whole, taken, found, _told(progress, whole, taken))
+        except NotYetError:  # a frame of zeros, of which nothing tells yet if somebody wrote them
+            growth.pause()
+            continue
         if more or ended:
             yield whole.results(last=False)
         if ended:

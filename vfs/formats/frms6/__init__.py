@@ -38,10 +38,11 @@ from vfs.formats.frms6.absent import FrameCounts, absences, at_the_end, of_anoth
 from vfs.formats.frms6.gain import gain_array
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set, find_members, information, read_header
 from vfs.formats.headers import fields
-from vfs.formats.written import Proof, written_records
+from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
+from vfs.model.proofs import Proof
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
@@ -144,7 +145,7 @@ def open(
     counts = [FrameCounts.of(header, size) for header, size in zip(headers, of_whole, strict=True)]
     for k in np.flatnonzero(np.logical_not(begun)).tolist():  # files that end within their own header
         counts.insert(k, counts[0].of_none(sizes[k], counts))
-    counts, unwritten, proved = _written(files, counts)
+    counts, unwritten, proof = _written(files, counts)
     first = _positions_of(chosen, files, counts)
     layout = _frames([*compress(files.paths, begun)], headers, repeat, counts, first)
     stored = layout.stored
@@ -167,7 +168,7 @@ def open(
             "x": {"scale": 1, "offset": 0, "unit": "px"},
         }
     decoder, declared = PlainDecoder(np.dtype("<u2")), said or None
-    main = scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared, proved=proved)
+    main = scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared, proof=proof)
     if gain_map:
         height, width = layout.sig_shape
         sizes = [(height, width), (height // repeat * binning, width)]
@@ -175,15 +176,15 @@ def open(
     return [main, *_headers(main), *beside]
 
 
-def _written(files: Files, counts: list[FrameCounts]) -> tuple[list[FrameCounts], tuple[Absence, ...], bool]:
+def _written(files: Files, counts: list[FrameCounts]) -> tuple[list[FrameCounts], tuple[Absence, ...], Proof | None]:
     """Leave out the records that nobody wrote: the header of a frame is never all zeros."""
     if len({one.record for one in counts}) > 1:
-        return counts, (), False
+        return counts, (), None
     stored = np.array([one.stored for one in counts])
-    made, absent, proved, _ = written_records(
+    made, absent, proof, _ = written_records(
         files, HEADER.itemsize, counts[0].record, stored, Proof(0, FRAME_HEADER.itemsize)
     )
-    return [replace(one, stored=n) for one, n in zip(counts, made.tolist(), strict=True)], absent, proved
+    return [replace(one, stored=n) for one, n in zip(counts, made.tolist(), strict=True)], absent, proof
 
 
 def _headers(main: StoredArray) -> list[StoredArray]:

@@ -52,6 +52,7 @@ from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.proofs import INDEX
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename
@@ -311,6 +312,7 @@ def _dataset(
     if isinstance(layout, FrameLayout) and len(layout.nav_shape) != nav:
         layout = frames(entry.shape, layout.word_bytes, layout.stream, nav)
     attrs = {**entry.attrs, **about, **more}
+    grows = known.growing.keys() & {*entry.files}
     return StoredArray(
         name,
         files,
@@ -326,7 +328,8 @@ def _dataset(
         conventions=entry.conventions,
         absent=entry.absent,
         mask_bits=mask_bits(name, entry),
-        proved_frames=swmr.proved(entry, nav) if nav and known.growing.keys() & {*entry.files} else None,
+        proved_frames=swmr.proved(entry, nav) if nav and grows else None,
+        proof=INDEX if grows and layout.frames is None else None,
     )
 
 

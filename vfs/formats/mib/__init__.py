@@ -55,8 +55,9 @@ from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels
 from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.mib.unseen import look_at_some
-from vfs.formats.written import Proof, written_records
+from vfs.formats.written import written_records
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
 from vfs.sources.names import split, splitext
@@ -130,7 +131,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     }
     declared = said.expected - skip if said.expected else None  # those behind the last line may be left out
     shown = layout.arranged(nav, line_skip=skip)
-    main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, declared=declared, proved=True)
+    main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, declared=declared, proof=_PROOF)
     return [main, *_stamps(main, layout, geometry.header, skip)]
 
 

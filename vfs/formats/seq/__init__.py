@@ -36,10 +36,11 @@ from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.numbering import Joined, joined
 from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
-from vfs.formats.written import Proof, written_records
+from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
+from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.model.wording import Word, format_option, option
@@ -235,7 +236,7 @@ def open(
         files = Files.stat(sources, [files.paths[0], other])
     parts = [_sequence(sources, path, size) for path, size in zip(files.paths, files.sizes.tolist(), strict=True)]
     room = sum(part.frames for part in parts)
-    parts, unwritten, proved = _written(files, parts)
+    parts, unwritten, proof = _written(files, parts)
     alike = [(part.sig_shape, part.dtype, part.stride, part.first) for part in parts]
     for path, mine in zip(files.paths, alike, strict=True):
         if mine != alike[0]:
@@ -272,7 +273,7 @@ def open(
     absent += info_of_another_run(files.paths[0], info, parts[0].sig_shape)
     if alone and not split:
         absent += (_without_other(files.paths[0], which[0]),)
-    shown = (altered(main, attrs=attrs, proved=proved), *stamps, *companions)
+    shown = (altered(main, attrs=attrs, proof=proof), *stamps, *companions)
     return [altered(one, absent=absent) for one in shown]
 
 
@@ -281,17 +282,17 @@ def _as_long(array: StoredArray, count: int) -> StoredArray:
     return altered(array, layout=array.layout.arranged((count,)), shape=(count, *array.shape[1:]))
 
 
-def _written(files: Files, parts: list[_Sequence]) -> tuple[list[_Sequence], tuple[Absence, ...], bool]:
+def _written(files: Files, parts: list[_Sequence]) -> tuple[list[_Sequence], tuple[Absence, ...], Proof | None]:
     """Leave out the records that nobody wrote: the time stamp behind an image is never 0."""
     one = parts[0]
     room = min(8, one.stride - one.stamp)
     if room < 6 or any(part.stride != one.stride for part in parts):
-        return parts, (), False
+        return parts, (), None
     counts = np.array([part.frames for part in parts])
-    made, absent, proved, _ = written_records(
+    made, absent, proof, _ = written_records(
         files, [part.first for part in parts], one.stride, counts, Proof(one.stamp, room, behind=True), "blank"
     )
-    return [replace(part, frames=n) for part, n in zip(parts, made.tolist(), strict=True)], absent, proved
+    return [replace(part, frames=n) for part, n in zip(parts, made.tolist(), strict=True)], absent, proof
 
 
 def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Absence, ...]:

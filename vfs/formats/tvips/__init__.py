@@ -31,11 +31,12 @@ from vfs.formats import Format, series
 from vfs.formats.headers import fields, numbered, read_at
 from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rotator
 from vfs.formats.tvips.scan import absences as scan_absences
-from vfs.formats.written import Proof, written_records
+from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import FrameRuns
+from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.sources.names import basename
@@ -226,21 +227,21 @@ def _absences(
 
 def _frames(
     files: Files, lost: series.Lost, sig: tuple[int, int], word_bytes: int, gap: int
-) -> tuple[FrameLayout, FrameRuns, tuple[Absence, ...], bool]:
+) -> tuple[FrameLayout, FrameRuns, tuple[Absence, ...], Proof | None]:
     """Find the frames in the files of a series.
 
     Args:
         lost: the files that the series lacks.
         gap: bytes of a frame's header.
 
-    Returns: (the frames along one axis, the numbers of those that are stored, what is absent, whether each tells that
+    Returns: (the frames along one axis, the numbers of those that are stored, what is absent, what tells of each that
             it was written).
     """
     record = gap + math.prod(sig) * word_bytes
     heads = np.zeros(len(files), np.int64)
     heads[0] = HEADER.itemsize
     counts, rests = np.divmod(np.maximum(files.sizes - heads, 0), record)
-    counts, unwritten, proved, _ = written_records(files, heads, record, counts, Proof(0, min(12, gap)))
+    counts, unwritten, proof, _ = written_records(files, heads, record, counts, Proof(0, min(12, gap)))
     if not counts.any():
         raise TruncatedSourceError(
             f"{files.paths[0]}: expected records of {record:,} bytes ({sig[0]} × {sig[1]} pixels), found none"
@@ -253,7 +254,7 @@ def _frames(
     if gaps.any():
         layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap, first=first)
     absent = unwritten + strange + _absences(files, lost, counts, rests, gaps, record)
-    return layout, FrameRuns(first, counts), absent, proved
+    return layout, FrameRuns(first, counts), absent, proof
 
 
 def open(
@@ -284,7 +285,7 @@ def open(
             f"{files.paths[0]}: expected records of {record:,} bytes ({height} × {width} pixels), the largest file has"
             f" {files.sizes.max():,} bytes"
         )
-    layout, stored, absent, proved = _frames(files, lost, (height, width), dtype.itemsize, gap)
+    layout, stored, absent, proof = _frames(files, lost, (height, width), dtype.itemsize, gap)
     frames = layout.stored
     there = [field for field in FIELDS if field[2] + 4 <= gap]
     names = {field[0] for field in there}
@@ -310,7 +311,7 @@ def open(
         attrs["calibration"] = {
             axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")
         }
-    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, proved=proved)
+    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, proof=proof)
     return [
         main,
         *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there),

@@ -145,6 +145,25 @@ class FrameLayout:
         return self.chosen is None and self.order is None
 
     @property
+    def pixel_bytes(self) -> int:
+        """Bytes of the pixels of a frame."""
+        return _payload(self.sig_shape, self.word_bytes, self.word_pixels)
+
+    def pixels_between(self, file: int, start: int, stop: int) -> int:
+        """Return how many bytes between two bytes of a file are of pixels, and of no header, footer or gap."""
+        found = 0
+        for first, end, byte, _ in self.stream[self.stream[:, S_FILE] == file].tolist():
+            low, high = max(start - byte, 0) + first, min(stop - byte + first, end)
+            if low < high:
+                found += self._pixels_before(high) - self._pixels_before(low)
+        return found
+
+    def _pixels_before(self, place: int) -> int:
+        """Return how many bytes of pixels the stream has before a byte."""
+        frame, inside = divmod(place, self.stride)
+        return frame * self.pixel_bytes + min(max(0, inside - self.header), self.pixel_bytes)
+
+    @property
     def patches(self) -> tuple[Region, ...]:
         """Boxes that make up a frame and are best read one after the other, each of many frames at once; (): a frame is
         best read as a whole.
@@ -491,7 +510,7 @@ class FrameLayout:
         if not 0 <= frame < self.stored:
             return NO_ROWS, 0
         begin = frame * self.stride + self.header
-        end = begin + _payload(self.sig_shape, self.word_bytes, self.word_pixels)
+        end = begin + self.pixel_bytes
         row = bisect_right(range(len(self.stream)), begin, key=lambda row: self.stream.item(row, S_START)) - 1
         if row < 0 or end > self.stream.item(row, S_STOP):
             return None

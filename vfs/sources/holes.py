@@ -1,0 +1,82 @@
+"""Asks file systems which parts of a file nobody has written: holes, and space that is only kept for it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+
+from vfs.errors import SourceError
+from vfs.model.sources import Sources
+from vfs.sources.local import LocalSources
+
+_MOST = 4096  # parts of a file that are asked for
+_TELLING = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"}
+"""File systems that tell. Others (NFS, SMB, FAT, FUSE, ZFS that writes) may say of a hole that it is written."""
+
+
+def holes(sources: Sources, path: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return the parts of a file between two bytes that nobody has written: (first byte, the one behind the last).
+
+    They have the size of blocks of the disk. There are none where the file system does not know.
+
+    Raises:
+        SourceError: the file cannot be opened.
+    """
+    found: list[tuple[int, int]] = []
+    if not isinstance(sources, LocalSources):
+        return found
+    fd = sources.open(path)[0]
+    try:
+        end = min(end, os.fstat(fd).st_size)
+        while begin < end and len(found) < _MOST:
+            first = os.lseek(fd, begin, os.SEEK_HOLE)
+            if first >= end:
+                break
+            begin = end
+            with suppress(OSError):  # there are no data behind it
+                begin = min(end, os.lseek(fd, first, os.SEEK_DATA))
+            found.append((first, begin))
+    except (OSError, ValueError):  # file systems that do not know
+        pass
+    finally:
+        os.close(fd)
+    return found
+
+
+def is_sparse(path: str) -> bool:
+    """Return True if a file takes less of the disk than it has bytes.
+
+    Of space that is kept for a file a disk tells no longer that nobody has written it once somebody has read it: the
+    pages are in memory then. Of holes it does.
+    """
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_blocks * 512 < found.st_size
+    return False
+
+
+def tells_holes(sources: Sources, path: str) -> bool:
+    """Return True if a part of a file without a hole is one that somebody has written, as far as the disk knows."""
+    if not isinstance(sources, LocalSources):
+        return False
+    try:
+        return _kind(os.stat(path).st_dev, os.path.dirname(path)) in _TELLING
+    except (OSError, SourceError):
+        return False
+
+
+@lru_cache(256)
+def _kind(device: int, folder: str) -> str:
+    """Return the type of the file system of a folder; "" if it is not known."""
+    number, real, best = f"{os.major(device)}:{os.minor(device)}", os.path.realpath(folder), ("", "")
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            before, _, behind = line.partition(" - ")
+            words, kind = before.split(), behind.split()[0]
+            if words[2] == number:
+                return kind
+            point = words[4].encode().decode("unicode_escape")
+            if len(point) >= len(best[0]) and (real + "/").startswith(point.rstrip("/") + "/"):
+                best = point, kind
+    return best[1]
