@@ -12,14 +12,37 @@ fail() {
     exit 1
 }
 
-# The package manager, quietly: true where it installed what it was asked for.
-apt_install() {
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
-    say "installing $* with apt"
-    DEBIAN_FRONTEND=noninteractive
-    export DEBIAN_FRONTEND
-    apt-get update -qq >/dev/null 2>&1 || true
-    apt-get install -qq -y --no-install-recommends "$@" >/dev/null 2>&1
+# system_install WHY PACKAGES [THOSE OF DNF]: installs what the system lacks with apt or dnf, as root or by a sudo that asks for
+# no password, and says before what and why. True where it did. VFS_NO_INSTALL=1 refuses.
+system_install() {
+    may_install || return 1
+    manager=apt-get packages=$2
+    command -v apt-get >/dev/null || { command -v dnf >/dev/null && manager=dnf packages=${3:-$2}; } || return 1
+    say "$1: installing $packages (${sudo:+sudo }$manager; VFS_NO_INSTALL=1 refuses)"
+    quiet='-qq -y --no-install-recommends'
+    [ $manager = apt-get ] || quiet='-q -y --setopt=install_weak_deps=False'
+    [ $manager = dnf ] || [ -n "${updated:-}" ] || $sudo apt-get update -qq >/dev/null 2>&1 || true
+    updated=1
+    said=$($sudo env DEBIAN_FRONTEND=noninteractive $manager install $quiet $packages 2>&1) && return 0
+    say "$manager could not: $(printf '%s\n' "$said" | grep -m 1 '^E: \|^Error: ' || printf '%s' "$said" | tail -n 1)"
+    return 1
+}
+
+# True for root, and where sudo asks for no password; sets $sudo.
+may_install() {
+    [ -z "${VFS_NO_INSTALL:-}" ] || return 1
+    sudo=
+    [ "$(id -u)" = 0 ] || { sudo -n true 2>/dev/null && sudo='sudo -n'; }
+}
+
+# True where the system has a library.
+library() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q "$1"; }
+
+# Sees to libfuse, to fusermount3, which mounts for those who are not root, and to /etc/mtab, by which that ends mounts.
+mount_tools() {
+    { library 'libfuse3\.so' && command -v fusermount3 >/dev/null; } || system_install 'to mount' fuse3 ||
+        library 'libfuse\(3\.so\|\.so\.2\)' || say "vfs will not mount, all else works: there is no libfuse (sudo apt install fuse3, or sudo dnf install fuse3)"
+    [ -e /etc/mtab ] || { may_install && say 'to unmount: making /etc/mtab, a link to /proc/self/mounts' && $sudo ln -s ../proc/self/mounts /etc/mtab; } || true
 }
 
 # Prints the interpreter behind a name, not that of an environment around it. Status 1: it does not run or is older than 3.11;
@@ -52,11 +75,12 @@ find_python() {
         [ $status != 0 ] || return 0
         [ $status != 3 ] || lame=${lame:-$python}
     done
+    [ -n "$lame$choice" ] || command -v python3 >/dev/null || ! system_install 'there is no Python' 'python3 python3-venv' python3 || lame=3
     if [ -n "$lame" ]; then
-        if apt_install "python$lame-venv"; then
+        if [ $lame = 3 ] || system_install "Python $lame cannot make environments" "python$lame-venv"; then
             for candidate; do python=$(probe "$candidate" "$want") && return 0; done
         fi
-        fail "Python $lame is here, but not the module that makes environments; on Debian and Ubuntu: sudo apt install python$lame-venv"
+        [ $lame = 3 ] || fail "Python $lame is here, but not the module that makes environments; on Debian and Ubuntu: sudo apt install python$lame-venv"
     fi
     [ -z "$choice" ] || fail "no Python $choice here that runs and is 3.11 or newer (looked for: $*)"
     fail "needs Python 3.11 or newer (looked for python3, python3.11 to python3.14 and pyenv's versions); on Debian 12, Ubuntu 24.04 or newer: sudo apt install python3 python3-venv"
@@ -69,14 +93,15 @@ environment_name() {
     printf '%s-%s\n' "$1" "$("$python" -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 }
 
-# environment DIR EXTRAS [GROUP [lowest]]: $root/DIR holds this checkout with its dependencies, those of a dependency group
-# where one is named, and the lowest versions that pyproject.toml allows where that is said. Made where it is missing,
-# renewed where pyproject.toml has changed; two at once wait for each other.
+# environment DIR EXTRAS [GROUP [lowest]]: $root/DIR holds what this checkout depends on, with a dependency group where one is
+# named, and the lowest versions that pyproject.toml allows where that is said. Made where it is missing, renewed where
+# pyproject.toml has changed ($made is set then); two at once wait for each other.
 environment() {
     env=$root/$1
     extras=$2
     group=${3:-}
     lowest=${4:-}
+    made=
     stamp=$({ printf '%s\n' "$extras $group $lowest"; cat "$root/pyproject.toml"; } | cksum)
     fresh && return 0
     find_python
@@ -91,7 +116,11 @@ environment() {
             "$python" -I -m venv "$env" >"$env/install.log" 2>&1 || broken
             printf '%s\n' "$root" >"$env/.root"
         fi
-        install >"$env/install.log" 2>&1 || broken
+        : >"$env/install.log"
+        rm -f "$env/.broken"
+        { install 2>&1 || : >"$env/.broken"; } | tee -a "$env/install.log" | downloads
+        [ ! -e "$env/.broken" ] || broken
+        made=yes
         printf '%s\n' "$stamp" >"$env/.stamp"
     fi
     exec 9>&-
@@ -100,17 +129,43 @@ environment() {
 # Installs this checkout into $env, and what $extras, $group and $lowest say.
 install() (
     cd "$root" || exit
-    pip() { "$env/bin/python" -I -m pip install -q --no-compile --no-input --disable-pip-version-check "$@"; }
+    pip() { "$env/bin/python" -I -u -m pip install --no-compile --no-input --disable-pip-version-check --progress-bar off "$@"; }
     [ -z "$lowest" ] || {
         pip uv && "$env/bin/uv" pip compile -q --python "$env/bin/python" --resolution lowest-direct --extra "$extras" --output-file "$env/lowest.txt" pyproject.toml
     } || exit
     [ -z "$group" ] || pip 'pip>=25.1' || exit  # older ones know no dependency groups
-    pip ${lowest:+-c "$env/lowest.txt"} -e ".[$extras]" ${group:+--group "$group"}
+    pip ${lowest:+-c "$env/lowest.txt"} -e ".[$extras]" ${group:+--group "$group"} || exit
+    # Where the checkout is, without its path: Python 3.11 reads these files in the locale's encoding (LC_ALL=C: ASCII)
+    for link in "$env"/lib/python3*/site-packages/_*vfs.pth; do
+        printf 'import os, sys; sys.path.append(os.path.dirname(os.path.realpath(sys.prefix)))\n' >"$link"
+    done
 )
+
+# Of what pip prints a line for each package: `  numpy-2.3.5, 16.6 MB`.
+downloads() {
+    while IFS= read -r line; do
+        case $line in
+            *.metadata\ *) ;;
+            *'Downloading '*' ('*')' | *'Using cached '*' ('*')')
+                size=${line##* (}
+                file=${line% (*}
+                file=${file##*[/ ]}
+                say "  ${file%-*-*-*.whl}, ${size%)}" ;;
+            'Installing collected packages: '*) say 'unpacking these packages' ;;
+        esac
+    done
+}
 
 fresh() { [ -x "$env/bin/python" ] && [ "$(cat "$env/.root" 2>/dev/null)" = "$root" ] && [ "$(cat "$env/.stamp" 2>/dev/null)" = "$stamp" ]; }
 
 broken() {
-    grep -v '^WARNING: Location' "$env/install.log" | tail -n 15 >&2
-    fail "installing into $env failed, see above; all of it: $env/install.log"
+    log=$env/install.log
+    reach='it needs the package index (PIP_INDEX_URL, else https://pypi.org/simple)'
+    if grep -q 'CERTIFICATE_VERIFY_FAILED\|SSLError' "$log"; then
+        fail "installing into $env failed: $reach, whose certificate is not trusted here; set PIP_CERT to the file with your network's certificate ($log)"
+    elif grep -q 'ProxyError\|NewConnectionError\|NameResolutionError\|ConnectTimeout\|ReadTimeout\|Network is unreachable' "$log"; then
+        fail "installing into $env failed: $reach, which cannot be reached; behind a proxy set HTTPS_PROXY, with an index of your own PIP_INDEX_URL and PIP_CERT ($log)"
+    fi
+    grep -v '^WARNING: Location' "$log" | tail -n 15 >&2
+    fail "installing into $env failed, see above; all of it: $log"
 }

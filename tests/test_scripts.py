@@ -28,10 +28,13 @@ TOOLS = (
     "ls",
     "mkdir",
     "printf",
+    "du",
+    "cut",
     "readlink",
     "rm",
     "sleep",
     "tail",
+    "tee",
     "true",
 )
 
@@ -42,12 +45,19 @@ case "$*" in
     "-I -m venv "*)
         echo "venv" >>"$LOG"
         mkdir -p "$4/bin" && cat "$here" >"$4/bin/python" && chmod +x "$4/bin/python" ;;
-    "-I -m pip install"*)
+    "-I -u -m pip install"*)
         for last; do :; done
         echo "install $last" >>"$LOG"
         sleep 0.2
-        [ ! -e "$LOG.broken" ] || { echo "no such package: numba"; exit 1; }
-        printf '#!/bin/sh\\necho "vfs in $(pwd):" "$@"\\n' >"${0%python}vfs" && chmod +x "${0%python}vfs" ;;
+        [ ! -e "$LOG.broken" ] || { cat "$LOG.broken"; exit 1; }
+        echo "  Downloading numba-0.68.1-cp311-cp311-linux.whl.metadata (2 kB)"
+        echo "Downloading numba-0.68.1-cp311-cp311-linux.whl (3.8 MB)"
+        echo "Installing collected packages: numba"
+        mkdir -p "${0%bin/python}lib/python3.11/site-packages"
+        echo "$(pwd)" >"${0%bin/python}lib/python3.11/site-packages/_editable_impl_vfs.pth"
+        printf '%s\\n' '#!/bin/sh' '[ "$1" != doctor ] || { echo compiled; exit; }' >"${0%python}vfs"
+        echo 'echo "vfs in $(pwd):" "$@"' >>"${0%python}vfs"
+        chmod +x "${0%python}vfs" ;;
     "-I -c import pip") ;;
     *ensurepip*) REAL "$@" >/dev/null && echo "$here" ;;
     "-m tests.clients.install"*) echo "clients into ${3##*/}" >>"$LOG" ;;
@@ -124,7 +134,17 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_run_makes_its_environment_once_and_passes_everything_on(checkout: Checkout, tmp_path: Path) -> None:
     status, out, err = checkout.call("run", "info", "a b.mib", "-v", cwd=tmp_path)
     assert (status, out) == (0, f"vfs in {tmp_path}: info a b.mib -v\n")
-    assert re.fullmatch(r"vfs: preparing .*a checkout/\.venv \(once.*\)\n", err)
+    steps = [line for line in err.splitlines() if "not mount" not in line]
+    wanted = [
+        r"vfs: preparing .*a checkout/\.venv \(once.*\)",
+        r"vfs:   numba-0\.68\.1, 3\.8 MB",
+        "vfs: unpacking these packages",
+        "compiled",
+        r"vfs: installed, .* in .*a checkout/\.venv; .*undoes it",
+        "vfs: alias vfs=.*/scripts/run",
+    ]
+    for line, said in zip(steps, wanted, strict=True):
+        assert re.fullmatch(said, line)
     assert checkout.did == ["venv", "install .[tiff,hdf5,serve]"]
     status, out, err = checkout.call("run", "info")
     assert (status, out, err) == (0, "vfs in /: info\n", "")
@@ -178,15 +198,45 @@ def test_two_at_once_install_once(checkout: Checkout) -> None:
     assert checkout.did == ["venv", "install .[tiff,hdf5,serve]"]
 
 
-def test_a_failed_installation_says_why_and_is_tried_again(checkout: Checkout) -> None:
+@pytest.mark.parametrize(
+    ("log", "lines", "said"),
+    [
+        ("no such package: numba", 5, r"installing into .*\.venv failed, .*install\.log"),
+        (
+            "WARNING: Retrying: NewConnectionError('Failed to establish')\n" * 20,
+            4,
+            "cannot be reached; behind a proxy set HTTPS_PROXY, .*PIP_INDEX_URL.*PIP_CERT",
+        ),
+        ("SSLError(SSLCertVerificationError: CERTIFICATE_VERIFY_FAILED)\n" * 20, 4, "certificate .*PIP_CERT"),
+    ],
+    ids=["package", "offline", "certificate"],
+)
+def test_a_failed_installation_says_why_and_is_tried_again(checkout: Checkout, log: str, lines: int, said: str) -> None:
     broken = checkout.log.with_name("log.broken")
-    broken.touch()
+    broken.write_text(f"{log}\n")
     status, out, err = checkout.call("run")
     assert (status, out) == (1, "")
-    assert "no such package: numba" in err
-    assert re.search(r"vfs: installing into .*\.venv failed, .*install\.log\n$", err)
+    assert re.search(rf"vfs: .*{said}.*\n$", err)
+    assert err.count("\n") <= lines - 2 + ("numba" in log)
+    assert ("no such package: numba" in err) is ("numba" in log)
     broken.unlink()
     assert checkout.call("run")[:2] == (0, "vfs in /: demo\n")
+
+
+def test_an_environment_names_its_checkout_without_its_path(checkout: Checkout) -> None:
+    """Python 3.11 reads *.pth in the locale's encoding: with LC_ALL=C an umlaut there ended every command."""
+    assert checkout.call("run", "formats")[0] == 0
+    (link,) = (checkout.root / ".venv" / "lib" / "python3.11" / "site-packages").glob("*.pth")
+    folder = checkout.root / "Ümlaut"
+    code = (
+        "import sys; sys.path.clear(); sys.prefix = sys.argv[1]; exec(open(sys.argv[2]).read()); print(ascii(sys.path))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, str(folder / ".venv"), str(link)], capture_output=True, text=True, check=True
+    )
+    assert link.read_text().isascii()
+    assert str(checkout.root) not in link.read_text()
+    assert done.stdout == f"{[str(folder)]!a}\n"
 
 
 def test_without_a_python_it_says_what_is_needed(tmp_path: Path) -> None:
@@ -220,15 +270,54 @@ def test_a_python_without_venv_alone_names_the_package(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-def test_root_on_debian_installs_venv(tmp_path: Path) -> None:
+APT = '#!/bin/sh\necho "$@" >>"$LOG.apt"\n'
+PYTHON_BY_APT = 'case "$*" in *install*python3*) mv "{made}" "{tools}/python3" ;; esac\n'
+
+
+@pytest.mark.parametrize(
+    ("uid", "sudo", "refused", "manager"),
+    [
+        ("0", None, "", "apt-get"),
+        ("0", None, "1", "apt-get"),
+        ("1000", None, "", "apt-get"),
+        ("1000", "exit 1", "", "apt-get"),
+        ("1000", 'shift; exec "$@"', "", "apt-get"),
+        ("0", None, "", "dnf"),
+    ],
+)
+@pytest.mark.parametrize("lacking", ["Python", "venv"])
+def test_what_the_system_lacks_is_installed_where_that_is_allowed(
+    tmp_path: Path, lacking: str, uid: str, sudo: str | None, refused: str, manager: str
+) -> None:
+    """As root, or by a sudo that asks for no password; what and why is said before."""
     checkout = Checkout(tmp_path)
-    checkout.tool("python3", LAME)
-    checkout.tool("good", PYTHON)
-    checkout.tool("id", "#!/bin/sh\necho 0\n")
-    checkout.tool("apt-get", '#!/bin/sh\necho "$@" >>"$LOG.apt"\n')
-    status, out, err = checkout.call("run", "formats")
-    assert (status, out) == (0, "vfs in /: formats\n"), err
-    assert (tmp_path / "log.apt").read_text().splitlines()[-1].endswith("python3.11-venv")
+    checkout.tool("mv", f'#!/bin/sh\nexec {shutil.which("mv")} "$@"\n')
+    checkout.tool("id", f"#!/bin/sh\necho {uid}\n")
+    if lacking == "venv":
+        checkout.tool("python3", LAME)
+        checkout.tool("good", PYTHON)
+        checkout.tool(manager, APT)
+    else:
+        made = checkout.tool("made", PYTHON)
+        checkout.tool(manager, APT + PYTHON_BY_APT.format(made=made, tools=checkout.tools))
+    if sudo is not None:
+        checkout.tool("sudo", f"#!/bin/sh\n{sudo}\n")
+    status, out, err = checkout.call("run", "formats", VFS_NO_INSTALL=refused)
+    allowed = not refused and (uid == "0" or sudo == 'shift; exec "$@"')
+    assert (tmp_path / "log.apt").exists() is allowed
+    if allowed:
+        assert (status, out) == (0, "vfs in /: formats\n"), err
+        what = (
+            "there is no Python: installing"
+            if lacking == "Python"
+            else "Python 3.11 cannot make environments: installing"
+        )
+        assert err.startswith(f"vfs: {what} python3")
+        assert manager in err.splitlines()[0]
+    else:
+        assert (status, out) == (1, "")
+        assert err.count("\n") == 1
+        assert "python3-venv" in err or "python3.11-venv" in err
 
 
 @pytest.mark.parametrize(
@@ -307,5 +396,6 @@ def test_root_on_debian_installs_libfuse(checkout: Checkout) -> None:
     checkout.tool("id", "#!/bin/sh\necho 0\n")
     checkout.tool("apt-get", '#!/bin/sh\necho "$@" >>"$LOG.apt"\n')
     _, _, err = checkout.call("test")
+    assert re.match(r"vfs: this installs, once: Python packages into .*\.venv-test \(1\.6 GB\); .*: libfuse2 ", err)
     assert "libfuse2" in checkout.log.with_name("log.apt").read_text()
     assert "no libfuse" not in err
