@@ -38,12 +38,14 @@ from vfs.cli.common import (
     open_set,
     opens,
     put,
+    refuse,
     say,
 )
 from vfs.cli.help import GroupedHelp
 from vfs.cli.tables import width
 from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError
+from vfs.kernels import notice
 from vfs.model import wording
 from vfs.model.option_fields import USUAL
 from vfs.serving.signals import signals
@@ -251,12 +253,31 @@ def _page(dataset: str) -> None:
     app(["serve", "--open", dataset], prog_name="vfs", standalone_mode=False)
 
 
-@_command("Say what works here, what is missing, what to type.", "vfs doctor", "vfs doctor --json")
-def doctor(json_: Json = False) -> None:
+@_command(
+    "Say what works here, what is missing, what to type.", "vfs doctor", "vfs doctor --json", "vfs doctor --compile"
+)
+def doctor(
+    json_: Json = False,
+    compile_: Annotated[
+        bool,
+        typer.Option(
+            "--compile",
+            help="Compile the kernels that the first uses of vfs need instead, so that no command has to wait for it.",
+        ),
+    ] = False,
+) -> None:
     """Say what is here: versions, FUSE, compiled kernels, limits, browser; what is missing, and what to type for it.
 
-    It asks no network, changes nothing, and says only the names of credentials.
+    It asks no network, changes nothing, and says only the names of credentials. With --compile it uses vfs on small
+    sets in a temporary folder, for which kernels are compiled; half a minute, once.
     """
+    if compile_:
+        refuse({"--json": json_}, "with --compile, which prints nothing for programs")
+        from vfs.cli.first_uses import compiled
+
+        with signals(terminated, signal.SIGTERM, signal.SIGHUP):
+            compiled(lambda words: app(words, prog_name="vfs", standalone_mode=False, obj=words), say)
+        return
     from vfs.cli import doctor as machine
 
     found = machine.findings()
@@ -330,6 +351,7 @@ def _process() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    notice.ask()
     with warnings.catch_warnings():
         told: set[str] = set()  # a set that several arguments name warns once
 

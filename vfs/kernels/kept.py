@@ -21,6 +21,7 @@ from numba.core.caching import CompileResultCacheImpl, _Cache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+import vfs.kernels.notice as notice
 from vfs.kernels.made_of import UntoldError, digest
 from vfs.new_files import put
 
@@ -86,6 +87,8 @@ class Kept(_Cache):
             if found is not None:
                 self._end_turn()
         self._absent = path
+        if found is None:
+            notice.compiling()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import COUNT, DEST, START, STEP
-from vfs.kernels.compiled import kernel
+from vfs.kernels.compiled import inner, kernel
 
 NONE = np.iinfo(np.int64).min
 """Result of `time_at` where there is no time."""
@@ -16,7 +16,7 @@ NONE = np.iinfo(np.int64).min
 _COMMA, _POINT, _ZERO = 44, 46, 48
 
 
-@kernel
+@inner
 def _number(text, a, b):
     """Return the number that the bytes `a` to `b` (half-open) of a text spell, -1 if they are not all digits."""
     value = -1
@@ -29,7 +29,7 @@ def _number(text, a, b):
     return value
 
 
-@kernel
+@inner
 def time_at(text, a):
     """Read the time at byte `a` of a text, like `2020-05-18T14:51:49.971626178`.
 
@@ -74,7 +74,7 @@ def time_at(text, a):
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction
 
 
-@kernel
+@inner
 def decimal_at(text, a):
     """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN if there is none."""
     n = text.shape[0]
@@ -106,7 +106,7 @@ def decimal_at(text, a):
     return value / 10.0**-scale if scale < 0 else value * 10.0**scale
 
 
-@kernel
+@inner
 def _fields(header):
     """Find the time and the exposure in a header.
 

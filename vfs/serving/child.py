@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from vfs.errors import VfsError
+from vfs.kernels import notice
 from vfs.model.wording import shell
 from vfs.serving.logs import Line, Stderr
 from vfs.streams import open_missing
@@ -49,6 +50,8 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
 
     try:
         parent, for_shell, plan = pickle.load(sys.stdin.buffer)
+        if for_shell:
+            notice.ask()
         alone = threading.Event()
         if plan.background:
             alone.set()
