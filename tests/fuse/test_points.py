@@ -212,3 +212,11 @@ def test_the_library_is_found_in_this_process() -> None:
     if find_library("fuse3") and not {"FUSE_LIBRARY_NAME", "FUSE_LIBRARY_PATH"} & set(os.environ):
         assert version(library()) == 3
     assert "FUSE_LIBRARY_NAME" not in os.environ
+
+
+def test_users_who_could_not_end_a_mount_get_none(point: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a bare system without /etc/mtab: fusermount mounts for users there, but does not unmount."""
+    monkeypatch.setattr(points, "MTAB", str(point / "mtab"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MountError, match=r"no mount could be ended: .*; as root: ln -s /proc/self/mounts .*/mtab"):
+        prepare(point)

@@ -160,6 +160,9 @@ def _mount() -> Finding:
             missing.append(Missing("the right to mount, for vfs mount", "in a container: --cap-add SYS_ADMIN"))
     elif helper := shutil.which("fusermount3") or shutil.which("fusermount"):
         found.append(helper)
+        if not os.path.exists("/etc/mtab"):
+            what = "/etc/mtab, by which fusermount ends mounts, for vfs mount"
+            missing.append(Missing(what, "ln -s /proc/self/mounts /etc/mtab, as root"))
     else:
         missing.append(Missing("fusermount3, for vfs mount", "apt install fuse3, or dnf install fuse3"))
     return Finding("mount", ", ".join(found) or "nothing", tuple(missing))

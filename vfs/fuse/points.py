@@ -26,6 +26,8 @@ log = logging.getLogger("vfs.fuse")
 KIND = "fuse.vfs"  # type of our mounts in /proc/self/mountinfo
 DEVICE = "/dev/fuse"
 CONFIG = "/etc/fuse.conf"  # of fusermount
+MTAB = "/etc/mtab"
+"""What fusermount reads before it ends a mount for users: without it, which bare systems have not, one would stay."""
 PATIENCE = 3.0  # seconds that the server of a mount has to answer
 T = TypeVar("T")
 CONTAINER = "a container needs --device /dev/fuse --cap-add SYS_ADMIN"
@@ -280,6 +282,10 @@ def prepare(mountpoint: str | os.PathLike[str], version: int | None = None, allo
                 errno.EPERM,
                 f"not permitted to mount: there is no fusermount; install it (apt install {package}, dnf install"
                 f" {package})",
+            )
+        if not os.path.exists(MTAB):
+            raise MountError(
+                errno.EPERM, f"no mount could be ended: there is no {MTAB}; as root: ln -s /proc/self/mounts {MTAB}"
             )
         if allow_other and not _others_may():
             raise MountError(
