@@ -841,6 +841,10 @@ def test_demo_shows_all_of_it(tmp_path: Path) -> None:
     assert "all 786,432 pixels are what was written" in done.stdout
     assert ("a second process, zarr-python through the mount" in done.stdout) is FUSE
     assert "=*%@%*=" in done.stdout  # a spot of the pattern
+    said = " ".join(done.stdout.split())
+    assert (f"mounted at {tmp_path}/vfs-demo-" in said.replace("- ", "-").replace("/ ", "/")) is FUSE
+    assert "`vfs demo --keep DIR` leaves the files" in said
+    assert "next a file of yours" in said
     assert os.listdir(tmp_path) == []
 
 
@@ -885,8 +889,8 @@ def test_demo_keeps_files_in_a_new_folder_only(tmp_path: Path, capsys: pytest.Ca
     from vfs.cli.demo import diffraction
 
     assert run("demo", "--keep", tmp_path / "new") == 0
+    assert "mount them yourself" in capsys.readouterr().out
     np.testing.assert_array_equal(vfs.open(tmp_path / "new" / "scan.hdr")[...], diffraction())
-    capsys.readouterr()
     assert "is not empty" in refused(capsys, "demo", "--keep", tmp_path / "new")
 
 

@@ -12,7 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from shlex import quote
 
 import numpy as np
 from rich.console import Console
@@ -90,7 +91,8 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         os.mkdir(mountpoint)
         try:
             with mount([naming], mountpoint, chunks=CHUNKS):
-                out.print("[bold]mounted[/]  nothing is converted: what these files hold is computed when it is read")
+                out.print(f"[bold]mounted[/]  at {escape(mountpoint)}, until this demo ends")
+                out.print("         nothing is converted: what these files hold is computed when it is read")
                 out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
                 read = _second_process(
                     os.path.join(mountpoint, f"{found.name}.zarr"), os.path.join(temporary, "read.npy")
@@ -111,10 +113,21 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         out.file.write(picture(found, (6, 8), screen()) + "\n")
         if then is not None:
             then(str(naming))
+    for line in _ending(keep, escape(quote(str(naming)))):
+        out.print(line)
+
+
+def _ending(keep: str | None, naming: str) -> Iterator[str]:
+    """Yield what was left behind, and what to type next."""
     if keep:
-        out.print(f"[bold]kept[/]     the files in {escape(keep)}; try: vfs info {escape(str(naming))}")
+        yield f"[bold]kept[/]     the files in {escape(keep)}; mount them yourself:"
+        yield f"         mkdir mnt; vfs mount {naming} mnt --background; ls mnt; vfs unmount mnt"
     else:
-        out.print("[bold]removed[/]  everything; now yours: vfs info FILE, vfs mount FILE FOLDER")
+        yield "[bold]removed[/]  everything; `vfs demo --keep DIR` leaves the files, for a mount of your own"
+    yield "[bold]next[/]     a file of yours, such as ~/data/scan.hdr:"
+    yield "         vfs ~/data/scan.hdr        its page, in a browser"
+    yield "         vfs info ~/data/scan.hdr   what it is; ~/data lists what is there"
+    yield "         vfs mount ~/data/scan.hdr mnt"
 
 
 def write_examples(path: str) -> list[str]:

@@ -115,8 +115,9 @@ def _print_text(
         put("\n".join(report.as_text(group, verbose, width())))
         if version:
             put(document(_zarr_metadata(group, version)))
+    told: set[str] = set()
     for folder in folders:
-        put("\n".join(folder.text(verbose or recursive, width(), alone=not recursive)))
+        put("\n".join(folder.text(verbose or recursive, width(), alone=not recursive, told=told)))
 
 
 def _check_info(

@@ -65,20 +65,19 @@ class FoundSets:
                 f" {_others(self.others) if self.others else 'nothing'}"
             )
 
-    def text(self, all: bool = False, columns: int = 80, alone: bool = True) -> list[str]:
+    def text(self, all: bool = False, columns: int = 80, alone: bool = True, told: set[str] | None = None) -> list[str]:
         """Return lines for people: a row for each set, other contents of the folder, and useful commands.
 
         Args:
             all: return all rows, not only as many as fit a screen.
             columns: characters of a line.
             alone: say what else there is, and useful commands.
+            told: reasons why sets cannot be opened that were printed before, which are not printed again.
         """
         rows = table([(printable(name), *cells) for name, cells in self.sets.items()], columns)
         rows += [
-            wrapped(
-                cut(f"{printable(name)} cannot be opened: {printable(why)}", 2 * columns - 8), columns, "  ", "    "
-            )
-            for name, why in self.broken.items()
+            wrapped(cut(line, 2 * columns - 8), columns, "  ", "    ")
+            for line in self._unopened(set() if told is None else told)
         ]
         below = self._below(columns) if alone else []
         shown = rows if all else list(fitting(rows, SCREEN - 2 - len(below)))
@@ -91,6 +90,17 @@ class FoundSets:
         if left := len(rows) - len(shown) + self.unknown:
             lines.append(f"  … and {left:,} more{', or files of these sets' if self.unknown else ''}: -v lists all")
         return lines + below
+
+    def _unopened(self, told: set[str]) -> Iterator[str]:
+        """Yield a line for each reason why sets cannot be opened: a library that is missing is one for many files."""
+        files: dict[str, list[str]] = {}
+        for name, why in self.broken.items():
+            files.setdefault(why, []).append(name)
+        for why, names in files.items():
+            more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+            reason = "for a reason given above" if why in told else printable(why)
+            told.add(why)
+            yield f"{printable(names[0])}{more} cannot be opened: {reason}"
 
     def _below(self, columns: int) -> list[str]:
         """Return the lines below the sets: other contents of the folder, and useful commands."""
