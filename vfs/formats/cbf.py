@@ -168,6 +168,9 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
         raise FormatError(
             f"{path}: expected {math.prod(shape):,} elements of a frame {list(shape)}, found {count[:24]}"
         )
+    encoding = keys.get("content-transfer-encoding", "BINARY").strip('" ')
+    if encoding.upper() != "BINARY":
+        raise FormatError(f"{path}: expected pixels in binary (Content-Transfer-Encoding), found {encoding[:24]!r}")
     way = _CONVERSION.search(text)
     packed = way is not None and way[1].lower() not in ("x-cbf_none", "none")
     if packed and way is not None and way[1].lower() != "x-cbf_byte_offset":

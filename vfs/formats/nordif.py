@@ -81,7 +81,10 @@ def _settings(sources: Sources, path: str) -> Settings:
         if key.startswith("[") and key.rstrip().endswith("]"):
             section = found.setdefault(key.strip()[1:-1], {})
         elif key.strip():
-            section[key.strip()] = value.split("\t")[0].strip()
+            number, _, unit = value.partition("\t")
+            section[key.strip()] = number.strip()
+            if key.strip() == "Step size":
+                section["Step size unit"] = unit.partition("\t")[0].strip()
     if "NORDIF" not in found:
         raise FormatError(f"{path}: expected settings of NORDIF, with a line [NORDIF], found none")
     return found
@@ -146,9 +149,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         )
     companions = [*_bitmaps(sources, path, settings)]
     absent = _absent(patterns, path, scan, stored, rest)
-    step = settings["Area"].get("Step size", "")
+    step, unit = (settings["Area"].get(key, "") for key in ("Step size", "Step size unit"))
     attrs: dict[str, Any] = {"settings": settings, "stored_patterns": stored}
-    attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim in nav_dims(2)}
+    attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": unit or "um"} for dim in nav_dims(2)}
     layout = FrameLayout.of((rows, columns), [stored], word_bytes=1).arranged(scan)
     absent += tuple(one for one in companions if isinstance(one, Absence))
     main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, declared=math.prod(scan))

@@ -49,7 +49,7 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import left_out
-from vfs.formats.mib.absent import StoredFrames, absences, in_front, without_frames
+from vfs.formats.mib.absent import StoredFrames, absences, behind_the_scan, in_front, without_frames
 from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels
 from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
@@ -120,6 +120,9 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         + unwritten
         + absences(hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
     )
+    if said.sure and hdr_path:
+        frames = _count(hdr, "Frames in Acquisition (Number)")
+        absent += behind_the_scan(hdr_path, frames, said.expected, stored.span)
     if not whole_hdr:
         absent += (
             Absence(f"{hdr_path}: ends without a line 'End', it looks cut: some lines on the scan may be missing"),

@@ -111,6 +111,20 @@ def absences(
     return tuple(found)
 
 
+def behind_the_scan(named: str, declared: int, expected: int, stored: int) -> tuple[Absence, ...]:
+    """Report an acquisition that stopped behind a whole scan.
+
+    Args:
+        declared: number of frames of the acquisition in the .hdr; 0 if it has none.
+        expected: number of frames of the scan in the .hdr.
+        stored: number of frames in the files.
+    """
+    if not expected <= stored < declared:
+        return ()
+    text = f"{named}: says {declared:,} frames, {stored:,} are stored; the scan of {expected:,} frames is whole"
+    return (Absence(text, to_come=True),)
+
+
 def _first_ones(named: str, stored: StoredFrames, front: int, expected: int, whole_series: bool) -> Iterator[Absence]:
     """Report frames missing in front of the first file.
 

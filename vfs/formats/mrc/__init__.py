@@ -267,18 +267,31 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     dims = (*scan.dims, *pixels.dims)
     main = StoredArray("data", files, layout, decoder, scan.nav + pixels.sig, dims, len(scan.nav), attrs=attrs)
     main = altered(main, declared=int(header["nz"]) or None)
+    absent = extent.absent + scan.absent + info_of_another_run(path, info, pixels.sig[:2])
+    absent += _axes_of_no_order(path, header)
     return [
-        altered(one, absent=(*extent.absent, *scan.absent, *info_of_another_run(path, info, pixels.sig[:2])))
+        altered(one, absent=absent)
         for one in (main, *extended(header, files, scan, order, opener), *coordinates(sources, path, extent.count))
     ]
+
+
+def _axes_of_no_order(path: str, header: np.void) -> tuple[Absence, ...]:
+    """Report a header that assigns one axis to two of columns, rows and sections."""
+    axes = header["map_axes"].tolist()
+    if any(axes) and sorted(axes) != [1, 2, 3]:
+        return (Absence(f"{path}: expected the axes 1, 2 and 3 in some order, found {axes}: steps are left out"),)
+    return ()
 
 
 def _scales(header: np.void) -> dict[str, dict[str, Any]]:
     """Return the scales of x (columns), y (rows) and z (sections).
 
-    They come from the unit cell, along the axis that the header assigns to each.
+    They come from the unit cell, along the axis that the header assigns to each; there are none where it assigns one
+    axis twice.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
+    if _axes_of_no_order("", header):
+        return found
     for dim, axis in zip(("x", "y", "z"), header["map_axes"].tolist(), strict=True):
         k = axis - 1 if 1 <= axis <= 3 else ("x", "y", "z").index(dim)
         length, samples = float(header["cell"][k]), int(header["m"][k])

@@ -336,6 +336,10 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     places = {int(name[1]): chunk for key, chunk in chunks.items() if (name := _FRAME.fullmatch(key))}
     if not places:
         raise (TruncatedSourceError if lost else FormatError)(f"{path}: expected frames, found none")
+    declared = attributes.get("uiSequenceCount")
+    if isinstance(declared, int) and 0 < declared <= max(places):
+        said = f"{path}: its attributes say {declared:,} frames, the file holds {len(places):,}: all are shown"
+        lost.append(Absence(said))
     array = _array(files, frame, loops, places, attributes | _channels(metadata, frame), metadata)
     return [altered(array, absent=(*lost, *array.absent))]
 

@@ -240,7 +240,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
             f"{holder}: its OME-XML says an image of {size}, its pages are {kind.shape}; open with"
             f" {option(format='tiff')} to see the pages"
         )
-    dtype = dtype_of(image.type)
+    dtype = declared = dtype_of(image.type)
     if kind is not None and (kind.signed or dtype is None or dtype.itemsize != kind.dtype.itemsize):
         dtype = kind.dtype  # the document decides only if pages do not tell if their numbers are signed
     if dtype is None:
@@ -270,7 +270,11 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
                 attrs=attrs,
             )
         ]
-    out = [_array(found, above + "data", placed, placed.row, nav, dtype, attrs)]
+    main = _array(found, above + "data", placed, placed.row, nav, dtype, attrs)
+    if declared is not None and dtype.newbyteorder("=") != declared.newbyteorder("="):
+        said = f"{holder}: its OME-XML says pixels of type {image.type}, its pages hold {dtype.name}: shown as these"
+        main = altered(main, absent=(*main.absent, Absence(said)))
+    out = [main]
     for level, rows in enumerate(_smaller(found, placed), 1):
         out.append(_array(found, f"{above}level_{level}/data", placed, rows, nav, dtype, {"level": level}))
     return placed, out

@@ -303,6 +303,12 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
         if said > part.frames and said not in _NOT_SAID:
             line = f"{path}: the header says {said:,} images, {part.frames:,} are stored"
             found.append(Absence(line, counts={"frames_missing": said - part.frames}, to_come=n == len(parts) - 1))
+        elif said < part.frames and said not in _NOT_SAID:
+            line = f"{path}: the header says {said:,} images, {part.frames:,} are stored: all are shown"
+            found.append(Absence(line, to_come=n == len(parts) - 1))
+        if first := int(part.header["origin"]):
+            line = f"{path}: the header says that recording went round in a loop and began with image {first:,}"
+            found.append(Absence(f"{line}; images are shown in the order of the file", arrangement=True))
         if part.rest:
             line = f"{path}: expected records of {part.stride:,} bytes, the file ends with {part.rest:,} bytes of one"
             inside = n < len(parts) - 1 and not split

@@ -23,10 +23,22 @@ from vfs.formats.tiff_structure.headers import BYTES, COMPRESSION, EER, UNSIGNED
 from vfs.model.wording import option
 
 # Tags that say how pixels are stored. Of the scalars, only the first number counts
-_SCALARS = {256, 257, 259, 262, 266, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
+_SCALARS = {256, 257, 259, 262, 266, 274, 277, 278, 284, 292, 317, 322, 323, 32997, 32998}
 _LISTS = {258, 338, 339, 347, 530}
 HOW = _SCALARS | _LISTS
 _JPEG_TABLES = 347
+_ORIENTATION = 274
+_SIDES = (
+    "top left",
+    "top right",
+    "bottom right",
+    "bottom left",
+    "left top",
+    "right top",
+    "right bottom",
+    "left bottom",
+)
+"""Where the first row and the first column are, by the values of Orientation from 1 on."""
 _STRIPS, _STRIP_SIZES = 273, 279
 
 
@@ -262,7 +274,7 @@ def _kind(order: Order, tags: Mapping[int, tuple[int, ...] | bytes | str]) -> Ki
         stored,
         shown,
         339 in tags,
-        _facts(page, segment),
+        _facts(page, segment, tags.get(_ORIENTATION)),
     )
 
 
@@ -279,10 +291,14 @@ def _is_plain(page: Any, dtype: np.dtype) -> bool:
     return bool(number and isinstance(bits, int) and bits == dtype.itemsize * 8 and dtype.kind in "iufc")
 
 
-def _facts(page: Any, segment: tuple[int, ...]) -> dict[str, Any]:
-    """Return how a page (of tifffile) is stored, for the attributes."""
+def _facts(page: Any, segment: tuple[int, ...], orientation: object) -> dict[str, Any]:
+    """Return how a page (of tifffile) is stored, for the attributes. Pixels are not turned: where the first row is not
+    at the top, or the first column not at the left, `orientation` says so.
+    """
     bits = page.bitspersample
-    return {
+    first = orientation[0] if isinstance(orientation, tuple) else 1
+    turned = {"orientation": _SIDES[first - 1]} if 1 < first <= len(_SIDES) else {}
+    return turned | {
         "compression": "none" if page.compression == 1 else lower_name(page.compression),
         "predictor": int(page.predictor),
         "photometric": lower_name(page.photometric),
