@@ -9,6 +9,7 @@ import numpy as np
 from vfs.backends import Backend, Window
 from vfs.backends.handles import Descriptor, Handles
 from vfs.kernels.columns import DEST, START, STOP
+from vfs.model.one_state import Made
 
 _FEW = 64  # read ranges that are looked at one by one
 
@@ -69,3 +70,6 @@ class GrowingBackend:
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
         """Return False, for the same reason."""
         return False
+
+    def settled(self, make: Callable[[], Made]) -> Made:
+        return self.inner.settled(make)

@@ -46,21 +46,10 @@ _MARKS = (
 """The first bytes of files, and what fabio calls their kind."""
 _ENDINGS = {".kcd": "kcdimage", ".mpa": "mpaimage", ".sfrm": "bruker100image"}
 _BEGIN, _END = tuple(mark for mark, _ in _MARKS), tuple(_ENDINGS)
-_OURS: tuple[str, ...] = (
-    "cbf",
-    "edf",
-    "spe",
-    "numpy",
-    "tif",
-    "pilatus",
-    "hdf5",
-    "eiger",
-    "lima",
-    "lambda",
-    "sparse",
-    "mrc",
+_OURS = (
+    *("cbf", "edf", "spe", "numpy", "tif", "pilatus", "hdf5", "eiger", "lima", "lambda", "sparse", "mrc"),
+    *("dm3", "binary"),
 )
-_OURS += ("dm3", "binary")
 _MOST = 1 << 32  # bytes of a file
 _MOST_FRAMES = 1 << 20
 
