@@ -49,7 +49,7 @@ from vfs.hierarchy.incomplete import all_absent, counted, refuse
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.pixel_masks import with_mask
 from vfs.hierarchy.set_readers import readers
-from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now, not_told_apart
+from vfs.hierarchy.set_sources import coarse_times, lasting_names, masks, named_files, names_now, not_told_apart
 from vfs.kernels.columns import CHANGED
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -252,8 +252,10 @@ def open_set(
     try:
         with opening as opened:
             found = _open_begun(names, options, format_options, cache, opened, convert=convert)
-            if not options.may_change and any("://" in name for name in names):
-                found = replace(found, warnings=(*found.warnings, *not_told_apart(found.tree.file_sets)))
+            if not options.may_change:
+                sets = found.tree.file_sets
+                told = not_told_apart(sets) if any("://" in name for name in names) else ()
+                found = replace(found, warnings=(*found.warnings, *told, *coarse_times(sets)))
     except MissingSourceError as error:
         raise explained(error, paths) from None
     if options.follow:  # more files may come that a glob finds

@@ -17,6 +17,7 @@ from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
 from vfs.model.wording import option
 from vfs.sources.boundary import ANYWHERE, Boundary
+from vfs.sources.file_systems import file_system
 from vfs.sources.globs import expand, file_name, names_given, starts
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, is_url
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from vfs.sources.transfers import Limits
 
 MOST_REQUESTS = 128
+_COARSE = ("msdos", "vfat")
 
 _MOST_NAMES = 1 << 20  # names that are looked at for a URL: a range of numbers, which are none, may have 10 ** 18
 
@@ -98,6 +100,19 @@ def not_told_apart(sets: Iterable[Files]) -> tuple[str, ...]:
         f"{next(iter(names))}{more}: the server says neither when it was written (Last-Modified) nor a tag that stands"
         " for its bytes (ETag): nobody would notice that another file of the same size took its place",
     )
+
+
+def coarse_times(sets: Iterable[Files]) -> tuple[str, ...]:
+    """Say in a line which files of this machine could be replaced unnoticed, because their disk notes times in steps of
+    two seconds; () if none could.
+    """
+    for files in sets:
+        if len(files) and not is_url(files.paths[0]) and file_system(files.paths[0]) in _COARSE:
+            return (
+                f"{files.paths[0]}: its disk (FAT) notes times of writing in steps of two seconds: nobody would notice"
+                " that a file of the same size took its place within that time",
+            )
+    return ()
 
 
 def folder_name(given: str | os.PathLike[str]) -> str:

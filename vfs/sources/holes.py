@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from functools import lru_cache
 
-from vfs.errors import SourceError
 from vfs.model.sources import Sources
+from vfs.sources.file_systems import file_system
 from vfs.sources.local import LocalSources
 
 _MOST = 4096  # parts of a file that are asked for
@@ -58,25 +57,4 @@ def is_sparse(path: str) -> bool:
 
 def tells_holes(sources: Sources, path: str) -> bool:
     """Return True if a part of a file without a hole is one that somebody has written, as far as the disk knows."""
-    if not isinstance(sources, LocalSources):
-        return False
-    try:
-        return _kind(os.stat(path).st_dev, os.path.dirname(path)) in _TELLING
-    except (OSError, SourceError):
-        return False
-
-
-@lru_cache(256)
-def _kind(device: int, folder: str) -> str:
-    """Return the type of the file system of a folder; "" if it is not known."""
-    number, real, best = f"{os.major(device)}:{os.minor(device)}", os.path.realpath(folder), ("", "")
-    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        for line in table:
-            before, _, behind = line.partition(" - ")
-            words, kind = before.split(), behind.split()[0]
-            if words[2] == number:
-                return kind
-            point = words[4].encode().decode("unicode_escape")
-            if len(point) >= len(best[0]) and (real + "/").startswith(point.rstrip("/") + "/"):
-                best = point, kind
-    return best[1]
+    return isinstance(sources, LocalSources) and file_system(path) in _TELLING
