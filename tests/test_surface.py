@@ -42,7 +42,7 @@ ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read",
 }
 """Names of an array in section 1 of the design."""
 BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray", "plot", "show"} | {
-    *("head", "complete", "wait", "refresh"),
+    *("head", "complete", "wait", "refresh", "masked_pixels"),
 }
 """Names of an array that pages in vfs/docs promise besides."""
 GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "xarray", "show"}
