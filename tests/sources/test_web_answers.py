@@ -132,8 +132,14 @@ def test_what_web_servers_answer_is_read(server: RangeServer, tmp_path: Path, na
     write_npy(server.folder, FRAMES[:frames], name="a.npy")
     data = (server.folder / "a.npy").read_bytes()
     server.hook = lambda one: READABLE[name](one, data) if one.path == "/a.npy" else None
-    for options in ({}, {"cache_dir": tmp_path / "kept"}, {"cache_dir": tmp_path / "kept"}, {"follow": True}):
+    for options in (
+        {},
+        {"cache_dir": tmp_path / "kept"},
+        {"cache_dir": tmp_path / "kept"},
+        {"follow": True, "settle": 0.1},
+    ):
         array = vfs.open(f"{server.url}/a.npy", **options)
+        assert array.wait(timeout=PATIENCE)
         np.testing.assert_array_equal(array[...], FRAMES[:frames])
     assert len(kept := list((tmp_path / "kept").rglob("*"))) > 1, kept
 

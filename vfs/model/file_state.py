@@ -52,7 +52,10 @@ class FileState(NamedTuple):
             return False
         if self.written == now.written:
             return True
-        return self.proves and abs(self.written - now.written) <= _SECOND  # rounded, as lists do
+        if not self.proves:
+            return False
+        # Lists round times, and some replies of a server say none
+        return not (self.written and now.written) or abs(self.written - now.written) <= _SECOND
 
     @property
     def proves(self) -> bool:
