@@ -57,3 +57,19 @@ def test_bruker_says_where_each_pattern_is(tmp_path: Path) -> None:
     path = write(tmp_path, twin, "Bruker", places, chunks=(5, 5, 6))
     same(warned(path, "says a map of 3 × 4, patterns are stored in another order")[...], twin)
     same(warned(write(tmp_path, twin[:9], "EDAX"), "says a map of 3 × 4, 9 patterns are stored")[...], twin[:9])
+
+
+@pytest.mark.parametrize("who", ["EDAX", "Bruker"])
+@pytest.mark.parametrize("kind", ["fixed", "variable"])
+def test_a_grid_that_is_not_square_stays_one_axis(tmp_path: Path, who: str, kind: str) -> None:
+    """Its rows have two lengths: a map of rows and columns would put most patterns in a wrong place."""
+    twin = frames_of((12, 5, 6), "u1")
+    path = write(tmp_path, twin, who)
+    for grid in ("SqrGrid", "isometric", "HexGrid"):
+        with h5py.File(path, "a") as file:
+            header = file["1/EBSD/Header"]
+            header.pop("Grid Type", None)
+            header.create_dataset("Grid Type", data=np.array([grid.encode()]) if kind == "fixed" else [grid])
+        if grid != "HexGrid":
+            same(vfs.open(path)[...], twin.reshape(3, 4, 5, 6))
+    same(warned(path, "says a map of 3 × 4, its grid is 'HexGrid', not square")[...], twin)

@@ -148,6 +148,7 @@ class _Reader:
             return
         try:
             facts, tables = self._facts(at, item, 0)
+            facts |= {"text": values.properties(name, item)}
         except LeftOutError as reason:
             facts, tables = {**_reason(reason), **_size(item, reason), "attrs": values.attributes(item)}, ()
             if isinstance(reason, NoNumbersError):

@@ -74,17 +74,41 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
+_NION = re.compile(r"data(/\d{1,9})?", re.ASCII)
+_MOST_PROPERTIES = 1 << 20  # characters: metadata of several detectors take some 10,000
+_ABTEM = re.compile(r"units|name")
+_MOST_AXES = 16
+
+
+def properties(name: str, item: Any) -> str:
+    """Return the attribute in which Nion Swift describes its data, JSON of more than `MOST_TEXT`; else ""."""
+    if not _NION.fullmatch(name) or "properties" not in item.attrs:
+        return ""
+    try:
+        said = item.attrs["properties"]
+    except (OSError, TypeError, ValueError, RuntimeError):
+        return ""
+    return _utf8(said) if isinstance(said, str) and len(said) <= _MOST_PROPERTIES else ""
+
+
 _TEXTS = re.compile(
-    r"((Presentation/)?Displays|SharedProperties)/Image\w+/[^/]+|Data/SpectrumStream/[^/]+/AcquisitionSettings",
+    r"((Presentation/)?Displays|SharedProperties)/Image\w+/[^/]+|Data/SpectrumStream/[^/]+/AcquisitionSettings"
+    r"|(.*/)?EBSD/Header/(Grid Type|grid_type)",
     re.ASCII,
 )
 
 
 def text(name: str, item: Any) -> str:
-    """Return the text in a data set of one element, where it says how Velox shows images or encodes spectra; else "".
+    """Return the text in a data set, of those that say something about others; else "".
 
-    Others are not read: libhdf5 may crash on damaged texts of variable length.
+    They say how Velox shows images or encodes spectra, which grid a map has, and, with NULs between the texts, units
+    and names of abTEM's axes. Others are not read: libhdf5 may crash on damaged texts of variable length.
     """
+    if _ABTEM.fullmatch(name) and item.dtype.kind == "S" and len(item.shape) == 1 and item.size <= _MOST_AXES:
+        try:
+            return "\0".join(_plain(one) for one in item[()].tolist())
+        except (OSError, TypeError, ValueError, RuntimeError):
+            return ""
     if not _TEXTS.fullmatch(name) or item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MOST_TEXT:
         return ""
     try:

@@ -25,9 +25,10 @@ numbers that do not fill their bytes, unknown filters, names that a hierarchy ca
 (`vfs.model.naming`). If one of these would be the main array
 (`ranks`), it counts as absent.
 
-Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox, DigitalMicrograph (`.dm5`) or
-NeXus (`axes`), which also say which array opens first (`ranks`). Arrays of Velox have their names (HAADF)
-in the attribute `name`, and what Velox and HyperSpy say of the instrument in `metadata` (`told`).
+Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox, DigitalMicrograph (`.dm5`),
+Nion Swift, abTEM or NeXus (`axes`), which also say which array opens first (`ranks`). Arrays of Velox
+have their names (HAADF) in the attribute `name`, and what Velox and HyperSpy say of the instrument in
+`metadata`; those of Nion Swift have their title and `properties` (`told`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from vfs.sources.names import basename
 ENDINGS = (
     *(".h5", ".hdf5", ".hdf", ".he5", ".h5py"),
     *(".nxs", ".nx5", ".nex", ".nexus", ".nxspe"),  # NeXus
-    *(".emd", ".hspy", ".app5", ".dm5"),  # Velox and EMD, HyperSpy, TopSpin, DigitalMicrograph
+    *(".emd", ".hspy", ".app5", ".dm5", ".nhdf"),  # Velox and EMD, HyperSpy, TopSpin, DigitalMicrograph, Nion Swift
     *(".h5oina", ".h5ebsd", ".edaxh5", ".oh5", ".dream3d"),  # electron backscatter diffraction
     *(".cxi", ".ptyd", ".ptyr", ".sdf5"),  # diffraction and ptychography
     *(".mat", ".nc", ".nc4", ".jld2", ".mnc", ".ims"),  # of version 7.3; netCDF 4; Julia; MINC 2; Imaris

@@ -6,6 +6,8 @@
                `dim0`, `dim1`, … beside the data, with attributes name and units
     Velox      JSON in `Metadata` beside `Data`: size and unit of a pixel of images (y, x, frame) and
                the time of a frame; dispersion and offset of spectra (energy, spectrum), eV
+    Nion Swift JSON in the attribute `properties`: offset, scale, units of each axis, axes of the scan
+    abTEM      vectors `offset`, `sampling`, `units`, `name` beside `array`: an element for each axis
     DM5        attributes of groups `Calibrations/Dimension/[0]` …, beside `Data`
     TopSpin    XML in `Metadata` beside each frame: position of the beam (m), angle of a pixel (rad)
     NeXus      attribute `axes` of an NXdata group, or of the data set itself, names vectors beside
@@ -28,7 +30,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from vfs.formats.hdf5 import dm5, topspin, velox
+from vfs.formats.hdf5 import abtem, dm5, nion, topspin, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
@@ -89,7 +91,7 @@ def _with_parts(axes: Axes | None, ndim: int) -> Axes:
 def _by_convention(name: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
     """Return what the first convention says that the file follows."""
     group, _, own = name.rpartition("/")
-    for convention in (_hyperspy, _emd, _velox, _topspin, _dm5, _nexus, _nxmx, _image):
+    for convention in (_hyperspy, _emd, _velox, _topspin, _dm5, _nion, _abtem, _nexus, _nxmx, _image):
         axes = convention(group, own, shape, survey, found)
         if axes is not None:
             return _named_by_unit(_curves(axes))
@@ -287,6 +289,20 @@ def _dm5(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Ma
     if said is None:
         return None
     return Axes(tuple(map(Axis, said.names, said.calibrations)), said.nav_ndim)
+
+
+def _nion(group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]) -> Axes | None:
+    said = nion.axes(f"{group}/{own}".strip("/"), shape, survey)
+    return None if said is None else Axes(tuple(map(Axis, said.names, said.calibrations)), said.nav_ndim)
+
+
+def _abtem(
+    group: str, own: str, shape: tuple[int, ...], survey: Survey, found: Mapping[str, StoredData]
+) -> Axes | None:
+    said = abtem.axes(f"{group}/{own}".strip("/"), shape, survey, found)
+    if said is None:
+        return None
+    return Axes(tuple(map(Axis, map(_word, said.names), said.calibrations)), said.nav_ndim)
 
 
 def _nexus(

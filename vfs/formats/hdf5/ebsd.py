@@ -2,7 +2,8 @@
 
 `…/EBSD/Data/PATTERNS` holds one axis of patterns, and `…/EBSD/Header` has columns and rows of the map and its steps, in
 µm: of Oxford (.h5oina), EDAX, Bruker and kikuchipy. Bruker's `…/SEM/IX` and `IY` say column and row of each pattern, of
-which the map is the smallest that holds them. Where patterns in chunks are in another order, they stay one axis.
+which the map is the smallest that holds them. Where patterns in chunks are in another order, or the grid is not square
+(EDAX's HexGrid has rows of two lengths), they stay one axis, and the array says why.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _WRITERS = (
     ("n_rows", "n_columns", "step_y", "step_x"),  # kikuchipy
 )
 """What each program calls rows, columns and their distances in the header."""
+_SQUARE = ("", "sqrgrid", "isometric", "square")
+"""What the programs call a square grid; Oxford's has no name. Bruker calls it isometric."""
 
 
 def in_scan(array: StoredArray, survey: Survey, found: Mapping[str, StoredData]) -> StoredArray:
@@ -41,6 +44,8 @@ def in_scan(array: StoredArray, survey: Survey, found: Mapping[str, StoredData])
     for names in _WRITERS:
         rows, columns, *steps = (_number(f"{hit[1]}EBSD/Header/{name}", survey, found) for name in names)
         if rows > 0 and columns > 0 and rows == int(rows) and columns == int(columns):
+            if (grid := _grid(hit[1], survey)).lower() not in _SQUARE:
+                return _as_stored(array, (int(rows), int(columns)), f"its grid is {grid!r}, not square")
             return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], survey, found))
     return array
 
@@ -51,6 +56,12 @@ def _number(path: str, survey: Survey, found: Mapping[str, StoredData]) -> float
         return 0.0
     value = read_small(survey.origin, found[path])
     return float(value[0]) if value is not None and np.isfinite(value[0]) else 0.0
+
+
+def _grid(top: str, survey: Survey) -> str:
+    """Return what the header calls the grid of the map; "" if nothing."""
+    names = [f"{top}EBSD/Header/{name}" for name in ("Grid Type", "grid_type")]
+    return next((survey.data[name].text.strip() for name in names if name in survey.data), "")
 
 
 def _places(top: str, survey: Survey, found: Mapping[str, StoredData]) -> np.ndarray | None:

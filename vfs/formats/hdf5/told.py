@@ -1,6 +1,7 @@
 """Attributes of arrays that the writing program keeps beside them: a name, metadata of the instrument.
 
 HyperSpy   groups `metadata` and `original_metadata` beside `data`: attributes of the groups below are values
+Nion Swift JSON: see `vfs.formats.hdf5.nion`
 Velox      JSON: see `vfs.formats.hdf5.velox`
 """
 
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5 import nion, velox
 from vfs.formats.hdf5.pieces import StoredData
 from vfs.h5.facts import Survey
 
@@ -19,7 +20,7 @@ _OF_SIGNAL = re.compile(r"(Experiments/[^/]+)/((?:original_)?metadata(?:/.*)?)")
 
 def told(found: Mapping[str, StoredData], survey: Survey) -> dict[str, dict[str, Any]]:
     """Return array -> its attributes, of those that have some."""
-    return velox.about(found, survey) | _hyperspy(found, survey)
+    return nion.about(survey) | velox.about(found, survey) | _hyperspy(found, survey)
 
 
 def _hyperspy(found: Mapping[str, StoredData], survey: Survey) -> dict[str, dict[str, Any]]:

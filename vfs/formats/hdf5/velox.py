@@ -113,7 +113,7 @@ def metadata(group: str, found: Mapping[str, StoredData], survey: Survey, own: s
     )
     if text is None:
         return {}
-    return _json(bytes(text.astype(np.uint8)).split(b"\0")[0])
+    return json_object(bytes(text.astype(np.uint8)).split(b"\0")[0])
 
 
 def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
@@ -122,12 +122,12 @@ def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
     for name, data in survey.data.items():
         if not data.text or not _DISPLAY.fullmatch(name):
             continue
-        said = _json(data.text.encode())
+        said = json_object(data.text.encode())
         about = said.get("display")
         about = about if isinstance(about, dict) else {}
         where = said.get("dataPath")
         if isinstance(reference := said.get("data"), str) and reference.strip("/") in survey.data:
-            where = _json(survey.data[reference.strip("/")].text.encode()).get("dataPath")
+            where = json_object(survey.data[reference.strip("/")].text.encode()).get("dataPath")
         label = about.get("label") or said.get("title") or said.get("id")
         if isinstance(where, str) and isinstance(label, str):
             found[where.strip("/")] = unquote(label), _number(about.get("priority"))
@@ -137,7 +137,7 @@ def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
 def settings(group: str, survey: Survey) -> dict[str, Any]:
     """Return how the events of a stream are encoded; {} if the file does not say it."""
     data = survey.data.get(f"{group}/AcquisitionSettings")
-    return _json(data.text.encode()) if data is not None else {}
+    return json_object(data.text.encode()) if data is not None else {}
 
 
 def _number(value: object) -> float:
@@ -147,7 +147,7 @@ def _number(value: object) -> float:
         return 0.0
 
 
-def _json(text: bytes) -> dict[str, Any]:
+def json_object(text: bytes) -> dict[str, Any]:
     """Return the object that a text holds; {} if it holds none, or one of too many levels."""
     try:
         said = json.loads(text)
