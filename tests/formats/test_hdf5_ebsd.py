@@ -10,6 +10,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import frames_of, same, warned
+from vfs.testing.hdf5_writers import write_patterns
 
 h5py = pytest.importorskip("h5py")
 
@@ -23,10 +24,9 @@ WRITERS = {
 
 def write(folder: Path, twin: np.ndarray, who: str, places: Any = None, **how: Any) -> Path:
     name, header = WRITERS[who]
-    with h5py.File(folder / "a.h5", "w") as file:
-        file.create_dataset(f"1/EBSD/Data/{name}", data=twin, **how)
-        for key, value in header.items():
-            file[f"1/EBSD/Header/{key}"] = [value] if who == "Oxford" else value
+    said = {key: [value] if who == "Oxford" else value for key, value in header.items()}
+    write_patterns(folder / "a.h5", twin, said, name, **how)
+    with h5py.File(folder / "a.h5", "a") as file:
         if places is not None:
             file["1/EBSD/SEM/IY"], file["1/EBSD/SEM/IX"] = places
     return folder / "a.h5"

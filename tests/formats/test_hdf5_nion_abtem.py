@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import same
+from vfs.testing.hdf5_writers import Step, write_abtem, write_nion
 from vfs.testing.inside import reader_of
 
 h5py = pytest.importorskip("h5py")
 
-Axis = tuple[float, float, str]
-"""(offset, step, unit)"""
 NM, UNKNOWN, RAD, EV, S = (-2.0, 0.5, "nm"), (0.0, 1.0, ""), (-8.0, 2.0, "mrad"), (-20.0, 0.25, "eV"), (0.0, 0.1, "s")
 ANGSTROM = (1.0, 0.2, "Å")
 
@@ -26,29 +24,12 @@ def seen(path: Path, name: str) -> tuple[tuple[str, ...], int, dict[str, Any]]:
     return array.dims, reader_of(array).dataset.nav_ndim, array.calibration
 
 
-def said(dims: tuple[str, ...], axes: list[Axis | None]) -> dict[str, Any]:
+def said(dims: tuple[str, ...], axes: list[Step | None]) -> dict[str, Any]:
     return {
         dim: {"offset": axis[0], "scale": axis[1], "unit": axis[2].replace("Å", "angstrom")}
         for dim, axis in zip(dims, axes, strict=False)
         if axis not in (None, UNKNOWN)
     }
-
-
-def nion(
-    path: Path, twin: np.ndarray, counts: tuple[bool, int, int] | None, axes: list[Axis], inside: str = ""
-) -> Path:
-    about: dict[str, Any] = {
-        "dimensional_calibrations": [{"offset": at, "scale": step, "units": unit} for at, step, unit in axes]
-    }
-    if counts is not None:
-        about |= dict(zip(("is_sequence", "collection_dimension_count", "datum_dimension_count"), counts, strict=True))
-    about = {"data_source": about, "data_sources": [about]}.get(inside, about)
-    about = {inside: about} if inside else about
-    about |= {"title": "a scan", "metadata": {"hardware": "x" * 5000}}  # longer than other attributes that are shown
-    with h5py.File(path, "w") as file:
-        name = "data/0" if path.suffix == ".nhdf" else "data"
-        file.create_dataset(name, data=twin).attrs["properties"] = json.dumps(about)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -68,39 +49,29 @@ def nion(
     ],
 )
 def test_nion_swift(
-    tmp_path: Path, counts: tuple[bool, int, int], axes: list[Axis], dims: tuple[str, ...], nav: int
+    tmp_path: Path, counts: tuple[bool, int, int], axes: list[Step], dims: tuple[str, ...], nav: int
 ) -> None:
     twin = np.arange(np.prod(range(2, 2 + len(dims))), dtype="f4").reshape(range(2, 2 + len(dims)))
+    more = {"title": "a scan", "metadata": {"hardware": "x" * 5000}}  # longer than other attributes that are shown
     for path in (tmp_path / "a.h5", tmp_path / "a.nhdf"):
         name = "data/0" if path.suffix == ".nhdf" else "data"
-        assert seen(nion(path, twin, counts, axes), name) == (dims, nav, said(dims, axes))
+        assert seen(write_nion(path, twin, counts, axes, more=more), name) == (dims, nav, said(dims, axes))
     array = vfs.open(path)
     same(array[...], twin)
     assert array.attrs["name"] == "a scan"
-    assert array.attrs["properties"]["metadata"] == {"hardware": "x" * 5000}
+    assert array.attrs["properties"]["metadata"] == more["metadata"]
 
 
 def test_nion_swift_of_earlier_versions_and_in_colours(tmp_path: Path) -> None:
     twin = np.arange(2 * 3 * 4, dtype="u1").reshape(2, 3, 4)
     for inside in ("data_source", "data_sources"):
-        path = nion(tmp_path / "a.h5", twin, (False, 2, 1), [NM, NM, EV], inside)
+        path = write_nion(tmp_path / "a.h5", twin, (False, 2, 1), [NM, NM, EV], inside=inside)
         assert seen(path, "data")[:2] == (("scan_y", "scan_x", "energy"), 2)
-    array = vfs.open(nion(path, twin, (False, 0, 2), [NM, NM]))  # two axes of three: colours, blue first
+    array = vfs.open(write_nion(path, twin, (False, 0, 2), [NM, NM]))  # two axes of three: colours, blue first
     assert array.dims == ("y", "x", "s")
     assert array.attrs["samples"] == ["Blue", "Green", "Red", "Opacity"]
     for counts in ((False, 2, 2), None):  # another number of axes, or none: as it is stored
-        assert seen(nion(path, twin, counts, [NM, NM]), "data") == (("dim_0", "y", "x"), 1, {})
-
-
-def abtem(path: Path, twin: np.ndarray, axes: list[tuple[str, Axis | None]]) -> Path:
-    with h5py.File(path, "w") as file:
-        file["array"] = twin
-        known = [axis or (0.0, 0.0, "") for _, axis in axes]
-        file["offset"], file["sampling"] = [one[0] for one in known], [one[1] for one in known]
-        file["is_none"] = [axis is None for _, axis in axes]
-        file.create_dataset("units", (len(axes),), "S10", [one[2].encode() for one in known])
-        file.create_dataset("name", (len(axes),), "S10", [name.encode() for name, _ in axes])
-    return path
+        assert seen(write_nion(path, twin, counts, [NM, NM]), "data") == (("dim_0", "y", "x"), 1, {})
 
 
 @pytest.mark.parametrize(
@@ -108,27 +79,27 @@ def abtem(path: Path, twin: np.ndarray, axes: list[tuple[str, Axis | None]]) -> 
     [
         (
             [("x", ANGSTROM), ("y", ANGSTROM), ("alpha_x", RAD), ("alpha_y", RAD)],
-            ("scan_x", "scan_y", "alpha_x", "alpha_y"),
+            ("scan_x", "scan_y", "x", "y"),
             2,
         ),
         ([("x", ANGSTROM), ("y", ANGSTROM), ("", RAD)], ("scan_x", "scan_y", "dim_2"), 2),
         ([("x", ANGSTROM), ("", RAD)], ("scan_x", "dim_1"), 1),
         ([("x", ANGSTROM), ("y", ANGSTROM), ("x", ANGSTROM), ("y", ANGSTROM)], ("scan_x", "scan_y", "x", "y"), 2),
-        ([("", None), ("alpha_x", RAD), ("alpha_y", RAD)], ("dim_0", "alpha_x", "alpha_y"), 1),
+        ([("", None), ("alpha_x", RAD), ("alpha_y", RAD)], ("dim_0", "x", "y"), 1),
         ([("x", ANGSTROM), ("y", ANGSTROM)], ("x", "y"), 0),
     ],
 )
 def test_measurements_of_abtem(
-    tmp_path: Path, axes: list[tuple[str, Axis | None]], dims: tuple[str, ...], nav: int
+    tmp_path: Path, axes: list[tuple[str, Step | None]], dims: tuple[str, ...], nav: int
 ) -> None:
     twin = np.arange(np.prod(range(2, 2 + len(dims))), dtype="f4").reshape(range(2, 2 + len(dims)))
-    path = abtem(tmp_path / "a.hdf5", twin, axes)
+    path = write_abtem(tmp_path / "a.hdf5", twin, axes)
     assert seen(path, "array") == (dims, nav, said(dims, [axis for _, axis in axes]))
     same(vfs.open(path)[...], twin)
 
 
 @pytest.mark.parametrize(("more", "first"), [("energy", "dim_0"), ("slice_thicknesses", "slice")])
-def test_waves_and_potentials_of_abtem(tmp_path: Path, more: str, first: str) -> None:
+def test_waves_and_potentials_of_write_abtem(tmp_path: Path, more: str, first: str) -> None:
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["array"], file["extent"], file[more] = np.zeros((3, 4, 5), "c8"), [2.0, 5.0], np.ones(3)
     steps = {

@@ -28,6 +28,7 @@ from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls, write
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
+from vfs.testing.hdf5_writers import write_abtem, write_nion, write_patterns
 from vfs.testing.microscope_writers import czi_planes, czi_xml, write_czi, write_lif, write_nd2
 from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff
 from vfs.testing.stack_writers import write_mrc, write_ser
@@ -243,6 +244,9 @@ def _described_frames(folder: Path) -> Path:
     document = {"vfs": 1, "dtype": "<u2", "shape": [4, 4, 6], "files": ["a.bin"], "frames": frames}
     (folder / "x.vfs.json").write_text(json.dumps(document))
     return folder / "x.vfs.json"
+
+
+_SQUARE_MAP = {"nRows": 3, "nColumns": 4, "Step Y": 2.0, "Step X": 1.0, "Grid Type": "SqrGrid"}
 
 
 def _hspy(folder: Path) -> Path:
@@ -493,6 +497,34 @@ DECIDED = (
             attribute("entry/one/x", "units", "um"),
         ),
         "NeXus",
+    ),
+    DecidedSet(
+        "hdf5",
+        lambda folder: write_nion(folder / "a.h5", _pixels((3, 4, 6)), (False, 2, 1), [(0.0, 0.5, "nm")] * 3),
+        (
+            text('"offset": 0.0', '"offset": 7.0'),
+            text('"scale": 0.5', '"scale": 9.5'),
+            text('"units": "nm"', '"units": "um"'),
+            text('"is_sequence": false', '"is_sequence":  true'),
+            text('"collection_dimension_count": 2', '"collection_dimension_count": 1'),
+            text('"datum_dimension_count": 1', '"datum_dimension_count": 2'),
+        ),
+        "Nion Swift",
+    ),
+    DecidedSet(
+        "hdf5",
+        lambda folder: write_abtem(folder / "a.h5", _pixels((3, 4, 6)), [("x", (0.0, 0.5, "mrad"))] * 3),
+        (
+            element("units", np.array([b"nm"] * 3)),
+            element("name", np.array([b"z", b"y", b"x"])),
+        ),
+        "abTEM",
+    ),
+    DecidedSet(
+        "hdf5",
+        lambda folder: write_patterns(folder / "a.h5", _pixels((12, 5, 6), "u1"), _SQUARE_MAP),
+        (element("1/EBSD/Header/Grid Type", "HexGrid"),),
+        "EBSD",
     ),
     DecidedSet(
         "k2is",

@@ -77,12 +77,17 @@ def _vector(name: str, length: int, survey: Survey, found: Mapping[str, StoredDa
 def _named(
     names: Sequence[str], units: Sequence[str], calibrations: tuple[dict[str, Any], ...]
 ) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...], int | None]:
-    """Return what `AbtemAxes` holds; x and y of a scan are scan_x and scan_y where the axes of a detector follow."""
+    """Return what `AbtemAxes` holds.
+
+    Where the axes of a detector follow, x and y before them are scan_x and scan_y; its own, alpha_x and alpha_y of
+    patterns, are x and y, of angles as their unit says.
+    """
     detector = sum(unit in DIFFRACTION for unit in units)
     if not detector and len(names) > 2 and (*names[-2:],) == ("x", "y"):
         detector = 2  # waves at each position
     nav = len(names) - detector if detector else None
     made = tuple(
-        f"scan_{name}" if k < (nav or 0) and name in ("x", "y") else name or f"dim_{k}" for k, name in enumerate(names)
+        f"scan_{name}" if k < (nav or 0) and name in ("x", "y") else name.removeprefix("alpha_") or f"dim_{k}"
+        for k, name in enumerate(names)
     )
     return made, calibrations, nav
