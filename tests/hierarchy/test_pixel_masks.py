@@ -15,6 +15,10 @@ import pytest
 import vfs
 from tests.http.asking import ask, contents_of, told
 from tests.http.support import application_of
+from vfs.cli.report import as_text
+from vfs.hierarchy.channels import omero
+from vfs.integrations import napari
+from vfs.reduce import pyramid
 from vfs.reduce.spelling import read_call
 
 SIZE, SCAN = (48, 56), (4, 5)
@@ -179,3 +183,26 @@ def test_the_page_leaves_them_out(tmp_path: Path) -> None:
     asked = {"options": {"dead": "/etc/hostname"}}
     refused = json.loads(ask(application, f"/api/open/{key}", "POST", json.dumps(asked).encode()).body)
     assert "expected mask, the mask of the set" in refused["error"]
+
+
+@pytest.mark.parametrize("options", [{}, {"axes": "scan_y, scan_x | x, -y"}])
+def test_viewers_choose_the_contrast_without_them(tmp_path: Path, options: dict[str, Any]) -> None:
+    tree = vfs.open_group(master(tmp_path), nav_shape=SCAN, **options)._opened.tree
+    said = omero(tree.images[tree.main])
+    assert said is not None
+    assert 0 < said["channels"][0]["window"]["end"] <= GOOD.max()
+
+
+@pytest.mark.parametrize("large", [20, 4096])
+def test_so_does_napari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
+    monkeypatch.setattr(napari, "_LARGE", large)  # smaller versions are means, also of masked pixels
+    monkeypatch.setattr(pyramid, "LEAST", 10)
+    (_, given, _), *_ = napari.read(str(master(tmp_path)))
+    assert given["multiscale"] is (large < min(SIZE))
+    assert 0 < given["contrast_limits"][1] <= GOOD.max()
+
+
+def test_info_says_how_many_there_are(tmp_path: Path) -> None:
+    lines = " ".join(" ".join(as_text(vfs.open_group(master(tmp_path), nav_shape=SCAN)._opened)).split())
+    assert f"dead pixels: {DEAD.sum():,} of 2,688 pixels are marked by {DETECTOR}/pixel_mask" in lines
+    assert "dead pixels" not in " ".join(as_text(vfs.open_group(master(tmp_path, {}))._opened))

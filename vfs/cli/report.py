@@ -9,10 +9,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from vfs.backends import choice
 from vfs.cli import guesses
 from vfs.cli.tables import GLUE, cut, table, wrapped
 from vfs.engine.array import ArrayReader
+from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import VfsError, printable, size
 from vfs.formats import Format
 from vfs.hierarchy.documents import plain_json
@@ -21,7 +24,7 @@ from vfs.hierarchy.references import referenceable
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
 from vfs.model.units import readable, symbol
-from vfs.model.wording import format_option
+from vfs.model.wording import format_option, option
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit
@@ -356,6 +359,8 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
         said = array.attrs.get("scan_order", "each frame is at the position in its header")
         skipped = f"{count(order.line_skip, 'frame')} behind each line left out"
         yield from _paragraph(f"scan: {skipped if order.line_skip else said}", columns)
+    if marked := _masked(array):
+        yield from _paragraph(marked, columns)
     if uncertain := array.attrs.get("uncertain"):
         yield from _paragraph(f"uncertain: {uncertain}", columns)
     if array.attrs.get("rows") == BOTTOM_FIRST and not array.dataset.computed:  # said of the frames already
@@ -376,6 +381,21 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
     if verbose and (main or not companion):
         can, how = referenceable(array, group.chosen(path))
         yield from _paragraph(f"{'' if can else 'not '}referenceable: {how}", columns)
+
+
+def _masked(array: ArrayReader) -> str:
+    """Say how many pixels of a frame the set's own mask marks as dead; "" where there is none."""
+    mask = array.dataset.pixel_mask
+    if mask is None:
+        return ""
+    try:
+        found = masked_pixels(array)
+    except VfsError:
+        return f"dead pixels: {mask.array.path} says which; it cannot be read"
+    if found is None:
+        return ""
+    marked = f"{np.count_nonzero(found):,} of {count(found.size, 'pixel')} are marked by {mask.array.path}"
+    return f"dead pixels: {marked}: bf, adf and com leave them out, {option(dead='mask')} replaces them"
 
 
 def _beyond(array: ArrayReader) -> Iterator[str]:

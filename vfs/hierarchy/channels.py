@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import FrameView, pieces
+from vfs.engine.frames import FrameView, pieces, without_masked
 from vfs.engine.picture import contrast
 from vfs.errors import VfsError
 from vfs.hierarchy.images import ShownImage
@@ -172,6 +172,7 @@ def _limits(array: ArrayReader, axis: int | None, channel: int) -> tuple[float, 
     """Choose the numbers of one channel that are shown black and white; None if that costs too much.
 
     They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
+    Pixels that the set's own mask marks as dead do not count.
 
     Raises:
         SourceError: it cannot be read.
@@ -181,13 +182,16 @@ def _limits(array: ArrayReader, axis: int | None, channel: int) -> tuple[float, 
         at[axis] = channel
     *where, y, x = range(array.ndim)
     view = FrameView(array, tuple(where), (y, x), None)
-    parts = [view.region(at, rows, columns) for rows, columns in pieces(view, _LOOK)[0]]
+    cut = pieces(view, _LOOK)[0]
+    parts = [view.region(at, rows, columns) for rows, columns in cut]
     if _cost(array, parts) > _COSTLY:
         return None
     every = -(-sum(part.size for part in parts) // _VALUES)
-    low, high, _ = contrast(
-        np.concatenate([array.read(part).reshape(-1)[::every].astype(np.float64) for part in parts])
+    read = (
+        without_masked(view, array.read(part).reshape(len(rows), -1), rows, columns)
+        for part, (rows, columns) in zip(parts, cut, strict=True)
     )
+    low, high, _ = contrast(np.concatenate([values.reshape(-1)[::every].astype(np.float64) for values in read]))
     return low, high
 
 

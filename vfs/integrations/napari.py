@@ -14,7 +14,7 @@ import numpy as np
 
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import FrameView, look
+from vfs.engine.frames import FrameView, is_masked, look
 from vfs.engine.picture import contrast
 from vfs.errors import OptionError, SourceError, UnknownFormatError
 from vfs.formats import detect
@@ -154,7 +154,7 @@ def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
         "metadata": {"vfs": dict(array.attrs)},
     }
     sizes: list[VirtualArray | ArrayReader] = [array, *levels]
-    smallest = levels[-1] if levels else array._reader
+    smallest = levels[-1] if levels and not is_masked(FrameView.of(array._reader)) else array._reader
     channels = None if rgb else _channels(group, path)
     if channels is None:
         if visible and not rgb and (limits := _contrast(smallest)):
