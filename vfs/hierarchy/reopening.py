@@ -122,7 +122,7 @@ def _common(name: str, value: Any) -> Any:
             raise OptionError(f"{name}={shown(value)}: expected a list of at most {MOST_NAMES} names")
     elif name == "dead":
         if value != WORD:  # an image that somebody else names would be a file
-            raise OptionError(f"dead={shown(value)}: expected {WORD}, the mask of the set")
+            raise OptionError(f"{name}={shown(value)}: expected {WORD}, the mask of the set")
     elif name != "calibration" and not _is_plain(value):
         raise OptionError(f"{name}={shown(value)}: expected text, a number, or a few numbers")
     return fitting(name, value, option.annotation) if option.annotation is not Any else value
