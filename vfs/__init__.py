@@ -4,6 +4,7 @@ Names are imported when they are first used, so `import vfs` and `vfs --help` lo
 numba nor zarr.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from vfs.errors import (
     VerifyError,
     VfsError,
 )
+from vfs.own_code import check as _check  # notes what is loaded, so it comes before all that decides numbers
 from vfs.reduce import CLASSES as _REDUCTIONS
 
 if TYPE_CHECKING:
@@ -134,6 +136,8 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = import_module(_MODULES[name])
     elif name in _HOMES:
+        if _HOMES[name] not in sys.modules:
+            _check()
         value = getattr(import_module(_HOMES[name]), name)
     else:
         hint = _HINTS.get(name, "")

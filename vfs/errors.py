@@ -8,7 +8,7 @@ Each derives from `VfsError` *and* from the built-in exception that a caller wou
     ├── OptionError        (ValueError)         an option or argument does not fit (nav_shape, dtype, chunks, …)
     ├── RegionError        (IndexError)         an index or region outside the array, or of a kind numpy would refuse
     ├── UnknownArrayError  (KeyError)           a container has no array of that name
-    ├── DependencyError    (ImportError)        an optional package is needed; the message says which to install
+    ├── DependencyError    (ImportError)        a package is needed, or was replaced; the message says what to do
     ├── SourceError        (OSError, EIO)       source bytes cannot be read: this is an error, never a fill value
     │   ├── MissingSourceError (FileNotFoundError, ENOENT)
     │   ├── OutsideError       (PermissionError, EACCES)    the file lies outside of the folder of its set
@@ -105,7 +105,7 @@ NOT_INSTALLED = "vfs is on Python's path, but not installed: pip install -e FOLD
 
 
 class DependencyError(VfsError, ImportError):
-    """An optional package is needed."""
+    """An optional package is needed, or vfs was updated while the process ran."""
 
 
 class SourceError(VfsError, OSError):

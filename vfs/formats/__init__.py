@@ -27,6 +27,7 @@ from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Saved, StoredArray
 from vfs.model.wording import ANY, format_option, option, option_names
+from vfs.own_code import check
 from vfs.sources.names import absolute, basename, splitext
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
@@ -138,8 +139,13 @@ def _entries() -> dict[str, EntryPoint]:
 
 @cache
 def _loaded(name: str) -> Format | None:
-    """Import the format of that name; None if it does not load."""
+    """Import the format of that name; None if it does not load.
+
+    Raises:
+        DependencyError: it may be of another version than what is loaded: see `vfs.own_code.check`.
+    """
     entry = _entries()[name]
+    check()
     try:
         found: Format = entry.load()
     except Exception as error:  # a module of another package may raise anything

@@ -26,6 +26,7 @@ from weakref import WeakSet
 from vfs.errors import SourceError
 from vfs.helper.budget import STEP_SECONDS
 from vfs.helper.server import MARK, STATUS
+from vfs.own_code import check
 
 IDLE = 20.0  # seconds after which the process, which takes about 35 MB, ends if it has no work
 SILENCE = 30.0  # seconds to wait for its next bytes; usual files take 0.02 in all. Its own limits: `vfs.helper.budget`
@@ -170,6 +171,7 @@ class Helper:
 
         Raises:
             OSError: no process can be started.
+            DependencyError: it would be of another version than this one: see `vfs.own_code.check`.
         """
         with self._lock:
             if self.running is not None:
@@ -179,6 +181,7 @@ class Helper:
                     self.running.end(at_once=True)
                     self.running = None
             if self.running is None:
+                check()
                 started = _Process(self.entry, self.env)
                 try:
                     started.send(request, pipe, file)

@@ -487,7 +487,8 @@ def _level_store(opening: Opening, datasets: Sequence[StoredArray]) -> LevelStor
     options = opening.options
     assert options.pyramid_cache is not None
     files = {id(one.files): one.files for one in datasets}.values()
-    return level_store(options.pyramid_cache, options.pyramid_cache_size, files, opening.numbers)
+    ours = by_name(opening.format).open.__module__.startswith("vfs.")
+    return level_store(options.pyramid_cache, options.pyramid_cache_size, files, opening.numbers if ours else b"")
 
 
 def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> OtherSet:

@@ -11,6 +11,8 @@ from importlib import import_module
 from threading import RLock
 from typing import Any
 
+from vfs.own_code import check
+
 loading = RLock()
 os.register_at_fork(
     before=loading.acquire,
@@ -24,10 +26,12 @@ def module_of(package: str, name: str) -> Any:
 
     Raises:
         AttributeError: there is none with this name.
+        DependencyError: it may be of another version than what is loaded: see `vfs.own_code.check`.
     """
     module = f"{package}.{name}"
     try:
         with loading:
+            check()
             return import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module:

@@ -2,11 +2,17 @@
 
 The folder is one as `vfs.sources.disk_cache` has: a file for each block, with a sum over its bytes, and a name that is
 a digest of all that decides what is in it. That is: the files of the image, their sizes, tags, times of writing and of
-change; the options that decide which numbers there are; the version of vfs, and of the rule by which levels are made;
-the axes of the image, and the place of the block. So nothing is ever read that was made of something else.
+change; the options that decide which numbers there are; the code of vfs that this process computes with
+(`vfs.own_code.contents`); the axes of the image, and the place of the block. So nothing is ever read that was made of
+something else.
+
+The version of vfs says nothing of this: a checkout changes without it, and a process that began before an update reads
+the new one from the disk and computes with old code. Nor do contents of files say what such a process has loaded. So
+blocks are found and kept only while all that is loaded came from files that have the contents of the digest still.
 
 Nothing is kept of files that may change while they are read, that are missing, or of which a server says too little to
-tell them from others; nor of images that are themselves computed.
+tell them from others; nor of images that are themselves computed; nor of formats that other packages bring, whose code
+may change without a word.
 """
 
 from __future__ import annotations
@@ -17,7 +23,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import version
 
 import numpy as np
 
@@ -28,11 +33,9 @@ from vfs.model.files import Files
 from vfs.model.pickles import packed
 from vfs.model.region import Region
 from vfs.model.wording import option
+from vfs.own_code import contents
 from vfs.sources.disk_cache import DiskCache
 from vfs.sources.names import absolute, is_url
-
-RULE = 1
-"""Version of the rule by which pixels of a level are made. Whoever changes these numbers counts it up."""
 
 log = logging.getLogger("vfs.reduce")
 
@@ -43,7 +46,7 @@ class LevelStore:
 
     Attributes:
         cache: the blocks of all sets.
-        opened: digest of how the set was opened; empty if its files may change: then nothing is kept.
+        opened: digest of how the set was opened; empty if its files, or its format, may change: then nothing is kept.
     """
 
     cache: DiskCache
@@ -60,7 +63,11 @@ class LevelStore:
         tagged = np.array([bool(tag) for tag in files.tags] or [False] * len(files))
         if not self.opened or image.dataset.computed or not (known & (tagged | (files.written != 0))).all():
             return None
-        said = (RULE, version("vfs"), image.dataset.path, image.shape, image.dims, image.dtype.str, nearest)
+        code = contents()
+        if not code:
+            _say_once(self.cache.folder, "no levels are kept: vfs was updated while this process ran; start it again")
+            return None
+        said = (code, image.dataset.path, image.shape, image.dims, image.dtype.str, nearest)
         return KeptLevels(self.cache, self.opened + packed(said), image, files)
 
 
@@ -125,14 +132,11 @@ class KeptLevels:
         """
         if self.image.moved(0) != moved:
             return  # a file was touched meanwhile: nobody knows which of the two it was made of
+        if not contents():
+            return  # nor of which code, where modules came of an update
         error = self.cache.put(self._digest(number, region), block.tobytes())
-        if error is not None and self.cache.folder not in _SAID:
-            _SAID.add(self.cache.folder)
-            log.warning(
-                "%s: levels cannot be kept: %s; they are computed anew",
-                option(pyramid_cache=self.cache.folder),
-                error.strerror,
-            )
+        if error is not None:
+            _say_once(self.cache.folder, f"levels cannot be kept: {error.strerror}; they are computed anew")
 
     def _digest(self, number: int, region: Region) -> bytes:
         moved = self.image.moved(0)
@@ -146,5 +150,11 @@ class KeptLevels:
         return sha256(start + packed((number, region.start, region.stop))).digest()
 
 
+def _say_once(folder: str, what: str) -> None:
+    if folder not in _SAID:
+        _SAID.add(folder)
+        log.warning("%s: %s", option(pyramid_cache=folder), what)
+
+
 _SAID: set[str] = set()
-"""Folders of which the log says already that they cannot be written to."""
+"""Folders of which the log says already that nothing is kept in them."""
