@@ -365,6 +365,8 @@ def test_real_files(oracle: dict[str, Any]) -> None:
                 values = group[path][...]
             if values.dtype.kind == "c" and array["shape"] == [*values.shape, 2]:  # listed as pairs of floats
                 values = values.view(values.real.dtype).reshape(array["shape"])
+            if "/EBSD/" in path and values.ndim == len(array["shape"]) + 1:  # readers list patterns along one axis
+                values = values.reshape(array["shape"])
             assert same_values(values, array), (name, key)
             seen += 1
     assert seen >= 861

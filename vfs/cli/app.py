@@ -253,23 +253,20 @@ def _page(dataset: str) -> None:
     app(["serve", "--open", dataset], prog_name="vfs", standalone_mode=False)
 
 
-@_command(
-    "Say what works here, what is missing, what to type.", "vfs doctor", "vfs doctor --json", "vfs doctor --compile"
-)
+@_command("Say what works here, what is missing, what to type.", "vfs doctor", "vfs doctor --compile")
 def doctor(
     json_: Json = False,
     compile_: Annotated[
         bool,
         typer.Option(
             "--compile",
-            help="Compile the kernels that the first uses of vfs need instead, so that no command has to wait for it.",
+            help="Compile the kernels that first uses of vfs need instead, by small sets in a temporary folder.",
         ),
     ] = False,
 ) -> None:
     """Say what is here: versions, FUSE, compiled kernels, limits, browser; what is missing, and what to type for it.
 
-    It asks no network, changes nothing, and says only the names of credentials. With --compile it uses vfs on small
-    sets in a temporary folder, for which kernels are compiled; half a minute, once.
+    It asks no network, changes nothing, and says only the names of credentials.
     """
     if compile_:
         refuse({"--json": json_}, "with --compile, which prints nothing for programs")

@@ -27,7 +27,7 @@ import numpy as np
 
 from vfs.errors import NotYetError
 from vfs.hierarchy.file_watch import SEEN
-from vfs.hierarchy.written_part import WrittenPart
+from vfs.hierarchy.written_part import SHORT, WrittenPart
 from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, START, STOP
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, altered
@@ -176,6 +176,8 @@ def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart
         end = sizes[file] if hole is None else hole
         if dataset.proof is None:
             end = part.end(file, begin, sizes[file], layout.stride, hole, file != last[-1])
+            if _ends_with(stream[stream[:, S_FILE] == file], end, hole) and part.seen(file).quiet >= part.settle:
+                end = sizes[file]  # what is behind its frames, such as zeros of FITS, is none of theirs
         if end < sizes[file]:
             limits[file] = end
     starts, stops, bytes_ = stream[:, S_START], stream[:, S_STOP], stream[:, S_BYTE]
@@ -210,6 +212,17 @@ def _proved_frames(proof: Proof, files: Files, layout: FrameLayout) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if proved(middle) else (low, middle)
     return high
+
+
+def _ends_with(stream: np.ndarray, end: int, hole: int | None) -> bool:
+    """Return True if the frames of a file end with the bytes that are written, or with a few zeros behind them.
+
+    Args:
+        stream: rows of the file.
+        end: byte up to which it is written; hole: where a part begins that nobody has written.
+    """
+    behind = int((stream[:, S_BYTE] + stream[:, S_STOP] - stream[:, S_START]).max())
+    return behind - end < SHORT and (hole is None or hole >= behind)
 
 
 def _begun_frames(layout: FrameLayout, sizes: Sequence[int], part: WrittenPart) -> int:

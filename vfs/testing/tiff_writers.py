@@ -143,7 +143,7 @@ class _How:
             257: (LONG, [height]),
             258: (SHORT, [self.width(page)] * samples),
             259: (SHORT, [self.compression]),
-            262: (SHORT, [2 if samples == 3 else 1]),
+            262: (SHORT, [2 if samples in (3, 4) else 1]),
             where: (number, places),
             277: (SHORT, [samples]),
             sizes: (number, [len(data) for data in stored]),

@@ -57,8 +57,10 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         return [image_of_object(sources, path, "data")]
     made, lost = (images_of_project if is_project(head) else images_of_container)(sources, path)
     if not made:
+        if lost.error is not None:
+            raise lost.error
         if lost:
-            raise (lost[0].refused or FormatError)(lost[0].said.removesuffix("; it is left out"))
+            raise (lost[0].refused or FormatError)(lost[0].said)
         raise FormatError(f"{path}: expected images, found none")
     return [altered(one, absent=(*lost, *one.absent), main=one is made[0] or None) for one in made]
 

@@ -98,14 +98,14 @@ def _images(node: Element) -> Iterator[tuple[str, Element, Element]]:
         stack += [(one, own) for one in reversed(below)]
 
 
-def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray], list[Absence]]:
+def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray], LostImages]:
     """Return the images of a .lif, in their order, and what it lacks.
 
     Raises:
         FormatError: it is garbled.
         TruncatedSourceError: it ends within its XML.
     """
-    files, lost = Files.stat(sources, [path]), list[Absence]()
+    files, lost = Files.stat(sources, [path]), LostImages()
     text, behind = _text(sources, path, 0)
     root = _parsed(text, path)
     memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
@@ -123,16 +123,30 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
             place = f"image_{k}/data" if len(listed) > 1 else "data"
             made.append(image_of(path, name, image, block.size).array(place, files, block))
         except (FormatError, TruncatedSourceError) as error:
-            lost.append(image_left_out(error))
+            lost.leave_out(error)
     return made, lost
 
 
-def image_left_out(error: VfsError, name: str = "") -> Absence:
-    """Report an image that cannot be shown. It hides no other: only of one that was cut the set is incomplete.
+class LostImages(list[Absence]):
+    """What a set lacks of its images.
 
-    Args:
-        name: of the image, where the error does not say it.
+    Attributes:
+        error: the first one for which an image was left out; None if none was.
     """
+
+    error: VfsError | None = None
+
+    def leave_out(self, error: VfsError, name: str = "") -> None:
+        """Leave out an image that cannot be shown. It hides no other: only of one that was cut the set is incomplete.
+
+        Args:
+            name: of the image, where the error does not say it.
+        """
+        self.error = self.error or error
+        self.append(_left_out(error, name))
+
+
+def _left_out(error: VfsError, name: str) -> Absence:
     said = f"{error}; the image {name}" if name else str(error)
     if isinstance(error, MissingSourceError | TruncatedSourceError):
         return Absence(said, type(error), "shows the other images", {"frames_missing": 1})

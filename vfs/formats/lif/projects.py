@@ -11,7 +11,7 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OutsideError, TruncatedSourceError, printable
 from vfs.formats.headers import parse_xml, read_side_file
-from vfs.formats.lif.containers import image_left_out, image_of_object
+from vfs.formats.lif.containers import LostImages, image_of_object
 from vfs.formats.lif.images import LeicaImage, image_of, number
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
@@ -46,7 +46,7 @@ def _file(sources: Sources, path: str, name: str) -> str:
 
 
 def _nodes(
-    sources: Sources, path: str, names: tuple[str, ...], lost: list[Absence], seen: set[str], deep: int = 0
+    sources: Sources, path: str, names: tuple[str, ...], lost: LostImages, seen: set[str], deep: int = 0
 ) -> Iterator[tuple[str, str, Element, Element]]:
     """Yield (file, name, `Image`, `Memory`) of all images of a project; add files that cannot be read to `lost`.
 
@@ -71,10 +71,10 @@ def _nodes(
             counts = {"files_missing": 1}
             lost.append(Absence(f"{error}; {path} names it", type(error), "shows the other images", counts))
         except (FormatError, OutsideError) as error:
-            lost.append(image_left_out(error))
+            lost.leave_out(error)
 
 
-def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], list[Absence]]:
+def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], LostImages]:
     """Return the images of a project, in their order, and what it lacks.
 
     Raises:
@@ -82,7 +82,7 @@ def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], l
         OutsideError: a file lies outside of the folder.
         SourceError: a file cannot be read.
     """
-    lost: list[Absence] = []
+    lost = LostImages()
     listed = [one for one in _nodes(sources, path, (), lost, set()) if number(one[3], "Size")]
     made: list[StoredArray] = []
     for k, (file, name, image, memory) in enumerate(listed):
@@ -90,7 +90,7 @@ def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], l
         try:
             made.append(_image(sources, file, place, name, image, memory))
         except (FormatError, MissingSourceError, OutsideError, TruncatedSourceError) as error:
-            lost.append(image_left_out(error, name))
+            lost.leave_out(error, name)
     return made, lost
 
 
