@@ -114,7 +114,9 @@ def answered(task: Partition, held: PartitionWork | None = None) -> Part:
     work = held or task.work
     assert work is not None
     array = OPEN.array(work.opening, task.path)
-    return partitions._part(PartOfPass(array, work.reductions, None, task.first, task.last), array.backend.files.identity())
+    return partitions._part(
+        PartOfPass(array, work.reductions, None, task.first, task.last), array.backend.files.identity()
+    )
 
 
 def _spent(pid: int) -> tuple[float, float]:
