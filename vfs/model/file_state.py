@@ -18,9 +18,9 @@ class FileState(NamedTuple):
     place and kept the old mtime (`cp -p`, `rsync -t`, a backup that is restored). So it did if another file has its
     name now (inode and device). Nothing tells which of these it was: `vfs.model.one_state` says what follows.
 
-    An object in a store or on a web server is the same as long as its tag (ETag), the time of its writing
-    (Last-Modified) and its size are. A weak tag (`W/"…"`) proves no bytes: what has neither another tag nor such a time
-    cannot be told from what replaces it (`tells`).
+    An object in a store or on a web server has a tag (ETag), which decides together with its size. A weak tag (`W/"…"`)
+    proves no bytes: there the time of its writing (Last-Modified) counts, too. What has neither another tag nor such a
+    time cannot be told from what replaces it (`tells`).
 
     Attributes:
         size: bytes; -1 if they are not known, because the file was missing or may change. Any file
@@ -50,12 +50,7 @@ class FileState(NamedTuple):
             return True
         if self.size != now.size or self.tag != now.tag:
             return False
-        if self.written == now.written:
-            return True
-        if not self.proves:
-            return False
-        # Lists round times, and some replies of a server say none
-        return not (self.written and now.written) or abs(self.written - now.written) <= _SECOND
+        return self.proves or self.written == now.written
 
     @property
     def proves(self) -> bool:
