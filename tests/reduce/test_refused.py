@@ -19,7 +19,7 @@ from vfs.testing.writers import write_npy
     [
         (
             vfs.Disk(200, 200, 5),
-            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None\) has no pixel's centre inside; frames have pixels"
+            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None, masked=False\) has no pixel's centre inside; frames have pixels"
             r" from 0, 0 to 39, 49",
         ),
         (vfs.Disk(5, 5, -5), "has no pixel's centre inside"),

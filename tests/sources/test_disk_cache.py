@@ -107,6 +107,7 @@ def test_what_comes_of_a_replaced_file_is_not_kept(server: RangeServer, cache: P
     np.testing.assert_array_equal(look(server, cache)[0], FRAMES)
 
 
+@pytest.mark.filterwarnings("ignore:.*the server says neither:vfs.errors.IncompleteWarning")
 def test_a_server_that_tells_no_files_apart(server: RangeServer, cache: Path) -> None:
     data = (server.folder / "a.npy").read_bytes()
 
