@@ -19,8 +19,8 @@ from vfs.testing.writers import write_npy
     [
         (
             vfs.Disk(200, 200, 5),
-            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None, masked=False\) has no pixel's centre inside; frames have pixels"
-            r" from 0, 0 to 39, 49",
+            r"^x: Disk\(cy=200, cx=200, r=5, dtype=None, masked=False\) has no pixel's centre inside; frames have"
+            r" pixels from 0, 0 to 39, 49",
         ),
         (vfs.Disk(5, 5, -5), "has no pixel's centre inside"),
         (vfs.Disk("5", 5, None), "r=None: expected a number of pixels"),  # type: ignore[arg-type]
