@@ -27,6 +27,7 @@ from vfs.cli import app
 from vfs.formats import Format, formats
 from vfs.hierarchy.reopening import SETTABLE
 from vfs.reduce import CLASSES
+from vfs.testing.deciding_fields import DECIDED, NONE
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy
 
@@ -163,6 +164,10 @@ def test_every_ending_is_named_in_the_manifest_of_napari() -> None:
     said = lines(place, chain.from_iterable(one.extensions for one in loaded().values()))
     assert not said, said
     assert text.count('- "') == len({*place.named()}), "a pattern stands twice"
+
+
+def test_every_format_has_its_deciding_fields() -> None:
+    assert {decided.format for decided in DECIDED} | {*NONE} == {*ours()}
 
 
 @pytest.mark.parametrize("page", ["README", "mount", "serve"])

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_places import ours
-from vfs.testing.deciding_fields import DECIDED, NONE, DecidedSet, Field, check_field
+from vfs.testing.deciding_fields import DECIDED, DecidedSet, DecidingField, check_field
 
 
 @pytest.mark.parametrize(
@@ -16,9 +15,5 @@ from vfs.testing.deciding_fields import DECIDED, NONE, DecidedSet, Field, check_
         for field in decided.fields
     ],
 )
-def test_a_field_that_decides_meaning_is_heeded(decided: DecidedSet, field: Field, tmp_path: Path) -> None:
+def test_a_field_that_decides_meaning_is_heeded(decided: DecidedSet, field: DecidingField, tmp_path: Path) -> None:
     check_field(decided, field, tmp_path)
-
-
-def test_every_format_has_its_fields() -> None:
-    assert {decided.format for decided in DECIDED} | {*NONE} == {*ours()}

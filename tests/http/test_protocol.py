@@ -29,7 +29,7 @@ from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.face_folder import FaceFolder
 from vfs.http import deciding
 from vfs.http.conditions import Span, modified, names, wanted
-from vfs.http.index import Entry, FolderPage, NumberedRows
+from vfs.http.index import FolderPage, IndexRow, NumberedRows
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -238,8 +238,8 @@ def test_wget_is_shown_all_files_below_a_folder_in_one_list(served: tuple[Client
 @pytest.mark.parametrize("counts", [(1,), (9,), (10,), (11,), (1000,), (12, 1, 101), (3, 0)])
 def test_the_length_of_a_list_is_that_of_its_parts(counts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vfs.http.index.ROWS", 7)
-    like = Entry("a#/c/", False, 12_345, 10**18)
-    page = FolderPage("x", [Entry("d", True)], [NumberedRows(like, counts), NumberedRows(Entry("", True), (20,))])
+    like = IndexRow("a#/c/", False, 12_345, 10**18)
+    page = FolderPage("x", [IndexRow("d", True)], [NumberedRows(like, counts), NumberedRows(IndexRow("", True), (20,))])
     parts = [page.part(first) for first in range(0, page.rows, 7)]
     body = b"".join(parts)
     assert (len(body), len(body) % 2) == (page.length, 1)
@@ -340,7 +340,7 @@ def test_fsspec_lists_what_it_can_open(served: tuple[Client, FaceFolder]) -> Non
 
 
 def test_markup_in_names_stays_text() -> None:
-    entries = [Entry('<script>"x', False), Entry("a:b?c#d%", True), Entry("\udcff", False)]
+    entries = [IndexRow('<script>"x', False), IndexRow("a:b?c#d%", True), IndexRow("\udcff", False)]
     page = FolderPage("a<b", entries).part(0).decode()
     assert "<script>" not in page
     assert 'href="%3Cscript%3E%22x"' in page

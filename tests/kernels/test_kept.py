@@ -210,7 +210,7 @@ def printed(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("times", ["newer", "equal"])
-def test_what_a_process_compiles_after_an_update_is_no_kernel_of_the_new_version(
+def test_what_is_compiled_after_an_update_is_no_kernel_of_the_new_code(
     tmp_path: Path, begun: Callable[[], subprocess.Popen[str]], times: str
 ) -> None:
     """It has the modules of before; and an installer may give the new files the times of the old ones."""

@@ -119,7 +119,7 @@ def test_an_hdf5_file_whose_end_came_first(tmp_path: Path, way: str, chunks: tup
     np.testing.assert_array_equal(array[...], FRAMES)
 
 
-def test_a_copy_that_is_made_again_as_its_source_grows_is_the_same_acquisition(tmp_path: Path) -> None:
+def test_a_copy_made_again_as_its_source_grows_is_the_same_acquisition(tmp_path: Path) -> None:
     path, hidden = tmp_path / "a.raw", tmp_path / ".a.raw.Xy12"
 
     def copied(nbytes: int, content: np.ndarray) -> None:

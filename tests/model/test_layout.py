@@ -604,7 +604,7 @@ def test_one_block_without_axes() -> None:
     assert rows_of(layout) == [[0, 16, 18, 0, 1, 0, 1, 0]]
 
 
-def test_whole_blocks_of_several_positions_need_a_shape_in_which_they_are_stored() -> None:
+def test_blocks_of_several_positions_need_the_shape_they_are_stored_in() -> None:
     one = np.ones((1, 2), np.int64)
     layout = BlockLayout.of((9, 4), one * 0, one * 4, one[:, 0], one[:, 0], one[:, 0], whole=True)
     with pytest.raises(OptionError, match="span several navigation positions"):

@@ -64,7 +64,7 @@ _MOST_HEADER = 1 << 20  # bytes
 _MOST_SIDE = 1 << 32  # elements
 
 
-class _Header(NamedTuple):
+class _Keys(NamedTuple):
     """The keys of a block.
 
     Attributes:
@@ -76,20 +76,20 @@ class _Header(NamedTuple):
     keys: dict[str, str]
 
     @classmethod
-    def of(cls, text: bytes) -> _Header:
+    def of(cls, text: bytes) -> _Keys:
         """Read the keys of a header, in the order in which they are written. Of equal ones the last one counts."""
         pairs = (line.partition("=") for line in text.decode("latin-1").split(";") if "=" in line)
         said = {key.strip(" \t\r\n{\0"): value.strip(" \t\r\n\0") for key, _, value in pairs}
         return cls(said, {key.lower(): value for key, value in said.items()})
 
-    def after(self, general: _Header | None) -> _Header:
+    def after(self, general: _Keys | None) -> _Keys:
         """Return this header with what a general block says for all frames."""
         if general is None:
             return self
         left = [key for key in general.said if not key.lower().startswith("edf_") and key.lower() not in _OWN]
         left = [key for key in left if key.lower() not in self.keys]
         said = self.said | {key: general.said[key] for key in left}
-        return _Header(said, {key.lower(): value for key, value in said.items()})
+        return _Keys(said, {key.lower(): value for key, value in said.items()})
 
     def number(self, key: str) -> int | None:
         """Return a whole number from 0 on, which may be written with a point (20.0); None if there is none."""
@@ -110,7 +110,7 @@ class _Frame(NamedTuple):
     offset: int  # first byte of the pixels
     shape: tuple[int, ...]
     stored: np.dtype
-    header: _Header
+    header: _Keys
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
@@ -119,7 +119,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return start.startswith(b"{") and _KEY.match(start) is not None and _OURS.search(start) is not None
 
 
-def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Header, int] | None:
+def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Keys, int] | None:
     """Read the header at a byte.
 
     Returns: (its keys, the byte behind it), or None if the file ends before it does.
@@ -134,12 +134,12 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Header, i
             raise FormatError(f"{path}: expected a header in braces at byte {at:,}, found {data[begin : begin + 8]!r}")
         end = _END.search(data, begin)
         if end is not None:
-            header = _Header.of(data[begin : end.start()])
+            header = _Keys.of(data[begin : end.start()])
             told = header.number("edf_headersize") or 0
             if end.end() < told <= _MOST_HEADER:
                 more = sources.read(path, at, told)
                 if len(more) == told and (_ends(more) or not more[end.end() :].strip(b" \r\n")):
-                    return _Header.of(more[begin:].rstrip(_BLANK).removesuffix(b"}")), at + told
+                    return _Keys.of(more[begin:].rstrip(_BLANK).removesuffix(b"}")), at + told
             return header, at + end.end()
         if at + len(data) >= size:
             return None
@@ -153,7 +153,7 @@ def _ends(data: bytes) -> bool:
     return data.endswith((b"}\n", b"}\r\n"))
 
 
-def _pixels(path: str, header: _Header, at: int) -> tuple[tuple[int, ...], np.dtype]:
+def _pixels(path: str, header: _Keys, at: int) -> tuple[tuple[int, ...], np.dtype]:
     """Return shape and stored dtype of the frame behind a header.
 
     Args:

@@ -63,7 +63,7 @@ class _Region(NamedTuple):
     start: int  # bytes from the start of the frame
 
 
-class _Frames(NamedTuple):
+class _FrameShape(NamedTuple):
     number: int
     stride: int  # bytes from one frame to the next
     regions: tuple[_Region, ...]
@@ -81,7 +81,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return plain or (header["xml"] >= HEADER.itemsize and _LIGHTFIELD <= header["version"] < 10)
 
 
-def _frames(sources: Sources, path: str, size: int, lost: list[Absence]) -> _Frames:
+def _frames(sources: Sources, path: str, size: int, lost: list[Absence]) -> _FrameShape:
     """Read what a file says of its frames; add what it lacks to `lost`.
 
     Raises:
@@ -105,7 +105,7 @@ def _frames(sources: Sources, path: str, size: int, lost: list[Absence]) -> _Fra
     if said:
         lost.append(Absence(said, TruncatedSourceError, "takes the frames as its header has them"))
     stored = np.dtype(_TYPES[kind])
-    return _Frames(count, math.prod(shape) * stored.itemsize, (_Region(shape, stored, 0),), known)
+    return _FrameShape(count, math.prod(shape) * stored.itemsize, (_Region(shape, stored, 0),), known)
 
 
 def _xml(sources: Sources, path: str, at: int, size: int) -> bytes:
@@ -114,7 +114,7 @@ def _xml(sources: Sources, path: str, at: int, size: int) -> bytes:
     return read_at(sources, path, size - at, at).strip(b" \r\n\t\0")
 
 
-def _of_xml(path: str, root: Element, known: dict[str, Any]) -> _Frames:
+def _of_xml(path: str, root: Element, known: dict[str, Any]) -> _FrameShape:
     """Return what the XML says of frames.
 
     Raises:
@@ -141,7 +141,7 @@ def _of_xml(path: str, root: Element, known: dict[str, Any]) -> _Frames:
         raise FormatError(
             f"{path}: expected frames with regions of {at:,} bytes, the XML says {count:,} of {stride:,} bytes"
         )
-    return _Frames(count, stride, tuple(regions), known)
+    return _FrameShape(count, stride, tuple(regions), known)
 
 
 def _number(path: str, block: Element, name: str) -> int:
@@ -175,12 +175,12 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [*_arrays(files, sets, row.first, row.frames, (*lost, *row.absent))]
 
 
-def _told(frames: _Frames) -> str:
+def _told(frames: _FrameShape) -> str:
     return ", ".join(f"{list(one.shape)} {one.stored.str}" for one in frames.regions[:4])
 
 
 def _arrays(
-    files: Files, sets: Sequence[_Frames], begin: np.ndarray, frames: int, absent: tuple[Absence, ...]
+    files: Files, sets: Sequence[_FrameShape], begin: np.ndarray, frames: int, absent: tuple[Absence, ...]
 ) -> Iterator[StoredArray]:
     """Yield an array for each region.
 

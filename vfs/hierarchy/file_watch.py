@@ -66,7 +66,7 @@ def _far(state: FileState) -> FileLook:
 
 
 @dataclass
-class Seen:
+class Noticed:
     """What this process saw of a file.
 
     Attributes:
@@ -100,14 +100,14 @@ class Seen:
     def in_place(self) -> bool:
         return self._written >= _TWICE
 
-    def after(self, look: FileLook) -> Seen:
+    def after(self, look: FileLook) -> Noticed:
         """Return what is known after another look."""
         before, now = self.look, time.monotonic()
         if look == before:
             return self
         other = (look.device, look.inode) != (before.device, before.inode)
         if look.size < before.size or (other and look.size == before.size):
-            return Seen(look, now, cut=look.size < before.size)
+            return Noticed(look, now, cut=look.size < before.size)
         if look.size > before.size and self._filled == (before.size, 1):
             self.grew = True
         if not self.in_place:
@@ -135,25 +135,25 @@ class FileWatch:
     """Remembers what was seen of files, by their paths. Safe for many threads."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[str, Seen] = OrderedDict()
+        self._seen: OrderedDict[str, Noticed] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, path: str, look: FileLook) -> Seen:
+    def note(self, path: str, look: FileLook) -> Noticed:
         """Note what a look at a file found. Returns what is known of it."""
         with self._lock:
             known = self._seen.get(path)
-            found = Seen(look, time.monotonic()) if known is None else known.after(look)
+            found = Noticed(look, time.monotonic()) if known is None else known.after(look)
             self._seen[path] = found
             self._seen.move_to_end(path)
             while len(self._seen) > _MOST:
                 self._seen.popitem(last=False)
             return found
 
-    def look(self, sources: Sources, path: str) -> Seen:
+    def look(self, sources: Sources, path: str) -> Noticed:
         """Look at a file. Returns what is known of it; of one that is not there, that it was seen just now."""
         return self.note(path, look_at(sources, path) or FileLook(0, 0, -1, 0, 0))
 
-    def of(self, files: Files, file: int) -> Seen:
+    def of(self, files: Files, file: int) -> Noticed:
         """Look at a file of a set, of which the index is given. Servers were asked when the set was opened."""
         if isinstance(files.sources, LocalSources):
             return self.look(files.sources, files.paths[file])
@@ -164,11 +164,11 @@ class FileWatch:
         for file in range(max(0, len(files) - count), len(files)):
             self.of(files, file)
 
-    def peek(self, path: str) -> Seen | None:
+    def peek(self, path: str) -> Noticed | None:
         """Return what is known of a file; None if it was not looked at."""
         return self._seen.get(path)
 
-    def known(self, files: Files, file: int) -> Seen:
+    def known(self, files: Files, file: int) -> Noticed:
         """Return what is known of a file without a look, if it was looked at before."""
         return self.peek(files.paths[file]) or self.of(files, file)
 

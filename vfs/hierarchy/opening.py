@@ -49,7 +49,7 @@ from vfs.hierarchy.incomplete import all_absent, counted, refuse
 from vfs.hierarchy.ngff import check_version
 from vfs.hierarchy.pixel_masks import with_mask
 from vfs.hierarchy.set_readers import readers
-from vfs.hierarchy.set_sources import coarse_times, lasting_names, masks, named_files, names_now, not_told_apart
+from vfs.hierarchy.set_sources import lasting_names, masks, named_files, names_now, not_told_apart
 from vfs.kernels.columns import CHANGED
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -252,10 +252,6 @@ def open_set(
     try:
         with opening as opened:
             found = _open_begun(names, options, format_options, cache, opened, convert=convert)
-            if not options.may_change:
-                sets = found.tree.file_sets
-                told = not_told_apart(sets) if any("://" in name for name in names) else ()
-                found = replace(found, warnings=(*found.warnings, *told, *coarse_times(sets)))
     except MissingSourceError as error:
         raise explained(error, paths) from None
     if options.follow:  # more files may come that a glob finds
@@ -349,7 +345,8 @@ def _open_named(
     opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
     store = None if options.pyramid_cache is None else _level_store(opening, stored.all)
     tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
-    warnings = (*images.warnings, *(absence.said for absence in absent))
+    unnoticed = () if options.may_change else not_told_apart({id(one.files): one.files for one in stored.all}.values())
+    warnings = (*images.warnings, *(absence.said for absence in absent), *unnoticed)
     return OpenedSet(tree, opening, absent, warnings, progress, begun)
 
 

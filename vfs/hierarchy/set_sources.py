@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from glob import has_magic
 from itertools import islice
@@ -85,13 +85,20 @@ def _is_glob(name: str) -> bool:
     return has_magic(name) and not is_url(name) and not os.path.exists(name)
 
 
-def not_told_apart(sets: Iterable[Files]) -> tuple[str, ...]:
-    """Say in a line which files of servers could be replaced by others of the same size unnoticed; () if none could."""
+def not_told_apart(sets: Collection[Files]) -> tuple[str, ...]:
+    """Say in a line each which files could be replaced by others of the same size unnoticed: files of servers that give
+    them neither times nor tags, and files on disks that note times in steps of two seconds. () if none could.
+    """
+    return (*_without_proof(sets), *_with_coarse_times(sets))
+
+
+def _without_proof(sets: Iterable[Files]) -> tuple[str, ...]:
     names = dict.fromkeys(
         path
         for files in sets
+        if len(files) and is_url(files.paths[0])
         for file, path in enumerate(files.paths)
-        if "://" in path and files.sizes[file] >= 0 and not files.state(file).tells
+        if files.sizes[file] >= 0 and not files.state(file).tells
     )
     if not names:
         return ()
@@ -102,10 +109,7 @@ def not_told_apart(sets: Iterable[Files]) -> tuple[str, ...]:
     )
 
 
-def coarse_times(sets: Iterable[Files]) -> tuple[str, ...]:
-    """Say in a line which files of this machine could be replaced unnoticed, because their disk notes times in steps of
-    two seconds; () if none could.
-    """
+def _with_coarse_times(sets: Iterable[Files]) -> tuple[str, ...]:
     for files in sets:
         if len(files) and not is_url(files.paths[0]) and file_system(files.paths[0]) in _COARSE:
             return (

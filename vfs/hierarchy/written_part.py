@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vfs.hierarchy.file_watch import SEEN, Seen
+from vfs.hierarchy.file_watch import SEEN, Noticed
 from vfs.model.files import Files
 from vfs.model.sources import worth_looking
 from vfs.sources.holes import holes, is_sparse, tells_holes
@@ -50,7 +50,7 @@ class WrittenPart:
     settle: float
     give_up: float
 
-    def seen(self, file: int) -> Seen:
+    def seen(self, file: int) -> Noticed:
         """Return what was seen of a file."""
         return SEEN.known(self.files, file)
 

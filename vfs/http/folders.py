@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from vfs.errors import SourceError
 from vfs.hierarchy.contents import Contents
 from vfs.hierarchy.faces import ZarrFace
-from vfs.http.index import Entry, FolderPage, NumberedRows
+from vfs.http.index import FolderPage, IndexRow, NumberedRows
 
 
-def entries(contents: Contents, key: str) -> Iterator[Entry]:
+def entries(contents: Contents, key: str) -> Iterator[IndexRow]:
     """Return what is in a folder of sets, as far as it can be opened."""
     for name in contents.children(key):
         if name == "/":  # it vanished
@@ -22,7 +22,7 @@ def entries(contents: Contents, key: str) -> Iterator[Entry]:
         except SourceError:
             continue
         if node is not None:
-            yield Entry(name, node.folder, node.size, time)
+            yield IndexRow(name, node.folder, node.size, time)
 
 
 def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
@@ -45,7 +45,7 @@ def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
     return FolderPage(key, *(in_folder.below() if flat else in_folder.inside()))
 
 
-_Rows = tuple[list[Entry], list[NumberedRows]]
+_Rows = tuple[list[IndexRow], list[NumberedRows]]
 
 
 class _InFolder:
@@ -85,10 +85,10 @@ class _InFolder:
         like = self._entry(start + "/".join("0" * len(counts)))
         return NumberedRows(like._replace(name=start), counts)
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> IndexRow:
         node = self._face.node(_joined(self._key, name))
         assert node is not None
-        return Entry(name, node.folder, node.size, self._time)
+        return IndexRow(name, node.folder, node.size, self._time)
 
 
 def _joined(above: str, name: str) -> str:

@@ -20,7 +20,7 @@ ROWS = 20_000
 """Rows of a list that are written at once, about 2 MB: 20 ms of one processor (100,000 chunks in 0.1 s)."""
 
 
-class Entry(NamedTuple):
+class IndexRow(NamedTuple):
     """A row of a list.
 
     Attributes:
@@ -44,7 +44,7 @@ class NumberedRows(NamedTuple):
         counts: the numbers that follow, with slashes between them, go from 0 to below these.
     """
 
-    like: Entry
+    like: IndexRow
     counts: tuple[int, ...]
 
 
@@ -65,12 +65,12 @@ class FolderPage:
         rows: number of the numbered rows.
     """
 
-    def __init__(self, key: str, entries: Iterable[Entry], numbered: Sequence[NumberedRows] = ()) -> None:
+    def __init__(self, key: str, entries: Iterable[IndexRow], numbered: Sequence[NumberedRows] = ()) -> None:
         title = escape(printable(key))
         lines = [
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
             f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n<pre>",
-            *(_row(entry) for entry in [Entry("..", True), *entries]),
+            *(_row(entry) for entry in [IndexRow("..", True), *entries]),
             "",
         ]
         self._head = "\n".join(lines).encode()
@@ -128,14 +128,14 @@ def _digits(count: int) -> int:
     return count + sum(count - limit for limit in _LONGER if count > limit)
 
 
-def _form(entry: Entry) -> str:
+def _form(entry: IndexRow) -> str:
     """Return a row of a list: date, size, and a link, with `%s` for what that leads to and for its text."""
     slash = "/" if entry.folder else ""
     size = "" if entry.folder else f"{entry.size:,}"
     return f'{_date(entry.time):16} {size:>19} <a href="%s{slash}">%s{slash}</a>\n'
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: IndexRow) -> str:
     return (_form(entry) % (quoted(entry.name), escape(printable(entry.name)))).removesuffix("\n")
 
 

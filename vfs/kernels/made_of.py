@@ -63,7 +63,7 @@ def digest(function: FunctionType, options: Mapping[str, Any], *more: Any) -> by
     Raises:
         UntoldError: see there.
     """
-    walk = _Walk()
+    walk = _Telling()
     walk.tell(_VERSIONS, ())
     walk.tell(dict(options), ())
     for one in more:
@@ -72,7 +72,7 @@ def digest(function: FunctionType, options: Mapping[str, Any], *more: Any) -> by
     return blake2b(repr(walk.said).encode(), digest_size=16).digest()
 
 
-class _Walk:
+class _Telling:
     """Walks through all that a function refers to, each function once.
 
     Attributes:
@@ -193,7 +193,7 @@ _codes: dict[int, tuple[CodeType, bytes, tuple[str, ...]]] = {}
 def _code(code: CodeType) -> tuple[bytes, tuple[str, ...]]:
     """Return a digest of code, and the globals and attributes that it names. Where its lines stand does not count."""
     if id(code) not in _codes:
-        made = _Walk()
+        made = _Telling()
         made.tell_code(code)
         told = blake2b(repr(made.said).encode(), digest_size=16).digest()
         _codes[id(code)] = code, told, tuple(sorted(set(_names(code))))

@@ -41,6 +41,7 @@ class Settling(Protocol):
     """Reads files: what is asked of `vfs.backends.Backend` here."""
 
     files: Files
+    copies: bool
 
     def settled(self, make: Callable[[], Made]) -> Made: ...
 
@@ -67,7 +68,7 @@ def in_one_state(backend: Settling, make: Callable[[], Made]) -> Made:
     for _ in TRIES:
         before = moves.item(0)
         try:
-            made = backend.settled(make)
+            made = make() if backend.copies else backend.settled(make)
         except MovedError:
             continue
         if moves.item(0) == before:

@@ -41,7 +41,7 @@ _TOLD = ("calibration", "channels", "axes", "rows", "photometric", "orientation"
 
 
 @dataclass(frozen=True)
-class Field:
+class DecidingField:
     """A field that decides what is shown.
 
     Attributes:
@@ -69,7 +69,7 @@ class DecidedSet:
 
     format: str
     write: Callable[[Path], Any]
-    fields: tuple[Field, ...]
+    fields: tuple[DecidingField, ...]
     name: str = ""
     options: Mapping[str, Any] | None = None
 
@@ -94,7 +94,7 @@ def shown(paths: Any, format_name: str, options: Mapping[str, Any] | None = None
     return found, [str(one.message) for one in said]
 
 
-def check_field(decided: DecidedSet, field: Field, folder: Path) -> None:
+def check_field(decided: DecidedSet, field: DecidingField, folder: Path) -> None:
     """Write a set, change a field in it, and fail where exactly the same is shown as before."""
     paths = decided.write(folder)
     before = shown(paths, decided.format, decided.options)
@@ -111,7 +111,7 @@ def check_field(decided: DecidedSet, field: Field, folder: Path) -> None:
 # How fields are changed
 
 
-def binary(name: str, at: int, code: str, value: Any, file: str = "*") -> Field:
+def binary(name: str, at: int, code: str, value: Any, file: str = "*") -> DecidingField:
     """A number at a byte of the file; a negative one counts from the end."""
 
     def change(path: Path) -> None:
@@ -119,10 +119,10 @@ def binary(name: str, at: int, code: str, value: Any, file: str = "*") -> Field:
         struct.pack_into(code, data, at % len(data), value)
         path.write_bytes(data)
 
-    return Field(name, change, file)
+    return DecidingField(name, change, file)
 
 
-def text(old: str, new: str, file: str = "*", *, encoding: str = "latin1") -> Field:
+def text(old: str, new: str, file: str = "*", *, encoding: str = "latin1") -> DecidingField:
     """Words of a header: the first ones; `new` has their length wherever the length of the header counts."""
 
     def change(path: Path) -> None:
@@ -130,10 +130,10 @@ def text(old: str, new: str, file: str = "*", *, encoding: str = "latin1") -> Fi
         assert old.encode(encoding) in data, f"{path.name} has no {old!r}"
         path.write_bytes(data.replace(old.encode(encoding), new.encode(encoding), 1))
 
-    return Field(f"{old} -> {new}", change, file)
+    return DecidingField(f"{old} -> {new}", change, file)
 
 
-def key(name: str, value: Any, file: str = "*") -> Field:
+def key(name: str, value: Any, file: str = "*") -> DecidingField:
     """A key of a JSON document; a dot leads into a mapping or a list."""
 
     def change(path: Path) -> None:
@@ -145,10 +145,10 @@ def key(name: str, value: Any, file: str = "*") -> Field:
         inner[int(last) if isinstance(inner, list) else last] = value
         path.write_text(json.dumps(document))
 
-    return Field(f"{name} = {value}", change, file)
+    return DecidingField(f"{name} = {value}", change, file)
 
 
-def behind(name: str, skip: int, code: str, value: Any, *, encoding: str = "latin1", file: str = "*") -> Field:
+def behind(name: str, skip: int, code: str, value: Any, *, encoding: str = "latin1", file: str = "*") -> DecidingField:
     """A number that follows a name, `skip` bytes behind its last letter: tags of DM and ND2."""
 
     def change(path: Path) -> None:
@@ -157,10 +157,10 @@ def behind(name: str, skip: int, code: str, value: Any, *, encoding: str = "lati
         struct.pack_into(code, data, at, value)
         path.write_bytes(data)
 
-    return Field(f"{name} = {value}", change, file)
+    return DecidingField(f"{name} = {value}", change, file)
 
 
-def tag(number: int, value: int, *, name: str, page: int | None = None) -> Field:
+def tag(number: int, value: int, *, name: str, page: int | None = None) -> DecidingField:
     """A tag of a little-endian TIFF file with one value: of a page, or of all."""
 
     def change(path: Path) -> None:
@@ -177,7 +177,7 @@ def tag(number: int, value: int, *, name: str, page: int | None = None) -> Field
                     struct.pack_into(code, data, place + n * struct.calcsize(code), value)
         path.write_bytes(data)
 
-    return Field(f"{name} = {value}", change)
+    return DecidingField(f"{name} = {value}", change)
 
 
 def _directories(data: bytes | bytearray) -> Iterator[dict[int, int]]:
@@ -190,7 +190,7 @@ def _directories(data: bytes | bytearray) -> Iterator[dict[int, int]]:
         at = struct.unpack_from("<I", data, at + 2 + 12 * count)[0]
 
 
-def attribute(where: str, name: str, value: Any) -> Field:
+def attribute(where: str, name: str, value: Any) -> DecidingField:
     """An attribute of a group or an array of an HDF5 file."""
 
     def change(path: Path) -> None:
@@ -199,10 +199,10 @@ def attribute(where: str, name: str, value: Any) -> Field:
         with h5py.File(path, "a") as file:
             file[where].attrs[name] = value
 
-    return Field(f"{where}@{name} = {value}", change)
+    return DecidingField(f"{where}@{name} = {value}", change)
 
 
-def element(where: str, value: Any) -> Field:
+def element(where: str, value: Any) -> DecidingField:
     """An array of an HDF5 file that says something of another one."""
 
     def change(path: Path) -> None:
@@ -212,7 +212,7 @@ def element(where: str, value: Any) -> Field:
             del file[where]
             file[where] = value
 
-    return Field(f"{where} = {value}", change)
+    return DecidingField(f"{where} = {value}", change)
 
 
 # The sets

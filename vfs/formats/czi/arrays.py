@@ -127,7 +127,7 @@ def unreadable(path: str, group: Group) -> str:
     return ""
 
 
-class _Planes(NamedTuple):
+class _TiledPlanes(NamedTuple):
     """The planes of the tiles of an array, one after the other.
 
     Attributes:
@@ -151,7 +151,7 @@ class _Planes(NamedTuple):
     order: tuple[int, ...]
 
 
-def _planes(path: str, tiles: list[Tile]) -> _Planes:
+def _planes(path: str, tiles: list[Tile]) -> _TiledPlanes:
     """Find the planes of tiles, of which most have one.
 
     Raises:
@@ -190,7 +190,7 @@ def _planes(path: str, tiles: list[Tile]) -> _Planes:
     if math.prod(nav) > _MOST_BLANK * total:
         raise FormatError(f"{path}: expected about as many planes as sub-blocks, found {nav} for {len(tiles):,}")
     moved = tuple(kept.index(k) for k in order if k in kept)
-    return _Planes(nav, values, tile, within, at[:, kept], position, spans[:, kept], moved)
+    return _TiledPlanes(nav, values, tile, within, at[:, kept], position, spans[:, kept], moved)
 
 
 def array_of(files: Files, group: Group, attrs: dict[str, Any]) -> StoredArray:
@@ -230,12 +230,12 @@ def array_of(files: Files, group: Group, attrs: dict[str, Any]) -> StoredArray:
     )
 
 
-def _most(planes: _Planes) -> tuple[int, ...]:
+def _most(planes: _TiledPlanes) -> tuple[int, ...]:
     """Return the most positions that a tile has along each axis."""
     return tuple(planes.spans.max(axis=0, initial=1).tolist())
 
 
-def _attrs(group: Group, planes: _Planes, attrs: dict[str, Any]) -> dict[str, Any]:
+def _attrs(group: Group, planes: _TiledPlanes, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of an array: what the file says of its channels and steps."""
     ratio = dict(zip("yx", group.ratio, strict=True))
     steps = {dim: {**one, "scale": one["scale"] / ratio.get(dim, 1)} for dim, one in attrs["calibration"].items()}
@@ -336,7 +336,7 @@ def _laid_out(
     files: Files,
     tiles: list[Tile],
     boxes: list[Box],
-    planes: _Planes,
+    planes: _TiledPlanes,
     sig: tuple[int, ...],
     stored: np.dtype,
     samples: int,
