@@ -20,10 +20,9 @@ from hypothesis import HealthCheck, settings
 from tests.waiting import PATIENCE
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
-settings.register_profile("vfs", deadline=None, suppress_health_check=_SLOW, max_examples=30)
-settings.register_profile("many", deadline=None, suppress_health_check=_SLOW, max_examples=3000)
-# VFS_HYPOTHESIS=many pytest … looks for hours instead of seconds
-settings.load_profile(os.environ.get("VFS_HYPOTHESIS", "vfs"))
+settings.register_profile("quick", deadline=None, suppress_health_check=_SLOW, max_examples=10)
+settings.register_profile("thorough", deadline=None, suppress_health_check=_SLOW, max_examples=3000)
+settings.load_profile("quick")
 
 SHARED = Path(os.environ.get("VFS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 """Real files from instruments with `oracle.json`: beside the checkout, never in it."""
@@ -40,12 +39,16 @@ VERSIONED = (
 """Tests that reach the parts of numba, h5py, uvicorn, tifffile and numpy that differ between versions."""
 
 
-def pytest_configure() -> None:
-    """Take signals as in the foreground: `nohup scripts/test &` ignores some, and so would all that the tests start."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Look for hours if asked to. Take signals as in the foreground: `nohup scripts/test &` ignores some, and so would all
+    that the tests start.
+    """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)  # this process goes on; what it starts has none of its handlers
+    if config.getoption("thorough"):
+        settings.load_profile("thorough")
 
 
 FEW = 4
@@ -53,8 +56,11 @@ FEW = 4
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Know the option with which .ci/run asks other versions of libraries, which rarely differ for one parameter."""
+    """Know how many tests are wanted. `.ci/run` asks few of other versions of libraries, which rarely differ for one
+    parameter.
+    """
     parser.addoption("--few", action="store_true", help=f"of a test with more than {FEW} parameters, run {FEW}")
+    parser.addoption("--thorough", action="store_true", help="also run tests marked thorough, and 3,000 examples each")
 
 
 def _spread(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -79,6 +85,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             fixtures = [made.func for found in item._fixtureinfo.name2fixturedefs.values() for made in found]
             if any(map(_asks_zarr, (item.function, *fixtures))):
                 item.add_marker("zarr")
+    if not config.getoption("thorough"):
+        others = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=others)
     if config.getoption("few"):
         items[:], others = _spread(items)
         config.hook.pytest_deselected(items=others)

@@ -12,14 +12,19 @@ from tests.benchmarks.figure_samples import SMALL_SHAPES, samples
 from tests.benchmarks.figure_tools import exported, measured
 from tests.benchmarks.rows import TINY
 
+THOROUGH = pytest.mark.thorough
+QUICK = {"decode", "cached", "random", "zarr", "formats", "references", "remote"}
+"""Parts that start no other program."""
 
-@pytest.mark.parametrize("part", PARTS)
+
+@pytest.mark.parametrize("part", [part if part in QUICK else pytest.param(part, marks=THOROUGH) for part in PARTS])
 def test_runs(part: str, tmp_path: Path) -> None:
     rows = list(PARTS[part](tmp_path, TINY))
     assert rows
     assert all(row.value > 0 for row in rows)
 
 
+@THOROUGH
 def test_figures_are_compared_with_numpy_and_make_a_page(tmp_path: Path) -> None:
     found = {}
     for kind in ("mrc", "mib", "arina", "tiff"):
