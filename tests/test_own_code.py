@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs import own_code
 
 Begin = Callable[[str, str], subprocess.Popen[str]]
 
@@ -114,3 +115,24 @@ def test_modules_of_an_update_are_not_loaded_beside_others(package: Path, begin:
     path.write_text(path.read_text() + "\n")
     said = f"vfs was updated while this process ran ({path} changed): start it again"
     assert printed(old) == [said] * 4
+
+
+def test_a_key_is_of_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version is that of all."""
+    monkeypatch.setattr(own_code, "_loaded", {})
+    keys = []
+    for folder, text in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "m.py").write_bytes(text)
+        monkeypatch.setattr(own_code, "_FOLDER", str(tmp_path / folder))
+        own_code._read.cache_clear()
+        keys.append(own_code.code_key())
+    own_code._loaded[str(tmp_path / "c/m.py")] = (1, 2, 3, 4)  # another file, before the present one
+    keys.append(own_code.code_key())
+    assert own_code.code_key() == keys[3]
+    own_code._read.cache_clear()
+    own_code._untold.cache_clear()  # as in another process
+    assert own_code.code_key() not in keys
+    own_code._read.cache_clear()
+    assert keys[0] == keys[1] != keys[2]
+    assert len(set(keys)) == 3

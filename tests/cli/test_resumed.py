@@ -68,6 +68,9 @@ def test_a_pass_goes_on_and_gives_the_same_bits(
     )
     assert "other options, results" in refused(capsys, "reduce", scan, target, *TEXTS[1:], "--resume")
     assert "other options, results" in refused(capsys, "reduce", scan, target, *TEXTS, "--dtype", "f8", "--resume")
+    with pytest.MonkeyPatch.context() as patch:  # as after an update, or in a checkout that was edited
+        patch.setattr("vfs.own_code.contents", lambda: b"other")
+        assert "results or code of vfs" in refused(capsys, "reduce", scan, target, *TEXTS, "--resume")
     with pytest.MonkeyPatch.context() as patch:
         taken = stop_at(patch, 99)
         assert run("reduce", scan, target, *TEXTS, "--resume", "--verify") == 0

@@ -372,7 +372,7 @@ def test_one_that_is_complete_stays(scan: Path, tmp_path: Path, capsys: pytest.C
     sums.unlink()
     assert run(*command) == 2
     assert [line.split(": ")[-1].split(";")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "exists already, and was written of other files, with other options, or by another version of vfs",
+        "exists already, and was written of other files, with other options, or by other code of vfs",
         "exists already",
         *[f"exists already, and {sums} does not tell of what"] * 2,
     ]
@@ -403,6 +403,10 @@ def test_workers_of_an_executor_write_the_same_bytes(scan: Path, tmp_path: Path)
             patch.setattr("vfs.zarr.export.spread.has_unit", lambda *of: False)
             with pytest.raises(vfs.ExecutorError, match="on the same disk"):
                 vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("vfs.zarr.export.spread.code_key", lambda: "other")
+            with pytest.raises(vfs.ExecutorError, match="a worker has other code of vfs"):
+                vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
     assert "p.zarr" not in os.listdir(tmp_path)
 
 
@@ -414,6 +418,10 @@ def test_what_is_not_the_same_does_not_go_on(scan: Path, stopped: Path) -> None:
             vfs.export(scan, stopped, resume=True, **HOW | other)
     with pytest.raises(vfs.OptionError, match="opened with other options"):
         vfs.export(scan, stopped, resume=True, sync_offset=1, **HOW)
+    with pytest.MonkeyPatch.context() as patch:  # as after an update, or in a checkout that was edited
+        patch.setattr("vfs.own_code.contents", lambda: b"other")
+        with pytest.raises(vfs.OptionError, match="or code of vfs; give the same again"):
+            vfs.export(scan, stopped, resume=True, **HOW)
     part = scan.parent / "scan002.mib"
     os.utime(part, ns=(0, part.stat().st_mtime_ns + 10**9))
     with pytest.raises(vfs.OptionError, match="these were changed since"):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from hashlib import blake2b
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
 from vfs.model.region import Region
 from vfs.model.wording import option
+from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
 from vfs.reduce.kept import KeptPass, KeptState
 from vfs.reduce.outputs import unwritten
@@ -132,7 +132,7 @@ def sums_of(opened: OpenedSet, wanted: Mapping[str, Reduction], target: str, res
 def _asked(opened: OpenedSet, wanted: Mapping[str, Reduction]) -> str:
     """Return the digest of all that is asked for."""
     asked = sorted((name, spelled(one), packed(one)) for name, one in wanted.items())
-    about = repr((asked, opened.main.dataset.path, version("vfs")))
+    about = repr((asked, opened.main.dataset.path, code_key()))
     return blake2b(about.encode(), digest_size=16).hexdigest()
 
 

@@ -162,7 +162,7 @@ class KeptState:
             if (there or complete) and told != self._subject:
                 raise OptionError(
                     f"{name}: the interrupted reduction was of other files, or these were changed since, or it had"
-                    f" other options, results or version of vfs; give the same again, or remove {rest}, and begin anew"
+                    f" other options, results or code of vfs; give the same again, or remove {rest}, and begin anew"
                 )
             self.dropped = there and was != self._state
         if self.dropped:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from vfs.model.naming import DOCUMENTS
+from vfs.own_code import code_key
 from vfs.reduce.values import ResultValues
 from vfs.zarr.export.arrays import checksum
 from vfs.zarr.export.journal import Mark, Subject, sums_lines
@@ -90,7 +90,7 @@ class ResultSums:
 
     def _subject(self, results: Mapping[str, ResultValues]) -> Subject:
         arrays = {name: _about(result) for name, result in sorted(results.items())}
-        return Subject(self._sources, self._what, arrays, 3, version("vfs"))
+        return Subject(self._sources, self._what, arrays, 3, code_key())
 
 
 def _mark(name: str, result: ResultValues, unfinished: str) -> Mark:

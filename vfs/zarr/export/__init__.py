@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from hashlib import blake2b
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from vfs.formats import formats
 from vfs.hierarchy.faces import ZarrFace
 from vfs.hierarchy.following import for_workers
 from vfs.model.wording import option
+from vfs.own_code import code_key
 from vfs.reduce.executors import checked
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
@@ -117,7 +117,7 @@ def export(
                 if executor is not None:
                     assert opening is not None
                     how = face_of(target), face.zarr_format, codec, shards
-                    by = checked(executor), ExportWork(for_workers(opening), *how, place.target, version("vfs"))
+                    by = checked(executor), ExportWork(for_workers(opening), *how, place.target, code_key())
                 try:
                     stored = _made(face, exports, documents, journal, place, progress or _untold, by)
                 except BaseException:
@@ -219,7 +219,7 @@ def _subject(face: ZarrFace, exports: Sequence[ArrayExport], documents: Mapping[
     arrays = {one.path: one.about() for one in exports}
     store = blake2b(repr((sorted(documents.items()), arrays)).encode(), digest_size=16)
     sums = {key: checksum(np.frombuffer(text, np.uint8)) for key, text in documents.items()}
-    return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, version("vfs"), sums)
+    return Subject(sources.hex(), store.hexdigest(), arrays, face.zarr_format, code_key(), sums)
 
 
 class _Writing:

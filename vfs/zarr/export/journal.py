@@ -34,7 +34,7 @@ class Subject:
         store: digest of the documents of the store, and of its plans.
         arrays: path -> shape, chunks and unit of the array, and its dtype: what the marks are about.
         zarr_format: 3 or 2.
-        vfs: version that writes the store.
+        vfs: the code that writes the store: see `vfs.own_code.code_key`.
         documents: name of each document -> its CRC-32C. What else there is tells them, so they are not compared.
     """
 
@@ -249,7 +249,7 @@ def _check_same(marks: MarkLines, told: Subject, subject: Subject) -> None:
             f" options{again}"
         )
     if told.store != subject.store or told.vfs != subject.vfs:
-        raise OptionError(f"{path}: the interrupted export had another codec, chunks, shards or version of vfs{again}")
+        raise OptionError(f"{path}: the interrupted export had another codec, chunks, shards or code of vfs{again}")
 
 
 def _state(line: bytes) -> str | None:

@@ -126,7 +126,7 @@ class StorePlace(ABC):
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             why = f"{sums_name(self.target)} does not tell of what"
         else:
-            why = "was written of other files, with other options, or by another version of vfs"
+            why = "was written of other files, with other options, or by other code of vfs"
         raise OptionError(f"{self.target}: exists already, and {why}; remove it, or give another name")
 
     @abstractmethod

@@ -14,12 +14,12 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
+from vfs.own_code import code_key
 from vfs.reduce.executors import in_order
 from vfs.reduce.stop_file import StopFile, Stopped
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
@@ -39,7 +39,7 @@ class ExportWork:
         face, zarr_format: which face is written.
         codec, shards: see `vfs.zarr.export.export`.
         target: name of the store.
-        vfs: version that plans the export.
+        vfs: the code that plans the export: see `vfs.own_code.code_key`.
     """
 
     opening: bytes
@@ -80,12 +80,12 @@ def write_unit(task: UnitTask) -> tuple[Mark, str]:
     Returns: its mark, and the state of the sources when it was begun.
 
     Raises:
-        ExecutorError: this worker has another version of vfs, does not find the folder, or cannot write there.
+        ExecutorError: this worker has other code of vfs, does not find the folder, or cannot write there.
         SourceError: the set cannot be opened or read here, or is not what it was.
     """
     work, here = task.work, f"[in process {os.getpid()} of {socket.gethostname()}]"
-    if version("vfs") != work.vfs:
-        raise ExecutorError(f"a worker has vfs {version('vfs')}, expected {work.vfs} {here}")
+    if code_key() != work.vfs:
+        raise ExecutorError(f"a worker has other code of vfs than what plans the export {here}")
     try:
         return _written(task)
     except SourceError as error:
