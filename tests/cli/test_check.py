@@ -24,6 +24,8 @@ from vfs.cli.common import converted
 from vfs.cli.hands import Hands
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.sources.holes import tells_holes
+from vfs.sources.local import LocalSources
 from vfs.testing.detector_writers import write_cbf
 from vfs.testing.plane_writers import fits_unit
 from vfs.testing.stack_writers import write_mrc
@@ -289,3 +291,30 @@ def test_a_folder_without_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str
     os.makedirs(tmp_path / "a" / "b")
     assert run("check", tmp_path) == 2
     assert "no data set there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["hole", "kept", "blocks", "zeros", "part"])
+def test_what_only_a_disk_shows_is_not_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    frames = np.ones((8, 64, 64), np.uint16)
+    frames[4:] = 0
+    path = write_npy(tmp_path, frames)
+    if not tells_holes(LocalSources(), str(path)):
+        pytest.skip("this file system does not tell holes")
+    if kind == "blocks":
+        path = tmp_path / "a.h5"
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file.create_dataset("data", data=frames, chunks=(1, 64, 64))
+    data = path.read_bytes()
+    if kind != "zeros":
+        end = data.rindex(b"\1\0") if kind != "part" else len(data) - 8000
+        with path.open("wb") as written:
+            if kind == "kept":
+                os.posix_fallocate(written.fileno(), 0, len(data))
+            os.pwrite(written.fileno(), data[:end], 0)
+            os.truncate(written.fileno(), len(data))
+    status, lines = checked(capsys, path)
+    told = [
+        f"{path}: nothing proves that " in line and line.endswith("holds no bytes there, and shows zeros")
+        for line in lines
+    ]
+    assert (status, told) == ((1, [True]) if kind in ("hole", "kept", "blocks") else (0, [False])), lines

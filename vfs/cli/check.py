@@ -24,6 +24,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import SourceError, VfsError, printable, size
 from vfs.folder_tree.records import DESCRIPTION
 from vfs.formats import HEADERLESS, by_name, formats
+from vfs.hierarchy.doubts import said_of_holes
 from vfs.hierarchy.opening import OpenedSet
 from vfs.model.checksums import ByteSum
 from vfs.model.open_options import OpenOptions
@@ -247,9 +248,10 @@ def _looked_at(group: OpenedSet, checked: Checked) -> Checked:
         for array in group.arrays.values():
             if (look := getattr(array.backend, "look_at_all", None)) is not None:
                 look()
+        said = dict.fromkeys(line for array in group.arrays.values() for line in said_of_holes(array.dataset))
     except Exception as error:
         return replace(checked, state=UNREADABLE, said=(*checked.said, _said(error)))
-    return checked
+    return replace(checked, state=ABSENT, said=(*checked.said, *said)) if said else checked
 
 
 def _read_through(one: _FoundSet, how: How) -> Checked:

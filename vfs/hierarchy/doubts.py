@@ -7,19 +7,20 @@ Frames that nobody has written, or has written a part of, hold a run of zeros. A
   records of its format have (`StoredArray.proof`), or that the disk, which knows holes, has none there. Once frames of
   a file were believed to be dark, those that are proved are, at once.
 
-All others are a `NotYetError`. One that the disk knows to be a hole always is.
+All others are a `NotYetError`. One that the disk knows to be a hole always is. `said_of_holes` says of any set which
+frames are nothing but holes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from vfs.errors import NotYetError, SourceError
+from vfs.errors import NotYetError, SourceError, size
 from vfs.hierarchy.file_watch import SEEN, places
 from vfs.hierarchy.written_part import BLOCK, SHORT, WrittenPart
 from vfs.kernels.columns import FILE, S_BYTE, S_FILE, S_START, S_STOP, START, STOP
@@ -30,6 +31,7 @@ from vfs.model.proofs import INDEX
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
+from vfs.sources.holes import holes, tells_holes
 
 _WORD = 8  # bytes that are compared at once
 _MUCH = 4  # times as many bytes as before
@@ -153,6 +155,40 @@ class Doubts:
             longest for at, longest in self._samples if not any(k == file and a < stop and b > start for k, a, b in at)
         )
         return min(found) if len(found := list(others)) >= _SAMPLES - 1 else 0
+
+
+def said_of_holes(dataset: StoredArray) -> Iterator[str]:
+    """Say of each file which frames and blocks are zeros only because its disk holds nothing there: a line each.
+
+    Raises:
+        SourceError: a file cannot be opened.
+    """
+    files = dataset.files
+    for file in np.flatnonzero(files.sizes > 0).tolist() if not (dataset.companion or dataset.computed) else ():
+        path, pixels, first = files.paths[file], 0, 0
+        parts = holes(files.sources, path, 0, files.sizes.item(file)) if tells_holes(files.sources, path) else ()
+        for begin, end in parts:
+            within = _whole_pixels_between(dataset, file, begin, end)
+            pixels, first = pixels + within, first if pixels else begin
+        if pixels:
+            yield (
+                f"{path}: nothing proves that {size(pixels)} of its pixels were written, from byte {first:,} on: the"
+                " disk holds no bytes there, and shows zeros"
+            )
+
+
+def _whole_pixels_between(dataset: StoredArray, file: int, start: int, stop: int) -> int:
+    """Return how many bytes between two bytes of a file are of pixels, if these are a frame, or a block."""
+    layout = dataset.layout
+    if isinstance(layout, FrameLayout):
+        found = layout.pixels_between(file, start, stop)
+        return found if found >= layout.pixel_bytes else 0
+    if layout.blocks is None:
+        return 0
+    at, first, nbytes, _ = layout.blocks.place.T
+    inside = np.minimum(first + nbytes, stop) - np.maximum(first, start)
+    frame = math.prod(dataset.shape[dataset.nav_ndim :]) * dataset.dtype.itemsize
+    return int(inside[(at == file) & (inside > 0) & (inside >= np.minimum(nbytes, frame))].sum())
 
 
 def runs_of_zeros(held: np.ndarray) -> np.ndarray:
