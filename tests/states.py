@@ -58,6 +58,7 @@ class Moving:
 
     Attributes:
         path: of the file; moves: how many there were since `begin`, and which.
+        cut: True if it may become shorter for a moment: who has mapped it is killed then (security.md).
     """
 
     def __init__(self, folder: Path, random: random.Random) -> None:
@@ -66,7 +67,7 @@ class Moving:
             self._twins.append(folder / f"twin-{int(other)}")
             self._twins[-1].write_bytes(twin(other))
         self._times = os.stat(self._twins[0])
-        self._other, self.moves, self._lock = False, list[str](), threading.Lock()
+        self._other, self.moves, self._lock, self.cut = False, list[str](), threading.Lock(), False
         self.begin()
 
     def begin(self) -> None:
@@ -79,7 +80,7 @@ class Moving:
     def move(self, kind: str) -> None:
         """Move the file: `replaced`, by its twin, or only `touched`."""
         with self._lock:
-            ways = REPLACE if kind == "replaced" else TOUCH
+            ways = REPLACE[not self.cut :] if kind == "replaced" else TOUCH
             way = self._random.choice(ways)
             self._other ^= kind == "replaced"
             getattr(self, way)()
@@ -132,7 +133,7 @@ class Moving:
         os.replace(self._copy(), self.path)
 
 
-REPLACE = ("renamed", "kept", "moved", "copied", "in_place")
+REPLACE = ("copied", "renamed", "kept", "moved", "in_place")
 TOUCH = ("rights", "linked", "same_again")
 
 
@@ -170,8 +171,10 @@ class Ways:
         self.tell: Callable[..., None] = lambda *_: None
 
     def opened(self, **more: Any) -> vfs.VirtualArray:
-        backend = self.random.choice(["auto", "buffered"])
-        return vfs.open(str(self.file.path), backend=backend, **HOW, **more)
+        return vfs.open(str(self.file.path), **self._how(), **more)
+
+    def _how(self) -> dict[str, Any]:
+        return HOW | {"backend": "buffered" if self.file.cut else self.random.choice(["auto", "buffered"])}
 
     def names(self) -> list[str]:
         ways = [name for name in vars(Ways) if name not in ("opened", "names", "export_again") and name[0] != "_"]
@@ -213,14 +216,14 @@ class Ways:
             chunks="frames",
             shards=(4, -1, -1, -1),
             progress=self.tell,
-            **HOW,
+            **self._how(),
         )
         yield self._exported()
 
     def export_by_threads(self) -> Values:
         vfs.export(
             str(self.file.path), self.folder / "o.zarr", chunks="frames", shards=(4, -1, -1, -1), progress=self.tell,
-            executor=self.threads, **HOW,
+            executor=self.threads, **self._how(),
         )  # fmt: skip
         yield self._exported()
 
@@ -232,7 +235,7 @@ class Ways:
             if done > of * stop:
                 raise BrokenError
 
-        how: dict[str, Any] = {"chunks": "frames", "shards": (4, -1, -1, -1), **HOW}
+        how: dict[str, Any] = {"chunks": "frames", "shards": (4, -1, -1, -1), **self._how()}
         with suppress(BrokenError):
             vfs.export(str(self.file.path), name, progress=broken, **how)
         self.tell()
@@ -321,7 +324,7 @@ class Ways:
     def mounted(self) -> Values:
         for k in range(32):
             self.tell()
-            yield np.fromfile(self.mount / f"x.zarr/data/c/{k}/{k % 4}/0/0", "<u2")
+            yield np.frombuffer((self.mount / f"x.zarr/data/c/{k}/{k % 4}/0/0").read_bytes(), "<u2")
 
 
 def _inside(kind: str) -> int:
@@ -356,6 +359,7 @@ def once(ways: Ways, name: str, random: random.Random) -> str:
     for left in ways.folder.glob("[os].*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
     file.begin()
+    file.cut = random.random() < 0.5
     kinds = random.choice([["replaced"], ["replaced"], ["touched"], ["touched", "replaced"], ["replaced", "replaced"]])
     moments = sorted(random.choice([0, 1, 2, 3, 5, 10, 20]) for _ in kinds)
     calls, left = 0, list(kinds)
