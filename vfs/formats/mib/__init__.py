@@ -13,8 +13,9 @@ gain mode, 14 to 21 thresholds in keV, settings of every chip; newer software ap
 in UTC to the nanosecond, exposure in ns, counter depth in bits. Files are ordered by their first
 sequence number, not by their names; for missing ones see `vfs.formats.mib.absent`, for frames that the
 detector lost `vfs.formats.mib.lost`. Frames that were
-recorded behind each line of a scan while the beam returned are left out where the .hdr has `LineSkip`;
-where it has not, `line_skip` leaves them out, and surplus frames that may be these are said.
+recorded behind each line of a scan while the beam returned are left out where the .hdr has `LineSkip`, or a
+trigger a line with more frames than `ScanX`; where it has not, `line_skip` leaves them out, and surplus
+frames that may be these are said.
 
 Pixel types U08, U16 and U32 are big-endian images. R64 is the raw output of the chip, big-endian
 64-bit words (see `vfs.kernels.unpack`), whose contents depend on the counter depth::
@@ -286,19 +287,19 @@ def _said(path: str | None, hdr: dict[str, str], stored: int) -> _Said:
     """Return what a .hdr file says about the scan of so many stored frames.
 
     LineSkip counts unless the number of frames, in the .hdr or stored, shows that these frames were not recorded.
+    Without it, what a trigger for each line recorded more than ScanX is left out.
 
     Raises: see `_positions`.
     """
     y, x = _positions(path, hdr)
-    if y and x and "LineSkip" not in hdr:
-        return _Said((y, x), 0, y * x, True)
     frames = _count(hdr, "Frames in Acquisition (Number)")
+    line = _count(hdr, "Frames per Trigger (Number)")
     if y and x:
-        skip = min(_count(hdr, "LineSkip"), (_MOST_SCAN - y * x) // y)
+        behind = line - x if line > x and frames == y * line else 0
+        skip = min(_count(hdr, "LineSkip") if "LineSkip" in hdr else behind, (_MOST_SCAN - y * x) // y)
         if skip and y * x == (frames if frames in (y * x, y * (x + skip)) else stored):
             skip = 0
         return _Said((y, x), skip, y * (x + skip), True)
-    line = _count(hdr, "Frames per Trigger (Number)")
     return _Said((frames // line, line) if 1 < line < frames and frames % line == 0 else (), 0, frames, False)
 
 
