@@ -152,6 +152,19 @@ def test_which_mask_and_which_bits_count(tmp_path: Path, masks: dict[str, np.nda
     assert np.array_equal(found, dead) or dead is None
 
 
+@pytest.mark.parametrize("name", ["data_1/mask", "instrument_1/detector_1/mask", "data_1/mask_shared"])
+def test_a_mask_of_cxi_has_bits_of_its_own(tmp_path: Path, name: str) -> None:
+    mask = np.zeros(SIZE, "u2")
+    mask.ravel()[:16] = 1 << np.arange(16)
+    path = master(tmp_path, {f"entry_1/{name}": mask}, data="entry_1/data_1/data")
+    assert vfs.open(path).masked_pixels is None  # nothing says that this is CXI
+    with h5py.File(path, "a") as file:
+        file["cxi_version"] = 160
+    marked = vfs.open(path).masked_pixels
+    assert marked is not None
+    assert np.flatnonzero(marked).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+
+
 def test_a_compressed_mask_and_one_that_cannot_be_read(tmp_path: Path) -> None:
     plugin = pytest.importorskip("hdf5plugin")
     path = master(tmp_path, chunks=(16, 56), **plugin.Bitshuffle(cname="lz4"))

@@ -328,7 +328,7 @@ def _dataset(
         main=main,
         conventions=entry.conventions,
         absent=entry.absent,
-        mask_bits=mask_bits(name, entry),
+        mask_bits=mask_bits(name, entry, known),
         proved_frames=swmr.proved(entry, nav) if nav and grows else None,
         proof=INDEX if grows and layout.frames is None else None,
     )

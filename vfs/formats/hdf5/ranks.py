@@ -42,6 +42,11 @@ _NEVER = re.compile(
     re.X | re.I,
 )
 _MASK = re.compile(r"(.*/)?pixel_mask", re.I)  # NXdetector, Dectris, Jungfrau
+_CXI_MASK = re.compile(r"entry_\d+/(.*/)?mask(_shared)?")
+_CXI_BITS = 0x2FF
+"""Bits of a mask of CXI that say a pixel holds no measurement: 0 invalid, 1 saturated, 2 hot, 3 dead, 4 shadowed, 5 in
+a mask of peaks, 6 to be ignored, 7 bad, 9 missing. The others tell other things: 8 out of the limits of resolution, 10
+noisy, 11 and 12 corrected. See https://www.cxidb.org/cxi.html"""
 _DEEP = 10  # steps that `default` may take
 
 
@@ -65,9 +70,13 @@ def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | N
     return {name: True if name in first else False if name in never | encoded else None for name in names}
 
 
-def mask_bits(name: str, data: StoredData) -> int:
+def mask_bits(name: str, data: StoredData, survey: Survey) -> int:
     """Return what `StoredArray.mask_bits` says."""
-    return NEXUS_BITS if _MASK.fullmatch(name) and data.dtype.kind in "biu" else 0
+    if data.dtype.kind not in "biu":
+        return 0
+    if "cxi_version" in survey.data and _CXI_MASK.fullmatch(name):
+        return _CXI_BITS
+    return NEXUS_BITS if _MASK.fullmatch(name) else 0
 
 
 def _is_scale(name: str, survey: Survey) -> bool:
