@@ -66,6 +66,16 @@ def test_special_records_behind_the_last_unit(tmp_path: Path) -> None:
         refuses(path, "expected a whole header", kind=vfs.TruncatedSourceError)
 
 
+def test_a_header_that_says_fewer_planes_than_are_stored(tmp_path: Path) -> None:
+    """They look like special records, but for what fills the last block."""
+    stored = frames_of((40, 7, 9), "i2")
+    path = tmp_path / "a.fits"
+    path.write_bytes(
+        fits_unit(stored, SIMPLE=True).replace(b"NAXIS3  =                   40", b"NAXIS3  =                    5")
+    )
+    same(incomplete(path, "found none; more data are stored than the header before it says")[...], stored[:5])
+
+
 def test_scales_are_said_and_not_applied(tmp_path: Path) -> None:
     path = tmp_path / "a.fits"
     path.write_bytes(fits_unit(TWIN[0].astype("i2"), SIMPLE=True, BSCALE=0.5, BZERO=10))

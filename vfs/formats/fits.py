@@ -231,14 +231,16 @@ def _images(
     Raises:
         FormatError: a header is garbled.
     """
-    at, held = 0, False  # True: the units so far have data
+    at, end, held = 0, 0, False  # end: behind the data of the last unit; True: the units so far have data
     while at < size:
-        if held and _special(sources, path, at, size):
+        if held and _special(sources, path, end, at, size):
             return
         found = _header(sources, path, at)
         if found is None or (at and "XTENSION" not in found[0]):
             if at == 0 or sources.read(path, at, min(size - at, _BLOCK)).strip(b"\0 "):
-                said = f"{path}: expected a whole header at byte {at:,}, found none; the file looks truncated"
+                filled = sources.read(path, end, at - end).strip(b"\0 ")
+                why = "more data are stored than the header before it says" if filled else "the file looks truncated"
+                said = f"{path}: expected a whole header at byte {at:,}, found none; {why}"
                 counts = {"bytes_left_over": size - at}
                 lost.append(Absence(said, TruncatedSourceError, "shows the images before it", counts))
             return
@@ -255,20 +257,29 @@ def _images(
             raise FormatError(f"{path}: expected numbers PCOUNT and GCOUNT in the header at byte {at:,}")
         counted: tuple[int, ...] = shape[:-1] if cards.get("GROUPS") is True else shape
         nbytes = abs(bits) // 8 * groups * (more + math.prod(counted)) if shape else 0
-        begin, at, held = at, behind + -(-nbytes // _BLOCK) * _BLOCK, held or nbytes > 0
+        end, held = behind + nbytes, held or nbytes > 0
+        begin, at = at, behind + -(-nbytes // _BLOCK) * _BLOCK
         summed = _sum_of(cards, file, begin, behind, at)
         if summed is not None and at <= size:
             sums.append(summed)
 
 
-def _special(sources: Sources, path: str, at: int, size: int) -> bool:
+def _special(sources: Sources, path: str, end: int, at: int, size: int) -> bool:
     """Return True if special records follow the last unit: blocks of another kind than units, which begin with
-    XTENSION. The standard allows them (section 3.5) and does not say what is in them.
+    XTENSION. The standard allows them (section 3.5) and does not say what is in them. Where what fills the last
+    block of the data is not blank, these go on, and the header says too few.
+
+    Args:
+        end: byte behind the data of the last unit.
     """
     if (size - at) % _BLOCK or size - at > _MOST_HEADER:
         return False
-    data = sources.read(path, at, size - at)
-    return bool(data.strip(b"\0 ")) and not any(data.startswith(_UNITS, k) for k in range(0, len(data), _BLOCK))
+    fill, data = sources.read(path, end, at - end), sources.read(path, at, size - at)
+    return (
+        not fill.strip(b"\0 ")
+        and bool(data.strip(b"\0 "))
+        and not any(data.startswith(_UNITS, k) for k in range(0, len(data), _BLOCK))
+    )
 
 
 def _calibration(cards: dict[str, Value], dims: tuple[str, ...]) -> dict[str, Any]:
