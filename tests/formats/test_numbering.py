@@ -44,6 +44,8 @@ GRID = [(z, t) for z in range(3) for t in range(4)]
         (names("tilt_{:+03}.tif", -2, -1, 1, 2), ["tilt_+00.tif"], [0, 1, 3, 4]),
         (names("tilt_{}_{}.tif", ("n2", 7), ("n1", 9), ("p1", 2), ("p2", 1)), [], [0, 1, 3, 4]),
         (names("tilt-{}.tif", 1, 2, 4), ["tilt-3.tif"], [0, 1, 3]),
+        (["IMG_01.tif", "img_02.TIF", "Img_04.tif", "IMG_05.tif"], ["IMG_03.tif"], [0, 1, 3, 4]),
+        (["A_1_x.tif", "a_2_x.tif", "A_4_X.tif"], ["A_3_x.tif"], [0, 1, 3]),
     ],
 )
 def test_holes(tmp_path: Path, files: Sequence[str], missing: Sequence[str], places: Sequence[int]) -> None:
@@ -94,6 +96,12 @@ def test_no_holes(files: Sequence[str]) -> None:
     found = joined(LocalSources(), [f"/nowhere/{name}" for name in files], range(1, len(files) + 1))
     assert found.absent == ()
     assert found.frames == len(files) * (len(files) + 1) // 2
+
+
+def test_a_file_in_another_case_was_left_out_on_purpose(tmp_path: Path) -> None:
+    (tmp_path / "img_03.TIF").touch()
+    files = [str(tmp_path / name) for name in ("IMG_01.tif", "img_02.tif", "IMG_04.tif")]
+    assert joined(LocalSources(), files, [3] * 3).absent == ()
 
 
 def test_files_of_several_lengths() -> None:

@@ -9,9 +9,10 @@ img_4` lacks one file. If two or more numbers change, but none of them grows fro
 filled. Signs of numbers count (see `vfs.model.name_order`).
 
 Dates and times (8 digits or more, without leading zeros), numbers with a unit (`300K`) and fractions
-(`1.5`) are no counters. A hole of more than ten times as many files as exist does not count as one.
-A file that exists but was not named was left out on purpose: the series has no hole there. Names
-cannot tell of files that are lost before the first one or behind the last one.
+(`1.5`) are no counters. Upper and lower case mean the same (`IMG_1, img_2, IMG_4`). A hole of more
+than ten times as many files as exist does not count as one. A file that exists but was not named was
+left out on purpose: the series has no hole there. Names cannot tell of files that are lost before the
+first one or behind the last one.
 """
 
 from __future__ import annotations
@@ -127,12 +128,14 @@ class _NumberedNames:
         digits: for each number, its digits in each name.
         numbers: int64[numbers, files], values of the digits, with signs.
         signs: for each number, how names write a minus and a plus; "" where its sign is no part of it.
+        mixed: True if names write the texts in upper and lower case; `texts` are as the first one has them.
     """
 
     texts: tuple[str, ...]
     digits: list[list[str]]
     numbers: np.ndarray
     signs: tuple[tuple[str, str], ...]
+    mixed: bool = False
 
     @classmethod
     def of(cls, before: str, between: Sequence[str], behind: str) -> _NumberedNames | None:
@@ -142,19 +145,21 @@ class _NumberedNames:
             before, behind: the texts with which all names begin and end.
             between: the rest of each name.
         """
+        mixed = False
         if all(map(_is_number, between)):
             texts, digits = ["", ""], [list(between)]
         else:
             split = [re.split(r"([0-9]+)", text) for text in between]
             texts = split[0][::2]
-            if any(parts[::2] != texts for parts in split):
+            mixed = any(parts[::2] != texts for parts in split)
+            if mixed and len({tuple(map(str.lower, parts[::2])) for parts in split}) > 1:
                 return cls._with_signs([before + text + behind for text in between])
             if len(texts) < 2:
                 return None
             digits = [list(column) for column in zip(*[parts[1::2] for parts in split], strict=True)]
         every = (before + texts[0], *texts[1:-1], texts[-1] + behind)
         made = cls._made(every, digits, [("", "")] * len(digits))
-        return made and made._varying()
+        return made and replace(made, mixed=mixed)._varying()
 
     @classmethod
     def _with_signs(cls, names: Sequence[str]) -> _NumberedNames | None:
@@ -193,7 +198,9 @@ class _NumberedNames:
         if not keep:
             return None
         signs = tuple([self.signs[k] for k in keep])
-        return _NumberedNames(tuple(texts), [self.digits[k] for k in keep], self.numbers[keep], signs)
+        return replace(
+            self, texts=tuple(texts), digits=[self.digits[k] for k in keep], numbers=self.numbers[keep], signs=signs
+        )
 
     def _sign(self, k: int, number: int) -> str:
         """Return the sign of a number as the names write it."""
@@ -271,7 +278,8 @@ def _of_names(sources: Sources, names: _NumberedNames) -> _Series | None:
     k = next((k for k in growing if steps[k]), None)
     if k is not None:
         return _of_one(sources, names, k, steps[k])
-    return _of_grid(sources, names) if len(counters) == len(names.digits) > 1 and not growing else None
+    grid = len(counters) == len(names.digits) > 1 and not growing and not names.mixed
+    return _of_grid(sources, names) if grid else None
 
 
 def _step(numbers: np.ndarray) -> int:
@@ -290,7 +298,7 @@ def _of_one(sources: Sources, names: _NumberedNames, k: int, step: int) -> _Seri
     places = (values - values[0]) // step
     gone = np.setdiff1d(np.arange(places[-1] + 1), places, assume_unique=True)
     called = [names.name([int(values[0] + place * step)]) for place in gone] if len(names.digits) == 1 else []
-    if called:
+    if called and not names.mixed:
         there = {place for place, name in zip(gone.tolist(), called, strict=True) if exists(sources, name)}
     else:
         there = {(number - int(values[0])) // step for number in _listed(sources, names, k)}
@@ -306,7 +314,7 @@ def _listed(sources: Sources, names: _NumberedNames, k: int) -> set[int]:
     for (minus, plus), behind in zip(names.signs, names.texts[1:], strict=True):
         sign = f"{re.escape(minus)}|{re.escape(plus)}"
         text += f"({sign})([0-9]+){re.escape(behind)}"
-    pattern = re.compile(text)
+    pattern = re.compile(text, re.IGNORECASE * names.mixed)
     try:
         hits = [pattern.fullmatch(name) for name in sources.names(folder)]
     except SourceError:
