@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import h5py
 import numpy as np
 import pytest
+import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns, plain, scan_in
@@ -443,3 +444,22 @@ def test_what_is_wrong_is_said_in_a_banner(browse: Browse, url: str) -> None:
     assert "nothing.zarr" in page.page.locator(".banner.error").inner_text()
     assert all("status of 404" in text for text in page.said)
     page.said.clear()
+
+
+def test_a_picture_whose_smallest_number_is_white(browse: Callable[..., Browsed], tmp_path: Path) -> None:
+    """As Fiji and others show it; the numbers are those that are stored."""
+    image = np.repeat(np.arange(40, dtype="u1"), 50).reshape(40, 50)
+    tifffile.imwrite(tmp_path / "a.tif", image, photometric="miniswhite")
+    tifffile.imwrite(tmp_path / "b.tif", image, photometric="minisblack")
+    with vfs.serve([tmp_path / "a.tif", tmp_path / "b.tif"], port=0) as server:
+        page = browse(server.url).open()
+        page.wait("document.querySelectorAll('.folder-list .thumb canvas').length === 2")
+        top = "(one) => one.getContext('2d').getImageData(5, 0, 1, 1).data[0]"
+        thumbs = f"[...document.querySelectorAll('.folder-list .thumb canvas')].map({top})"
+        assert page.page.evaluate(thumbs) == [255, 0]
+        for name, colour in (("a", 255), ("b", 0)):
+            page.open(f"set={name}.zarr")
+            page.wait(f"window.vfs && vfs.frame.status === 'exact' && location.hash.includes('{name}.zarr')")
+            assert page.colour("frame", 0, 5)[0] == colour
+            assert np.array_equal(page.numbers("frame").reshape(image.shape), image)
+        page.close()

@@ -26,7 +26,7 @@ from vfs.http.records import described as numbers_described
 from vfs.http.records import record
 from vfs.http.requests import Request, has, indices, number, page_of
 from vfs.http.tiles import thumbnail, tile, tile_bytes
-from vfs.http.views import LARGEST, bytes_of, picture
+from vfs.http.views import LARGEST, bytes_of, picture, whites_are_low
 
 SIDE = 256  # most rows and columns of a thumbnail
 HELD = 256 << 20
@@ -212,7 +212,7 @@ class Pictures:
         except VfsError as error:
             return record({"path": path, "error": printable(str(error))})
         head = numbers_described(path, numbers)
-        of = {"shape": list(array.shape), "dtype": array.dtype.name}
+        of = {"shape": list(array.shape), "dtype": array.dtype.name, "inverted": whites_are_low(array)}
         said = {"path": path, "dtype": head["dtype"], "shape": head["shape"], "of": of}
         return record({**said, "sampled": True} if better else said, [numbers])
 

@@ -37,6 +37,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "picture": list(view.shown),
         "colour": view.colour,
         "upward": view.upward,
+        "inverted": whites_are_low(array),
         "middle": list(view.middle),
         "nbytes": array.nbytes,
         "units": str(array.dataset.conventions.get("units", "")),
@@ -45,6 +46,11 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "calibration": plain_json(known),
         "masked": _masked(view),
     }
+
+
+def whites_are_low(array: ArrayReader) -> bool:
+    """Return True if a file says that its smallest number is white (TIFF), so that programs invert the grey scale."""
+    return array.attrs.get("photometric") == "miniswhite"
 
 
 def _masked(view: FrameView) -> int:

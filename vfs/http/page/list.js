@@ -97,7 +97,7 @@ class Thumbnails {
 }
 
 /** Colour a small picture, or draw numbers along a line, with what lies below it filled. */
-function coloured({ data, shape }) {
+function coloured({ data, shape, of }) {
   const line = shape.length < 2 || (shape.length === 2 && Math.min(...shape) === 1);
   const [height, width] = line ? [data.length || 1, data.length || 1] : shape;
   const canvas = el("canvas", { width, height, "aria-hidden": "true" });
@@ -116,7 +116,7 @@ function coloured({ data, shape }) {
   } else {
     const levels = new Uint8Array(data.length);
     toLevels(data, levels, { lo, hi, curve: "sqrt" });
-    const grey = table("grey", false);
+    const grey = table("grey", of.inverted);
     for (let i = 0; i < out.length; i++) out[i] = grey[levels[i]];
   }
   canvas.getContext("2d").putImageData(image, 0, 0);

@@ -185,7 +185,7 @@ export class Viewer {
     );
     if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
-    this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear" }));
+    this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear", invert: array.inverted }));
     this.mixing.choose();
     if (scanned) this._startScan(fresh);
     this.orthogonal.begin();
