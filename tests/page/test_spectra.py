@@ -233,7 +233,7 @@ def exact(a: float, b: float, *edges: float) -> Decimal:
             low *= 2
         while small(high):
             high *= 2
-        for _ in range(90):
+        for _ in range(60):
             p = (low + high) / 2
             low, high = (p, high) if small(p) else (low, p)
         return (Decimal(a).ln() + log(e3, e4, p) - log(e0, e1, p)).exp()
@@ -245,8 +245,9 @@ def fits() -> Iterator[tuple[float, ...]]:
     yield from ((a, b, *short) for a, b in [(410, 383), (383, 410), (17, 21), (1, 3), (1, 1), (0.05, 2000.0)])
     yield 16268995.3894926, 2616705.668401648, *(400 + 0.5 * (x - 0.5) for x in (160, 190, 220, 240, 300))  # r = 60
     yield 300, 2, 1e-9, 40.0, 80.0, 90.0, 100.0  # almost from 0 on
+    yield 5e-324, 51123.0, 1103.2, 1736.0, 2368.9, 2556.6, 3148.5  # from the least number to almost the largest
     yield 7, 7 / 3, 10.0, 30.0, 90.0, 100.0, 2000.0  # halves of the same length on a logarithmic axis
-    for _ in range(15):
+    for _ in range(120):
         start, step = 10 ** RNG.uniform(-1, 4), 10 ** RNG.uniform(-3, 1)
         half, gap, window = RNG.integers(1, 60, 3)
         about = 10 ** RNG.uniform(0, 6)

@@ -43,8 +43,8 @@ export function powerLaw(a, b, [e0, e1, e2]) {
   return (e3, e4) => {
     if (!(e3 > 0)) return NaN;
     const share = Math.expm1(-q * distance(e3, e4)) / Math.expm1(-q * u);
-    const root = Math.exp((p / 2) * (p > 0 ? distance(e1, e4) : distance(e0, e3))); // its square may be too large for a
-    return a * root * share * root;
+    const root = Math.exp((p / 4) * (p > 0 ? distance(e1, e4) : distance(e0, e3))); // its fourth power may be too large
+    return a * root * root * share * root * root;
   };
 }
 
@@ -75,7 +75,7 @@ def power_law(a, b, edges):
             if not (np.abs(step) > ${NEAR} * (np.abs(p) + 1 / u)).any():
                 break
         q = np.abs(p) + ${TINY}
-        root = np.exp(p / 2 * np.where(p > 0, up, down))
-        return a * root * (np.expm1(-q * w) / np.expm1(-q * u)) * root
+        root = np.exp(p / 4 * np.where(p > 0, up, down))
+        return a * root * root * (np.expm1(-q * w) / np.expm1(-q * u)) * root * root
 
 `.split("\n");
