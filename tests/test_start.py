@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -88,6 +89,22 @@ def test_first_frames_need_no_kernel(tmp_path: Path, kind: str, backend: str) ->
     assert heavy == []
     if kind != "mib":  # nor other formats, where nothing is to be detected
         assert not {"vfs.formats.mib", "vfs.formats.tiff", "vfs.formats.hdf5"} & set(formats)
+
+
+def test_info_of_a_scan_and_of_chunks_needs_no_kernel(tmp_path: Path) -> None:
+    """Whatever numbers it shows: where none is compiled yet, people would wait for seconds."""
+    scan = write_mib(tmp_path, np.ones((6, 16, 16), "u2"), scan=(2, 3))
+    with h5py.File(tmp_path / "chunked.h5", "w") as file:
+        file.create_dataset("data", data=np.ones((40, 16, 16), "u2"), chunks=(1, 16, 16), compression="gzip")
+    code = """
+import json, sys
+from contextlib import redirect_stdout
+from vfs.cli.app import main
+with redirect_stdout(sys.stderr):
+    status = [main(["info", path]) for path in sys.argv[1:]]
+print(json.dumps([*status, "numba" in sys.modules]))
+"""
+    assert ran(code, str(scan), str(tmp_path / "chunked.h5")) == [0, 0, False]
 
 
 def test_many_frames_load_the_kernels(tmp_path: Path) -> None:

@@ -9,60 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PLANE, START, STEP, STOP
+from vfs.kernels.columns import COLUMNS, COUNT, DEST, FAN, FILE, LINES, NEXT, PLANE, START, STEP, STOP
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.planning import box_rows, push
-
-FAN = 16
-
-
-@kernel
-def zorder(centres, bits):
-    """Interleave the bits of integer coordinates.
-
-    Args:
-        centres: int64[n, nd], each below 2 ** bits; `nd * bits` at most 63.
-
-    Returns: int64[n], the position on the curve.
-    """
-    n, nd = centres.shape
-    out = np.zeros(n, np.int64)
-    for i in range(n):
-        code = 0
-        for b in range(bits - 1, -1, -1):
-            for k in range(nd):
-                code = (code << 1) | ((centres[i, k] >> b) & 1)
-        out[i] = code
-    return out
-
-
-@kernel
-def pack(low, high, levels):
-    """Make the search tree: the bounding boxes of every level, the leaves first.
-
-    Args:
-        low, high: int64[n, nd], the boxes in curve order, half-open.
-        levels: int64[l + 1], row of the result at which each level starts; level 0 are the boxes themselves.
-
-    Returns: int64[total, 2 * nd], low then high.
-    """
-    n, nd = low.shape
-    tree = np.empty((levels[-1], 2 * nd), np.int64)
-    for r in range(n):
-        for k in range(nd):
-            tree[r, k], tree[r, nd + k] = low[r, k], high[r, k]
-    for level in range(1, len(levels) - 1):
-        below, here = levels[level - 1], levels[level]
-        count = here - below
-        for node in range(levels[level + 1] - here):
-            row = tree[here + node]
-            for c in range(2 * nd):
-                row[c] = tree[below + node * FAN, c]
-            for child in range(node * FAN + 1, min((node + 1) * FAN, count)):
-                for k in range(nd):
-                    row[k] = min(row[k], tree[below + child, k])
-                    row[nd + k] = max(row[nd + k], tree[below + child, nd + k])
-    return tree
 
 
 @kernel

@@ -41,3 +41,6 @@ Rows are sorted and do not overlap; bytes that no row has are in no file."""
 
 SIZE, WRITTEN, CHANGED = range(3)
 """Columns of the states of files, int64[n, 3]: bytes, time of writing, time of change. See `vfs.model.files`."""
+
+FAN = 16
+"""Boxes, or nodes, below a node of a search tree: see `vfs.kernels.blocks`."""

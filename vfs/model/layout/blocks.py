@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.errors import FormatError, OptionError
-from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS
+from vfs.kernels.columns import COLUMNS, FAN, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
 from vfs.model.region import Region
 from vfs.model.wording import option_names
@@ -107,10 +107,10 @@ class BlockLayout:
         shift = max(0, max(shape, default=1).bit_length() - bits)
         order = np.argsort(_curve(low, bits, shift), kind="stable")
         levels = [0, n]
-        while levels[-1] - levels[-2] > kernels.blocks.FAN:
-            levels.append(levels[-1] - (levels[-2] - levels[-1]) // kernels.blocks.FAN)
+        while levels[-1] - levels[-2] > FAN:
+            levels.append(levels[-1] - (levels[-2] - levels[-1]) // FAN)
         steps = np.array(levels, np.int64)
-        tree = kernels.blocks.pack(low[order], high[order], steps)
+        tree = _packed(low[order], high[order], levels)
         place = np.stack([*at.T, stored, names], axis=1)[order]
         if check_overlap and n:
             _check_apart(tree, steps, order, low, size)
@@ -351,9 +351,32 @@ class BlockLayout:
 
 
 def _curve(low: np.ndarray, bits: int, shift: int) -> np.ndarray:
-    """Return the position of every origin on a Z-order curve of `bits` bits for each axis."""
-    code: np.ndarray = kernels.blocks.zorder(low >> shift, bits)
+    """Return the position of every origin on a Z-order curve of `bits` bits for each axis, eight of them at a time."""
+    code, nd = np.zeros(len(low), np.int64), low.shape[1]
+    spread = sum((np.arange(256) >> bit & 1) << bit * nd for bit in range(min(8, bits)))
+    for axis in range(nd):
+        for bit in range(0, bits, 8):
+            code |= spread[low[:, axis] >> shift + bit & 255] << (bit * nd + nd - 1 - axis)
     return code
+
+
+def _packed(low: np.ndarray, high: np.ndarray, levels: Sequence[int]) -> np.ndarray:
+    """Make the search tree: the bounding boxes of every level, the leaves first.
+
+    Args:
+        low, high: int64[n, nd], the boxes in curve order, half-open.
+        levels: row of the result at which each level starts; level 0 are the boxes themselves.
+
+    Returns: int64[total, 2 * nd], low then high.
+    """
+    n, nd = low.shape
+    tree = np.empty((levels[-1], 2 * nd), np.int64)
+    tree[:n, :nd], tree[:n, nd:] = low, high
+    for below, here, end in zip(levels, levels[1:], levels[2:], strict=False):
+        first = np.arange(0, here - below, FAN)
+        tree[here:end, :nd] = np.minimum.reduceat(tree[below:here, :nd], first)
+        tree[here:end, nd:] = np.maximum.reduceat(tree[below:here, nd:], first)
+    return tree
 
 
 def _check(shape: tuple[int, ...], low: np.ndarray, size: np.ndarray, at: np.ndarray) -> None:
