@@ -28,7 +28,7 @@ from vfs.testing.gatan_writers import write_dm
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib
 
-_SCAN = (8, 8)
+_SCAN = (24, 16)  # more than stays in a processor's cache: else it is not read in tiles (`vfs.engine.reader.CACHED`)
 _SIZE = 32  # rows and columns of a frame
 _LARGE = 2176  # rows and columns of an image that the page looks at in levels (`vfs.http.first_look.LARGE`)
 _RESULTS = ("bf", "haadf", "com", "mean", "sum", "disk=disk(cy=16, cx=16, r=4)", "ring=ring(16, 16, 8, 14)")
@@ -94,8 +94,8 @@ def _scans(folder: Path) -> list[str]:
     frames = patterns(_SCAN, _SIZE)
     flat = frames.reshape(-1, _SIZE, _SIZE)
     made = [
-        write_mib(folder, flat, frames_per_file=24, scan=_SCAN),
-        write_mib(folder, flat, frames_per_file=24, prefix="series", hdr=False),  # its scan is guessed
+        write_mib(folder, flat, frames_per_file=100, scan=_SCAN),
+        write_mib(folder, flat, frames_per_file=100, prefix="series", hdr=False),  # its scan is guessed
         write_dm(folder, np.ascontiguousarray(frames.transpose(2, 3, 0, 1)), version=4, name="scan4"),  # frames last
         write_dm(folder, flat.astype("f4"), version=4, name="frames4"),
         write_tiff(folder / "stack.tif", list(flat)),
