@@ -17,6 +17,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -112,9 +113,11 @@ class Ending:
             left = self._readers()
             if left and _keep_mounted():
                 self.left = left
+            before = _children()
             self._library.fuse_session_exit(self._session)
         while not self._over.wait(AGAIN):
-            signal.pthread_kill(threading.main_thread().ident or 0, KICK)
+            if _children() <= before:  # else libfuse waits for a program that unmounts, and would not do so for long
+                signal.pthread_kill(threading.main_thread().ident or 0, KICK)
 
     def _next(self) -> int:
         """Wait for the next signal, and return its number; 0 if the `with` block has ended."""
@@ -131,6 +134,13 @@ class Ending:
                 who,
                 self._shown,
             )
+
+
+def _children() -> set[str]:
+    """Return the processes that the main thread has begun and that are not waited for yet."""
+    with suppress(OSError), open(f"/proc/self/task/{os.getpid()}/children") as file:  # a few kernels have no such file
+        return set(file.read().split())
+    return set()
 
 
 def _keep_mounted() -> bool:
