@@ -40,8 +40,9 @@ VERSIONED = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look for hours if asked to. Take signals as in the foreground: `nohup scripts/test &` ignores some, and so would all
-    that the tests start.
+    """Look for hours if asked to.
+
+    Signals are taken as in the foreground: `nohup scripts/test &` ignores some, and so would all that the tests start.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
