@@ -23,12 +23,13 @@ from vfs.errors import VfsError
 from vfs.folder_tree.plans import plan_sets
 from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.model.region import Region
 from vfs.testing.examples import patterns
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib
 
-_SCAN = (24, 16)  # more than stays in a processor's cache: else it is not read in tiles (`vfs.engine.reader.CACHED`)
+_SCAN = (24, 16)  # of more bytes than a tile has at most (`vfs.engine.reader.CACHED`)
 _SIZE = 32  # rows and columns of a frame
 _LARGE = 2176  # rows and columns of an image that the page looks at in levels (`vfs.http.first_look.LARGE`)
 _RESULTS = ("bf", "haadf", "com", "mean", "sum", "disk=disk(cy=16, cx=16, r=4)", "ring=ring(16, 16, 8, 14)")
@@ -64,6 +65,7 @@ def compiled(run: Run, say: Callable[[str], None]) -> None:
         if importlib.util.find_spec("uvicorn"):
             each("vfs FILE, its page", _page, [*scans, image])
         each("vfs reduce", lambda name: use("reduce", name, f"{name}.results.zarr", *_RESULTS), scans)
+        each("vfs reduce, of many frames", _in_tiles, scans)
         each("vfs mount, vfs demo", lambda _: _mount([*scans, image], folder), [folder])
 
 
@@ -77,6 +79,13 @@ def _page(name: str) -> None:
     listing = SetListing(contents)
     FirstLook(lambda: listing.folder("", 0, 2)["entries"], listing.face, cache).load()
     kernels.native.http.answering.answer(0)
+
+
+def _in_tiles(name: str) -> None:
+    """Read frames as threads do whose share of a reduction is larger than a tile."""
+    array = open_set(name, OpenOptions(), {}).main
+    for _ in array.passing(Region.whole(array.shape)):
+        pass
 
 
 def _mount(names: Sequence[str], folder: str) -> None:
