@@ -6,7 +6,9 @@ Commands, and servers that they start, ask for it. Who imports vfs hears nothing
 import sys
 from contextlib import suppress
 
-_TEXT = "vfs: compiling what this needs, once: some seconds (`vfs doctor --compile` does it for all first uses)\n"
+_TEXT = (
+    "vfs: compiling what this needs, once: up to half a minute (`vfs doctor --compile` does it for all first uses)\n"
+)
 _asked = False
 
 
