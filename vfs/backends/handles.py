@@ -178,7 +178,7 @@ class Handles(Generic[T]):
         Raises:
             SourceError: it is not the one that was opened, or cannot be opened any more.
         """
-        found = self.kept(file, part)
+        found: T | None = _kept.get((self.number, file, part))  # one look, which needs no lock
         if found is not None:
             self.check(found, file, 0, 0)
         elif not self.files.still(file):
