@@ -67,7 +67,7 @@ class Moving:
             self._twins.append(folder / f"twin-{int(other)}")
             self._twins[-1].write_bytes(twin(other))
         self._times = os.stat(self._twins[0])
-        self._other, self.moves, self._lock, self.cut = False, list[str](), threading.Lock(), False
+        self._other, self.moves, self._lock, self.cut = False, list[str](), threading.Lock(), True
         self.begin()
 
     def begin(self) -> None:
@@ -80,8 +80,8 @@ class Moving:
     def move(self, kind: str) -> None:
         """Move the file: `replaced`, by its twin, or only `touched`."""
         with self._lock:
-            ways = REPLACE[not self.cut :] if kind == "replaced" else TOUCH
-            way = self._random.choice(ways)
+            ways = REPLACE if kind == "replaced" else TOUCH
+            way = self._random.choice([one for one in ways if self.cut or one != "copied"])
             self._other ^= kind == "replaced"
             getattr(self, way)()
             self.moves.append(way)
@@ -133,7 +133,7 @@ class Moving:
         os.replace(self._copy(), self.path)
 
 
-REPLACE = ("copied", "renamed", "kept", "moved", "in_place")
+REPLACE = ("renamed", "kept", "moved", "copied", "in_place")
 TOUCH = ("rights", "linked", "same_again")
 
 
