@@ -155,7 +155,7 @@ def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     path.chmod(0o700)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(path))
-        for module in ("serving.process", "fuse.mounts", "http.servers"):
+        for module in ("serving.process", "fuse.mounts", "server.servers"):
             patch.setattr(import_module(f"vfs.{module}"), "PATIENCE", PATIENCE)
         yield
 

@@ -35,9 +35,9 @@ import zarr
 
 import vfs
 from vfs.cli.reduce import reduced_kept
-from vfs.hierarchy.opening import OpenedSet, open_set
 from vfs.model.open_options import OpenOptions
 from vfs.reduce import blocks, kept, partitions, passes
+from vfs.sets.opening import OpenedSet, open_set
 from vfs.zarr.verify import verify
 
 COUNT, SIDE = 2048, 32  # frames; pixels along their sides: 4 MiB

@@ -19,13 +19,13 @@ import pytest
 import zarr
 
 import vfs
+from vfs.engine.chunk_access import Chunks
 from vfs.folder_tree import plans
 from vfs.formats import Format, by_name
-from vfs.hierarchy import opening
-from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout
 from vfs.model.stored import StoredArray
+from vfs.sets import opening
 from vfs.testing.backends import local_files
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw

@@ -29,8 +29,8 @@ import vfs.engine.reader
 from tests.engine.support import corrected
 from tests.fuse.support import free, python
 from tests.waiting import eventually
+from vfs.engine.chunk_access import Chunks
 from vfs.fuse.points import mounted
-from vfs.hierarchy.chunk_access import Chunks
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_raw
 from vfs.zarr.pipeline import NAME

@@ -22,8 +22,8 @@ import vfs
 from vfs.errors import TruncatedSourceError
 from vfs.folder_tree import plans
 from vfs.formats import Format, npy
-from vfs.hierarchy import opening
 from vfs.model.stored import Absence
+from vfs.sets import opening
 from vfs.sources.local import LocalSources
 
 

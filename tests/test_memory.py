@@ -19,9 +19,9 @@ import pytest
 import vfs
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
-from vfs.engine.frames import FrameView
-from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.file_watch import FrameMarks
+from vfs.engine.chunk_access import Chunks
+from vfs.live.file_watch import FrameMarks
+from vfs.pictures.frames import FrameView
 from vfs.reduce.partitions import PartOfPass
 from vfs.testing.frame_writers import write_tvips
 from vfs.testing.inside import reader_of

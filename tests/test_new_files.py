@@ -12,7 +12,7 @@ import pytest
 import vfs
 from vfs.errors import OptionError
 from vfs.new_files import create, create_anew, folder_below, put, reopen, replacing
-from vfs.reduce.journals import MarksFile
+from vfs.outputs.journals import MarksFile
 from vfs.zarr.export.files import UnitFiles, seal
 from vfs.zarr.export.plan import ExportPlan
 
@@ -88,7 +88,7 @@ def test_a_journal_that_another_process_removed_is_not_locked(tmp_path: Path, mo
             removed.append(os.unlink(path))
         return descriptor
 
-    monkeypatch.setattr("vfs.reduce.journals.reopen", removing)
+    monkeypatch.setattr("vfs.outputs.journals.reopen", removing)
     journal = MarksFile(str(name))
     journal.begin(b"line\n")
     assert name.read_bytes() == b"line\n"

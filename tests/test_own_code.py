@@ -87,7 +87,7 @@ def test_levels_of_other_code_are_not_shown(package: Path, begin: Begin) -> None
 
 _LATER = """
     import vfs
-    import vfs.hierarchy.opening
+    import vfs.sets.opening
     from vfs import kernels
     from vfs.formats import by_name
     from vfs.helper.process import Helper

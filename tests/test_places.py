@@ -25,8 +25,8 @@ from tests.http.support import application_of
 from tests.sessions import PAGES, README, ROOT
 from vfs.cli import app
 from vfs.formats import Format, formats
-from vfs.hierarchy.reopening import SETTABLE
 from vfs.reduce import CLASSES
+from vfs.sets.reopening import SETTABLE
 from vfs.testing.deciding_fields import DECIDED, NONE
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy

@@ -24,11 +24,11 @@ from zarr.core.buffer import default_buffer_prototype
 import vfs
 from tests.fuse.direct import Direct
 from tests.http.support import Asgi, application_of
+from vfs.contents.face_folder import FaceFolder
 from vfs.folder_tree import plans
-from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import leaving
 from vfs.http.reads import Reads
 from vfs.model.open_options import OpenOptions
+from vfs.server import leaving
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 

@@ -22,11 +22,11 @@ from vfs.api.opening import OpenHere, ShowHere
 from vfs.cli.app import main
 from vfs.cli.common import OF_IMAGES
 from vfs.formats import formats
-from vfs.hierarchy.describing import describe
 from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions
 from vfs.model.option_fields import known
 from vfs.model.options import fitting, kinds
 from vfs.model.wording import flag
+from vfs.sets.describing import describe
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy, write_raw
 

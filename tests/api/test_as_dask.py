@@ -17,7 +17,7 @@ import vfs
 from vfs.api import again as again_module
 from vfs.engine import open_sets
 from vfs.engine.array import ArrayReader
-from vfs.hierarchy.opening import Opening
+from vfs.sets.opening import Opening
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
 pytest.importorskip("dask.array")
@@ -238,7 +238,7 @@ def test_in_a_worker_pickled_arrays_open_their_set_once(path: Path, monkeypatch:
 def named(thing: Any) -> str:
     """The token of what a pickle holds, in a process of its own, which may not open it."""
     code = (
-        "import pickle, sys; from dask.base import tokenize; from vfs.hierarchy.opening import Opening\n"
+        "import pickle, sys; from dask.base import tokenize; from vfs.sets.opening import Opening\n"
         "Opening.open = None\n"
         "print(tokenize(pickle.load(sys.stdin.buffer)))"
     )

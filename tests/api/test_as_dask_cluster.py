@@ -15,7 +15,7 @@ import pytest
 import vfs
 from tests.reduce import spread
 from tests.waiting import eventually
-from vfs.hierarchy.opening import Opening
+from vfs.sets.opening import Opening
 from vfs.testing.writers import write_npy, write_raw
 
 distributed = pytest.importorskip("distributed")

@@ -41,7 +41,7 @@ from tests.benchmarks import (
 )
 from tests.benchmarks.mount_bench import through_mount
 from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
-from vfs.hierarchy.chunk_access import Chunks
+from vfs.engine.chunk_access import Chunks
 from vfs.testing import writers
 from vfs.testing.inside import reader_of
 

@@ -31,7 +31,7 @@ import numpy as np
 import vfs
 from tests.benchmarks.rows import FRAME, TINY, Row, Size, share
 from vfs.model.region import Region
-from vfs.reduce.outputs import flush_together
+from vfs.outputs.outputs import flush_together
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_mib
 from vfs.zarr.export.codecs import DEFAULT, codec

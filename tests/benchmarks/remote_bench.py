@@ -31,7 +31,7 @@ import numpy as np
 
 import vfs
 from tests.benchmarks.rows import TINY, Row, Size, frames_of
-from vfs.http.computing import Asked, Computation, following
+from vfs.page.computing import Asked, Computation, following
 from vfs.reduce.bright_field import central_disk
 from vfs.testing.inside import reader_of
 

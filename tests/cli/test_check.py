@@ -22,8 +22,8 @@ from vfs.cli.check import How, check
 from vfs.cli.checking import _json as as_list
 from vfs.cli.common import converted
 from vfs.cli.hands import Hands
-from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.sets.opening import open_set
 from vfs.sources.holes import tells_holes
 from vfs.sources.local import LocalSources
 from vfs.testing.detector_writers import write_cbf

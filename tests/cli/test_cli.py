@@ -28,10 +28,10 @@ from tests.waiting import eventually
 from vfs.cli import app, desktop, report
 from vfs.cli.writing import stopping
 from vfs.errors import size
+from vfs.faces.documents import plain_json
 from vfs.formats import formats
-from vfs.hierarchy import opening
-from vfs.hierarchy.documents import plain_json
 from vfs.model.options import from_text, kinds
+from vfs.sets import opening
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
 from vfs.zarr.export.files import UnitFiles
@@ -522,7 +522,7 @@ def test_a_bug_is_one_line_too_unless_asked(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("two\nlines")
 
-    monkeypatch.setattr("vfs.hierarchy.opening.open_set", broken)
+    monkeypatch.setattr("vfs.sets.opening.open_set", broken)
     monkeypatch.delenv("VFS_DEBUG", raising=False)
     assert "ZeroDivisionError: two lines (this is a bug in vfs; VFS_DEBUG=1" in refused(capsys, "info", scan, status=1)
     monkeypatch.setenv("VFS_DEBUG", "1")
@@ -540,7 +540,7 @@ def test_too_little_memory_is_no_bug(
         vfs.open(scan, nav_shape=10**12, allow_incomplete=True)[...]
     with pytest.raises(MemoryError, match=r"read it in parts; a\.reduce\(…\) makes"):
         np.mean(vfs.open(scan, nav_shape=10**12, allow_incomplete=True))
-    monkeypatch.setattr("vfs.hierarchy.opening.open_set", Mock(side_effect=had.value))
+    monkeypatch.setattr("vfs.sets.opening.open_set", Mock(side_effect=had.value))
     assert refused(capsys, "info", scan).strip() == f"vfs: {had.value}"
 
 
@@ -558,7 +558,7 @@ def test_a_warning_is_one_line(scan: Path, monkeypatch: pytest.MonkeyPatch, caps
         warnings.warn("look here", UserWarning, stacklevel=1)
         raise vfs.FormatError("no more")
 
-    monkeypatch.setattr("vfs.hierarchy.opening.open_set", warns)
+    monkeypatch.setattr("vfs.sets.opening.open_set", warns)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("info", scan) == 2
@@ -569,7 +569,7 @@ def test_ctrl_c_is_130(scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vfs.hierarchy.opening.open_set", interrupted)
+    monkeypatch.setattr("vfs.sets.opening.open_set", interrupted)
     assert run("info", scan) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -950,7 +950,7 @@ def test_what_no_unit_can_run_is_refused(
         ready("http://127.0.0.1:8765/", "http://127.0.0.1:8765/t/SECRET/")
         return SimpleNamespace(address="http://127.0.0.1:8765/", summary=lambda: "nothing")
 
-    monkeypatch.setattr("vfs.http.serve", answers)
+    monkeypatch.setattr("vfs.server.serve", answers)
     assert run("serve", scan, "--token", tmp_path / "token") == 0
     assert "".join(capsys.readouterr()).count("SECRET") == 2
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))

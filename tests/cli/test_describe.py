@@ -17,9 +17,9 @@ import vfs
 from tests.conftest import SHARED
 from tests.formats.description_sets import block_sets, link, same, values, write
 from vfs.errors import OptionError
-from vfs.hierarchy import describing as module
-from vfs.hierarchy.describing import describe
-from vfs.hierarchy.documents import plain_json
+from vfs.faces.documents import plain_json
+from vfs.sets import describing as module
+from vfs.sets.describing import describe
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy, write_raw
 

@@ -22,9 +22,9 @@ import pytest
 
 import vfs
 from vfs.cli import app
-from vfs.engine import frames
-from vfs.engine.frames import FrameView, look
 from vfs.errors import OptionError
+from vfs.pictures import frames
+from vfs.pictures.frames import FrameView, look
 from vfs.testing.inside import reader_of
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy

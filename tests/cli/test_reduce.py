@@ -21,7 +21,7 @@ import vfs
 from tests.cli.support import refused, run, said_at_the_end
 from tests.waiting import eventually
 from vfs.cli.reduce import reduced
-from vfs.hierarchy.describing import describe
+from vfs.sets.describing import describe
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib
 

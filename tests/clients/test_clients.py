@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.hierarchy.faces import Face, ZarrFace
-from vfs.hierarchy.npy_face import NpyFace
+from vfs.faces.face import Face, ZarrFace
+from vfs.faces.npy_face import NpyFace
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_raw
 

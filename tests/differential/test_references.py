@@ -17,7 +17,7 @@ from tests.conftest import SHARED
 from tests.sessions import PAGES, check_sessions
 from tests.zarr.reference_readers import by_fsspec, by_icechunk, same, sets_below
 from vfs.errors import IncompleteWarning, NotReferenceableError
-from vfs.hierarchy.references import referenceable
+from vfs.faces.references import referenceable
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.rows import WrittenSet
 from vfs.testing.writers import write_mib, write_raw

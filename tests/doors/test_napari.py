@@ -17,8 +17,8 @@ import pytest
 import vfs
 from tests.conftest import SHARED
 from tests.engine.support import halved
-from vfs.engine import frames as looking
 from vfs.errors import SourceError
+from vfs.pictures import frames as looking
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.stack_writers import write_emi, write_ser

@@ -29,6 +29,7 @@ from vfs.backends import Backend, make_backend
 from vfs.buffers import MemoryPool
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
+from vfs.engine.chunk_access import Chunks
 from vfs.errors import (
     MissingSourceError,
     OptionError,
@@ -37,7 +38,6 @@ from vfs.errors import (
     SourceError,
     TruncatedSourceError,
 )
-from vfs.hierarchy.chunk_access import Chunks
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout

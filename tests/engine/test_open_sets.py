@@ -13,9 +13,9 @@ import pytest
 from tests.waiting import eventually
 from vfs.engine import open_sets
 from vfs.engine.open_sets import MOST, OpenSets
-from vfs.hierarchy.following import for_workers
-from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.sets.following import for_workers
+from vfs.sets.opening import open_set
 from vfs.testing.writers import write_npy
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.engine.chunk_access import Chunks
 from vfs.engine.chunking import COSTLY, ChunkingInput, negotiate
-from vfs.hierarchy.chunk_access import Chunks
 from vfs.model import coverage
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_mib, write_npy, write_raw

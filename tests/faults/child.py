@@ -178,7 +178,7 @@ class Said:
 def mounted(found: WrittenSet) -> Generator[Case]:
     """The files of a mount, the .npy face and all chunks, read as libfuse has them read."""
     from tests.fuse.direct import Direct, files_of  # the compiler: not for those who read in this process
-    from vfs.hierarchy.face_folder import FaceFolder
+    from vfs.contents.face_folder import FaceFolder
     from vfs.kernels.native.fuse import serve, state
 
     group = found.group(backend="buffered")

@@ -12,8 +12,8 @@ from tests.conformance.rows import ROWS
 from vfs.cli.folders import look
 from vfs.formats import by_name
 from vfs.formats.hdf5 import ENDINGS
-from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.sets.opening import open_set
 from vfs.testing.backscatter_writers import write_ebsp
 from vfs.testing.suites import Row
 

@@ -23,11 +23,11 @@ import vfs
 from tests.conftest import SHARED
 from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
+from vfs.faces.data_set import Hierarchy
+from vfs.faces.face import Node
 from vfs.folder_tree import FolderTree, live_sets, plans
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import LOOKS
-from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.faces import Node
 from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.folder_tree.support import RULES
+from vfs.faces.face import FOLDER
 from vfs.folder_tree.records import Record
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder
-from vfs.hierarchy.faces import FOLDER
 
 
 @pytest.fixture

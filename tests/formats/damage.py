@@ -13,7 +13,7 @@ from typing import Any
 
 import vfs
 from tests.formats.frame_checks import BACKENDS, one_line, unwarned
-from vfs.hierarchy.chunk_access import Chunks
+from vfs.engine.chunk_access import Chunks
 from vfs.testing.inside import reader_of
 
 _HUGE = (1 << 20, 1 << 28, (1 << 31) - 1, (1 << 32) - 1, 1 << 33, 1 << 40, (1 << 63) - 1)

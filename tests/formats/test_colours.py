@@ -19,9 +19,9 @@ import zarr
 
 import vfs
 from tests.formats.frame_checks import frames_of, same
-from vfs.engine.frames import FrameView, look
-from vfs.hierarchy.npy_face import NpyFace
+from vfs.faces.npy_face import NpyFace
 from vfs.integrations import napari
+from vfs.pictures.frames import FrameView, look
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.microscope_writers import write_czi, write_lif, write_lof, write_nd2, write_xlef
 from vfs.testing.plane_writers import write_ndtiff

@@ -37,10 +37,10 @@ from tests.formats.description_sets import (
 from vfs.cli.report import as_json
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
-from vfs.hierarchy.describing import describe
 from vfs.kernels.columns import FILE, LINES
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import BlockLayout
+from vfs.sets.describing import describe
 from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy

@@ -18,7 +18,7 @@ from tests.formats.frame_checks import arranged, check_boxes, frames_of, opens_i
 from tests.formats.sets import DM_SWAPPED, dm_set
 from vfs.formats import dm
 from vfs.formats.gatan_tags import StoredTag, plain, read_tags
-from vfs.hierarchy.describing import describe
+from vfs.sets.describing import describe
 from vfs.sources.local import LocalSources
 from vfs.testing.gatan_writers import DATA_TYPES, tag_bytes, write_dm, write_tags
 from vfs.testing.inside import reader_of, set_of

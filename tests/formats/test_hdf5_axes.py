@@ -11,7 +11,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from vfs.engine.frames import FrameView
+from vfs.pictures.frames import FrameView
 from vfs.testing.inside import reader_of
 
 h5py = pytest.importorskip("h5py")

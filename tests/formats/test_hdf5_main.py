@@ -13,7 +13,7 @@ import pytest
 
 import vfs
 from vfs.cli.report import as_text
-from vfs.http.views import described
+from vfs.page.views import described
 from vfs.testing.inside import set_of
 
 NXDATA, NXENTRY, NXDETECTOR = {"NX_class": "NXdata"}, {"NX_class": "NXentry"}, {"NX_class": "NXdetector"}

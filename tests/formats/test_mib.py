@@ -32,8 +32,8 @@ from vfs.errors import (
 )
 from vfs.formats import detect
 from vfs.formats.mib.decoders import RawDecoder, StampDecoder
-from vfs.hierarchy.describing import describe
 from vfs.model.region import Region
+from vfs.sets.describing import describe
 from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib

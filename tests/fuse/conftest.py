@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from tests.fuse.support import LIBRARIES, Scan, free, use
+from vfs.contents.contents import Contents
 from vfs.fuse.points import DEVICE
 from vfs.fuse.view import library
-from vfs.hierarchy.contents import Contents
 from vfs.kernels.native.fuse import state
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from vfs.contents.contents import Contents
 from vfs.fuse.structs import Structs
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.contents import Contents
 
 
 class Direct:

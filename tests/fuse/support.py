@@ -17,11 +17,11 @@ import pytest
 
 import vfs
 from tests.waiting import eventually
+from vfs.contents.contents import Contents
 from vfs.engine.cache import ChunkCache
+from vfs.faces.face import FOLDER, Node
 from vfs.fuse import Mount
 from vfs.fuse.points import detach, mounted
-from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.faces import FOLDER, Node
 from vfs.testing.writers import write_raw
 
 LIBRARIES = ["libfuse3", "libfuse2", "fusepy"]
@@ -178,7 +178,7 @@ class Foreground:
     CODE = """
         import sys, vfs
         from vfs.fuse import MountHow, serve
-        from vfs.hierarchy.face_folder import FaceFolder
+        from vfs.contents.face_folder import FaceFolder
         from vfs.testing.inside import set_of
         folder = FaceFolder([set_of(vfs.open_group(name, backend="buffered")).tree for name in sys.argv[2:]])
         try:

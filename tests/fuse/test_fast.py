@@ -31,13 +31,13 @@ from tests.fuse.direct import Direct, every_path, files_of, same_as_the_tree
 from tests.fuse.support import FAULTS, HEADERS, Scan, damage, overwrite
 from tests.waiting import eventually
 from vfs.api import open_group
+from vfs.contents.face_folder import FaceFolder
 from vfs.engine.abandon import asked
+from vfs.engine.chunk_access import Chunks
+from vfs.faces.face import ZarrFace
+from vfs.faces.npy_face import NpyFace
 from vfs.fuse import registry
 from vfs.fuse.view import inode
-from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.npy_face import NpyFace
 from vfs.kernels.native.words import LINE, TableWord
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
@@ -596,7 +596,7 @@ def test_direct_io_serves_files_that_cannot_be_mapped_to_be_shared(
     code = """
         import sys, vfs
         from vfs.fuse import MountHow, serve
-        from vfs.hierarchy.face_folder import FaceFolder
+        from vfs.contents.face_folder import FaceFolder
         from vfs.testing.inside import set_of
         shown = FaceFolder([set_of(vfs.open_group(sys.argv[2], backend="buffered")).tree])
         serve(shown, sys.argv[1], MountHow(direct_io=True), ready=lambda: print("ready", flush=True))

@@ -17,10 +17,10 @@ import pytest
 import vfs
 from tests.fuse.support import Failing, Scan, run
 from vfs.api import open_group
+from vfs.contents.face_folder import FaceFolder
 from vfs.errors import printable
 from vfs.fuse import Mount, MountHow
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.face_folder import FaceFolder
 from vfs.testing.inside import set_of
 
 

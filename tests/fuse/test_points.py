@@ -18,13 +18,13 @@ import pytest
 import vfs
 from tests.fuse.support import Foreground, free, run
 from vfs.api import open_group
+from vfs.contents.face_folder import FaceFolder
 from vfs.errors import MountError, OptionError, VfsError
 from vfs.fuse import points, unmount
 from vfs.fuse.how import MountHow
 from vfs.fuse.points import KIND, Mounted, detach, prepare, users
 from vfs.fuse.server import serve
 from vfs.fuse.view import library, version
-from vfs.hierarchy.face_folder import FaceFolder
 from vfs.testing.inside import set_of
 
 

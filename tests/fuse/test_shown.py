@@ -21,11 +21,11 @@ import pytest
 import vfs
 from tests.fuse.support import LIBRARIES, SHAPE, Scan, free, python, run, server_of, use
 from vfs.api import open_group
+from vfs.contents.face_folder import FaceFolder
 from vfs.errors import MountError
 from vfs.fuse import Mount
 from vfs.fuse.points import mounted
 from vfs.fuse.view import FuseView, inode, library
-from vfs.hierarchy.face_folder import FaceFolder
 from vfs.testing.inside import set_of
 
 

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 from tests.fuse.support import Failing
 from vfs.api import open_group
+from vfs.contents.face_folder import FaceFolder
 from vfs.fuse.counters import FIELDS, NATIVE, Counters
 from vfs.fuse.view import FuseView, library
-from vfs.hierarchy.face_folder import FaceFolder
 from vfs.kernels.native.fuse.tables import CounterWord
 from vfs.serving.status import MountStatus
 from vfs.testing.inside import set_of

@@ -11,10 +11,10 @@ import numpy as np
 
 import vfs
 from tests.http.support import Asgi
+from vfs.contents.contents import Contents
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.hierarchy.contents import Contents
-from vfs.http.application import Application
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 
 SCAN, FRAME = (6, 9), (12, 20)

@@ -22,7 +22,7 @@ import vfs
 from tests.http.support import Asgi, application_of
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http.application import Application
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 

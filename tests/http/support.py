@@ -15,11 +15,11 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from tests.waiting import PATIENCE, until
-from vfs.hierarchy.contents import Contents
-from vfs.http.application import Application
-from vfs.http.connection import Connection, Shared
+from vfs.contents.contents import Contents
 from vfs.http.guard import Guard
 from vfs.http.reads import Reads
+from vfs.server.application import Application
+from vfs.server.connection import Connection, Shared
 
 CORS = "access-control-allow-origin"
 

@@ -19,8 +19,8 @@ import pytest
 
 from tests.http.support import Client, connected
 from tests.waiting import until
-from vfs.http import accepting
-from vfs.http.accepting import Acceptor, Rest
+from vfs.server import accepting
+from vfs.server.accepting import Acceptor, Rest
 from vfs.serving.failures import Failures
 
 VALUES = np.arange(8 * 64 * 64, dtype="u2").reshape(8, 64, 64)

@@ -17,11 +17,11 @@ from tests.http.support import Asgi, application_of
 from tests.waiting import PATIENCE, until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
-from vfs.http import ahead, computing
-from vfs.http.application import Application
-from vfs.http.centre import centre
-from vfs.http.first_look import IMAGE
+from vfs.page import ahead, computing
+from vfs.page.centre import centre
+from vfs.page.first_look import IMAGE
 from vfs.reduce.bright_field import find_disk
+from vfs.server.application import Application
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.writers import write_mib, write_npy
 

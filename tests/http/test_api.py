@@ -22,14 +22,15 @@ import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, frame, headers_of, records, refused, told
 from tests.http.support import Asgi, application_of
 from tests.waiting import eventually, until
-from vfs.engine import small_frames
+from vfs.contents.contents import Contents
+from vfs.contents.face_folder import FaceFolder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
-from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import api, computing, requests
-from vfs.http.application import Application
+from vfs.http import requests
 from vfs.model.open_options import OpenOptions
+from vfs.page import api, computing
+from vfs.pictures import small_frames
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib, write_raw
 
@@ -290,7 +291,7 @@ def test_pictures_in_colour(tmp_path: Path) -> None:
 
 
 def test_frames_larger_than_what_is_read_are_sampled(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("vfs.engine.small_frames", "vfs.engine.frames"):
+    for module in ("vfs.pictures.small_frames", "vfs.pictures.frames"):
         monkeypatch.setattr(f"{module}.MOST", 200)
     numbers, _ = frame(shown, "/api/frame/scan.zarr/data?at=0,0&max=8")
     assert max(numbers.shape) <= 8

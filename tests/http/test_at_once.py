@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 import vfs
 from tests.http.support import Asgi, answer, application_of, look, request, talk
 from tests.waiting import until
+from vfs.contents import face_folder
 from vfs.engine.cache import ChunkCache
+from vfs.faces.face import Face
 from vfs.folder_tree.plans import folder
-from vfs.hierarchy import face_folder
-from vfs.hierarchy.faces import Face
-from vfs.http import connection, deciding
 from vfs.http.answers import Reply, Work
-from vfs.http.application import Application
 from vfs.http.conditions import etag_of
-from vfs.http.connection import Connection
-from vfs.http.deciding import Decision, ForApi
+from vfs.server import connection, deciding
+from vfs.server.application import Application
+from vfs.server.connection import Connection
+from vfs.server.deciding import Decision, ForApi
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import vfs
 from vfs.engine.cache import ChunkCache
-from vfs.http.centre import centre
+from vfs.page.centre import centre
 from vfs.reduce.bright_field import find_disk
 
 NOISE: dict[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {

@@ -15,8 +15,8 @@ from tests.engine.support import in_memory
 from tests.http.asking import records
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
-from vfs.http import computing
-from vfs.http.computing import Asked, Computation, following
+from vfs.page import computing
+from vfs.page.computing import Asked, Computation, following
 from vfs.reduce.passes import Needs, Pass
 
 SIG = (3, 4)

@@ -16,9 +16,9 @@ from tests.http.support import answer, application_of, look, request, talk
 from tests.waiting import until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http import connection, deciding
-from vfs.http.application import Application
-from vfs.http.connection import Connection
+from vfs.server import connection, deciding
+from vfs.server.application import Application
+from vfs.server.connection import Connection
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 

@@ -13,7 +13,7 @@ import pytest
 
 import vfs
 from tests.waiting import eventually
-from vfs.http import servers
+from vfs.server import servers
 
 
 def seconds_of(pid: int) -> float:

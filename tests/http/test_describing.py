@@ -16,8 +16,8 @@ import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused, told
 from tests.http.support import application_of
 from vfs.folder_tree.plans import folder_tree
-from vfs.http import reopened
-from vfs.http.application import Application
+from vfs.page import reopened
+from vfs.server.application import Application
 from vfs.testing.writers import write_mib
 
 FRAMES = VALUES.reshape(-1, *FRAME)

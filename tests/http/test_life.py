@@ -30,12 +30,12 @@ from tests.http.support import Asgi, Client, application_of, connected, waiting
 from tests.waiting import PATIENCE, eventually, until
 from vfs.cli.app import main
 from vfs.cli.browser import open_page
+from vfs.contents import face_folder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.hierarchy import face_folder
-from vfs.http import end, is_address, servers
-from vfs.http.how import ServeHow
-from vfs.http.server import serve as serve_here
+from vfs.server import end, is_address, servers
+from vfs.server.how import ServeHow
+from vfs.server.server import serve as serve_here
 from vfs.serving.failures import FIRST
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
@@ -170,7 +170,9 @@ def test_a_signal_ends_the_foreground_and_it_sums_up(scan: Path, number: signal.
 
 
 def test_a_second_signal_does_not_wait_for_clients(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patient = "import sys, vfs.cli.app as app, vfs.http.server as s; s.PATIENCE = 600; sys.exit(app.main(sys.argv[1:]))"
+    patient = (
+        "import sys, vfs.cli.app as app, vfs.server.server as s; s.PATIENCE = 600; sys.exit(app.main(sys.argv[1:]))"
+    )
     monkeypatch.setattr(f"{__name__}.VFS", (sys.executable, "-P", "-c", patient))
     with foreground(scan) as (running, url), connected(url) as client:
         client.sendall(

@@ -22,10 +22,11 @@ from tests.http.support import Asgi, application_of
 from tests.waiting import eventually, until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http import leaving, pictures, views
-from vfs.http.application import Application
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
+from vfs.page import pictures, views
+from vfs.server import leaving
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 
 VALUES = np.random.default_rng(3).integers(0, 99, (4, 5, 30, 40)).astype("u2")

@@ -22,7 +22,7 @@ import pytest
 import vfs
 from tests.http.support import memory_of
 from tests.waiting import eventually
-from vfs.http import servers
+from vfs.server import servers
 from vfs.testing.writers import write_mib
 
 SECONDS = float(os.environ.get("VFS_LOAD", "0"))

@@ -20,15 +20,15 @@ import pytest
 import vfs
 from tests.http.support import Asgi, answer, application_of, look, request, talk
 from tests.waiting import until
+from vfs.contents import face_folder
+from vfs.contents.contents import Contents, PathAtHand
 from vfs.engine.cache import ChunkCache
+from vfs.faces.face import ZarrFace
 from vfs.folder_tree.plans import folder, folder_tree
-from vfs.hierarchy import face_folder
-from vfs.hierarchy.contents import Contents, PathAtHand
-from vfs.hierarchy.faces import ZarrFace
-from vfs.http import connection, native, native_tables
-from vfs.http.application import Application
 from vfs.http.conditions import etag_of, split
 from vfs.model.file_state import FileState
+from vfs.server import connection, native, native_tables
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -120,7 +120,7 @@ WAYS: dict[str, Callable[[Path], tuple[Path, dict[str, Any]]]] = {
 @pytest.mark.parametrize("piece", [1 << 20, 1])
 @pytest.mark.parametrize("way", WAYS)
 def test_all_chunks_are_those_of_asgi(tmp_path: Path, way: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfs.hierarchy.chunk_plan.PIECE", piece)
+    monkeypatch.setattr("vfs.engine.chunk_plan.PIECE", piece)
     path, how = WAYS[way](tmp_path)
     shown = contents_of(path, **how)
     application = application_of(shown)

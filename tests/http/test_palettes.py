@@ -11,8 +11,8 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import same
-from vfs.engine.frames import FrameView, look
-from vfs.http.views import described, picture
+from vfs.page.views import described, picture
+from vfs.pictures.frames import FrameView, look
 from vfs.testing.tiff_writers import write_tiff
 
 tifffile = pytest.importorskip("tifffile")

@@ -23,13 +23,13 @@ from hypothesis import strategies as st
 import vfs
 from tests.http.support import CORS, Asgi, Client, Reply, application_of
 from tests.waiting import eventually
+from vfs.contents.contents import Contents
+from vfs.contents.face_folder import FaceFolder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
-from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.face_folder import FaceFolder
-from vfs.http import deciding
 from vfs.http.conditions import Span, modified, names, wanted
 from vfs.http.index import FolderPage, IndexRow, NumberedRows
+from vfs.server import deciding
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 

@@ -17,11 +17,11 @@ import vfs
 from tests.http.requests import fuzz, served
 from tests.http.support import Asgi, application_of, waiting
 from tests.waiting import until
+from vfs.contents import face_folder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.hierarchy import face_folder
-from vfs.http import pictures, views
-from vfs.http.application import Application
+from vfs.page import pictures, views
+from vfs.server.application import Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vfs.http.pages import script
+from vfs.page.pages import script
 
 MAIN = 'import { twice as double } from "./inner.js";\nimport * as inner from "./inner.js";\n'
 

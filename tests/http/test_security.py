@@ -27,8 +27,8 @@ import vfs
 from tests.http.support import CORS, Client, connected, everything, memory_of
 from tests.waiting import eventually
 from vfs.errors import OptionError
-from vfs.http import servers
 from vfs.http.guard import Guard, RefusedError, choose_token
+from vfs.server import servers
 from vfs.sources import web_connection
 
 MIB = 1 << 20
@@ -343,7 +343,7 @@ def test_a_head_that_is_too_long(server: Any) -> None:
 
 def test_a_head_that_never_ends_is_cut_off(folder: Path) -> None:
     code = """
-        import sys, vfs.http.connection as c
+        import sys, vfs.server.connection as c
         c.SECONDS = 0.5
         from vfs.cli.app import main
         sys.exit(main())

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests.waiting import PATIENCE, until
-from vfs.http.sending import SendingTransport
+from vfs.server.sending import SendingTransport
 
 DATA = memoryview(np.random.default_rng(0).bytes(6 << 20))
 

@@ -14,8 +14,8 @@ import pytest
 import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused
 from tests.http.support import application_of
-from vfs.http.application import Application
-from vfs.http.taken import MOST
+from vfs.page.taken import MOST
+from vfs.server.application import Application
 from vfs.testing.writers import write_mib
 
 STEPS = {"scan_x": "5 nm from 2", "y": "0.1 1/nm", "x": "0.1 1/nm"}

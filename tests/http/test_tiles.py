@@ -13,7 +13,7 @@ import tifffile
 from tests.engine.support import halved
 from tests.http.asking import ask, contents_of, frame, headers_of, records, refused, told
 from tests.http.support import application_of
-from vfs.http import tiles
+from vfs.page import tiles
 from vfs.reduce import pyramid
 from vfs.testing.tiff_writers import write_tiff
 
@@ -135,7 +135,7 @@ def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypa
 def test_a_small_picture_of_a_large_image_is_made_of_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First of some of its tiles, from all over (`sampled`); then, where that is asked for (`whole`), of a level."""
     monkeypatch.setattr(pyramid, "LEAST", 16)
-    for module in ("vfs.engine.small_frames", "vfs.engine.frames"):
+    for module in ("vfs.pictures.small_frames", "vfs.pictures.frames"):
         monkeypatch.setattr(f"{module}.MOST", 6 * 16 * 16)
     image = np.kron(RNG.integers(0, 9, (6, 8)) * 20, np.ones((16, 16), int)).astype("u1")
     image[::2] += 10

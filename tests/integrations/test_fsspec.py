@@ -22,7 +22,7 @@ from dask.base import tokenize
 from zarr.storage import FsspecStore
 
 import vfs
-from vfs.hierarchy.faces import ZarrFace
+from vfs.faces.face import ZarrFace
 from vfs.integrations.fsspec import VfsFileSystem
 from vfs.testing.writers import write_mib, write_npy, write_raw
 
@@ -402,7 +402,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def test_large_chunks_are_read_in_threads_and_not_copied(
     scan: Path, threads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vfs.hierarchy.faces.WORTH_A_THREAD", 100)
+    monkeypatch.setattr("vfs.faces.face.WORTH_A_THREAD", 100)
     there = fsspec.filesystem("vfs", asynchronous=True, backend="buffered")
 
     async def asked() -> tuple[Any, Any]:

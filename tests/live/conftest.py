@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from tests.http.support import Asgi
-from vfs.hierarchy import following, live_folder
-from vfs.hierarchy.file_watch import SEEN
-from vfs.hierarchy.trust import Pace
-from vfs.http.application import Application
+from vfs.contents import live_folder
+from vfs.live.file_watch import SEEN
+from vfs.live.trust import Pace
+from vfs.server.application import Application
+from vfs.sets import following
 from vfs.sources.local import LocalSources
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib

@@ -13,8 +13,8 @@ import pytest
 
 import vfs
 from tests.conformance.rows import ROWS
-from vfs.hierarchy import following
-from vfs.hierarchy.trust import Pace
+from vfs.live.trust import Pace
+from vfs.sets import following
 from vfs.testing.recording import Recording
 from vfs.testing.rows import Row
 

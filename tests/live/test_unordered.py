@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.hierarchy.file_watch import SEEN
+from vfs.live.file_watch import SEEN
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
 NEVER = 1e9  # seconds: nothing counts because nobody writes

@@ -28,8 +28,8 @@ from tests.model.strategies import (
 from vfs import kernels
 from vfs.backends import Backend, make_backend
 from vfs.engine.array import ArrayReader
+from vfs.engine.chunk_access import Chunks
 from vfs.errors import DecodeError, FormatError, OptionError
-from vfs.hierarchy.chunk_access import Chunks
 from vfs.kernels import blocks, planning, ranges
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.model.codecs import CodecDecoder

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from tests.hierarchy.support import array_of
+from tests.faces.support import array_of
 from vfs.model.stored import StoredArray, main_of
 
 

@@ -22,7 +22,7 @@ import vfs
 from vfs.api.showing import PROXIED
 from vfs.api.viewing import NOTEBOOKS, View
 from vfs.http.guard import framer_of
-from vfs.http.process import REACH, finding
+from vfs.server.process import REACH, finding
 from vfs.testing.writers import write_mib
 
 _PAGE = """<!doctype html><title>cell</title><body><script type="module">

@@ -122,7 +122,7 @@ def test_options_of_stores_are_refused_before_anything_is_read(tmp_path: Path, n
     typed = [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
     python = f"import vfs\ntry: vfs.export('gone.mib', {target!r}, {name}={value!r})\nexcept ValueError as e: print(e)"
     shell = f"import vfs.__main__\nsys.argv[1:] = ['export', 'gone.mib', {target!r}, *{typed!r}]\nvfs.__main__.main()"
-    heavy = "print(sorted({'zarr', 'numba', 'numcodecs', 'vfs.http.mail'} & sys.modules.keys()))"
+    heavy = "print(sorted({'zarr', 'numba', 'numcodecs', 'vfs.page.mail'} & sys.modules.keys()))"
     for code, said in ((python, f"{name}: has no effect on a page"), (shell, f"{typed[0]} has no effect for a page")):
         done = subprocess.run(
             [sys.executable, "-c", f"import sys\n{code}\n{heavy}"], capture_output=True, text=True, timeout=250

@@ -21,7 +21,7 @@ from tests.http.support import application_of
 from tests.page.support import Browsed, patterns, scan_in
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.http.computing import Asked, Computation
+from vfs.page.computing import Asked, Computation
 from vfs.testing.inside import set_of
 
 FRAMES = patterns()

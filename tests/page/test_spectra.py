@@ -14,7 +14,7 @@ import pytest
 
 import vfs
 from tests.page.support import Browsed
-from vfs.http.pages import script
+from vfs.page.pages import script
 
 Browse = Callable[..., Browsed]
 START, STEP, SAMPLES = 400.0, 0.5, 600  # eV, eV, of spectra
@@ -259,8 +259,8 @@ def fits() -> Iterator[tuple[float, ...]]:
 def modules(chromium: Any) -> Iterator[Any]:
     """A blank page with what `LAW` takes of the modules."""
     page = chromium.new_page()
-    names = [one.name for one in files("vfs.http").joinpath("page").iterdir() if one.name.endswith(".js")]
-    read = {name: files("vfs.http").joinpath("page", name).read_text() for name in names}
+    names = [one.name for one in files("vfs.page").joinpath("site").iterdir() if one.name.endswith(".js")]
+    read = {name: files("vfs.page").joinpath("site", name).read_text() for name in names}
     page.evaluate(script(read | {"main.js": LAW}))
     yield page
     page.close()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from vfs.hierarchy.opening import Opening
+from vfs.sets.opening import Opening
 
 _opened: list[str] = []
 _open = Opening.open

@@ -15,7 +15,7 @@ import zarr
 
 import vfs
 from vfs.engine.cache import ChunkCache
-from vfs.hierarchy.npy_face import NpyFace
+from vfs.faces.npy_face import NpyFace
 from vfs.reduce import derived
 from vfs.reduce.passes import Pass
 from vfs.testing.inside import reader_of, set_of

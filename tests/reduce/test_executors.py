@@ -21,8 +21,9 @@ from tests.reduce import spread
 from tests.reduce.spread import Broken, Deadly, FrameMean, Slow, Where
 from tests.waiting import eventually
 from vfs.backends import choice
-from vfs.reduce import executors, partitions
-from vfs.reduce.executors import AHEAD, UNDER_WAY, in_order
+from vfs.outputs import executors
+from vfs.outputs.executors import AHEAD, UNDER_WAY, in_order
+from vfs.reduce import partitions
 from vfs.testing.inside import reader_of
 from vfs.testing.writers import write_npy, write_raw
 

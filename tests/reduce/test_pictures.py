@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from PIL import Image
 
 import vfs
-from vfs.reduce.pictures import drawn, wheel_colours
+from vfs.pictures.results import drawn, wheel_colours
 from vfs.reduce.result import Results
 from vfs.testing.writers import write_mib, write_npy
 

@@ -14,7 +14,7 @@ import pytest
 import tifffile
 
 import vfs
-from vfs.reduce import outputs
+from vfs.outputs import outputs
 from vfs.testing.writers import write_mib
 
 STEPS = ["scan_y=0.0053um", "scan_x=5.3e-9m", "y=0.02 1/nm from -0.06", "x=0.02 1/nm from -0.16"]

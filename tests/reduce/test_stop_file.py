@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vfs.reduce.stop_file import StopFile, Stopped
+from vfs.outputs.stop_file import StopFile, Stopped
 
 
 def test_who_looks_at_a_stop_file() -> None:

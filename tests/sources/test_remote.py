@@ -20,9 +20,9 @@ import pytest
 
 import vfs
 from vfs.errors import DependencyError, MissingSourceError, OptionError, OutsideError, SourceChangedError, SourceError
-from vfs.http.computing import Asked, Computation, following
-from vfs.http.records import head_of
 from vfs.model.file_state import FileState
+from vfs.page.computing import Asked, Computation, following
+from vfs.page.records import head_of
 from vfs.reduce.bright_field import central_disk
 from vfs.sources.remote import FIRST_BLOCK, HEAD, LAST_BLOCK, RemoteSources
 from vfs.sources.transfers import Limits
@@ -225,7 +225,7 @@ def test_a_first_picture_asks_for_many_frames_at_once(tmp_path: Path) -> None:
         assert (len(server.asked), server.most_at_once) == (5, 5)
         server.asked.clear()
         server.most_at_once = 0
-        with mock.patch("vfs.http.computing.FIRST", 64 * 8192):
+        with mock.patch("vfs.page.computing.FIRST", 64 * 8192):
             steps = Computation(array, Asked({"x": "disk(8, 32, 4)"}, None, ()), array.cache).steps()
             made = following(steps, None).make()
             assert head_of(made)["step"] == 16

@@ -25,7 +25,7 @@ from tests.waiting import eventually
 from vfs.errors import MissingSourceError, SourceError
 from vfs.folder_tree import FolderTree, plans, watched_folder
 from vfs.fuse.askers import EVERYBODY, Askers
-from vfs.http import servers
+from vfs.server import servers
 from vfs.sources.counts import in_all
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of

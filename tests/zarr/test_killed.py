@@ -14,7 +14,7 @@ import pytest
 import vfs
 from tests.cli.support import run
 from tests.zarr.support import content, exported_scan
-from vfs.reduce.journals import MarksFile
+from vfs.outputs.journals import MarksFile
 from vfs.zarr.export.places import FolderPlace, ZipPlace
 
 pytestmark = pytest.mark.zarr
@@ -34,7 +34,7 @@ def test_a_process_that_is_killed_at_any_moment_leaves_what_can_be_resumed(
         import os, pathlib, signal, sys, traceback, zipfile
         import vfs
         from vfs.zarr.export import files, journal, plan
-        import vfs.reduce.outputs
+        import vfs.outputs.outputs
         plan.UNIT, plan.BATCH = 1 << 11, 1 << 10
         how = dict(chunks=(1, 2, -1, -1), shards=(1, 4, -1, -1), codec="zstd:1")
         whole, out = (pathlib.Path(sys.argv[2], name + sys.argv[3]) for name in ("whole", "o"))
@@ -103,7 +103,7 @@ def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Pat
     code = """
         import os, signal, sys
         import vfs
-        from vfs.reduce.journals import MarksFile
+        from vfs.outputs.journals import MarksFile
         MarksFile.remove = lambda marks: os.kill(os.getpid(), signal.SIGKILL)
         vfs.export(sys.argv[1], sys.argv[2], chunks=(1, 2, -1, -1))
     """

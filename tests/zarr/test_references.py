@@ -26,7 +26,7 @@ from tests.formats.hdf5_sets import dectris
 from tests.zarr.reference_readers import WAYS, by_fsspec, by_icechunk, check, refused, same, sets_below, written
 from vfs.cli.app import main
 from vfs.errors import DecodeError, IncompleteWarning, NotReferenceableError, OptionError, TruncatedSourceError
-from vfs.hierarchy.references import referenceable, references
+from vfs.faces.references import referenceable, references
 from vfs.testing.inside import reader_of, set_of
 from vfs.testing.rows import WrittenSet
 from vfs.testing.tiff_writers import write_tiff
@@ -302,7 +302,7 @@ def test_commits_are_bounded(scan: Path, tmp_path: Path, monkeypatch: pytest.Mon
     import icechunk
 
     monkeypatch.setattr(icechunk_writer, "MOST", 10)
-    from vfs.hierarchy import references as places
+    from vfs.faces import references as places
 
     monkeypatch.setattr(places, "AT_ONCE", group)
     monkeypatch.setattr(places.References.tables, "__defaults__", (group,))
@@ -506,7 +506,7 @@ def test_the_command_says_what_was_written(
 def test_info_says_what_size_makes_of_an_array(
     scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vfs.hierarchy.references.LOOKED_AT", 10)
+    monkeypatch.setattr("vfs.faces.references.LOOKED_AT", 10)
     monkeypatch.setattr("vfs.cli.report.LISTED", 5)
     monkeypatch.setattr("vfs.cli.report.MAPPED", 1000)
     assert main(["info", "-v", "--chunks", "frames", str(scan)]) == 0

@@ -22,10 +22,10 @@ import vfs
 from tests.zarr.support import P, plain
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
+from vfs.faces.absence import looks_like_chunk, may_be_absent
+from vfs.faces.data_set import Hierarchy
+from vfs.faces.face import ZarrFace
 from vfs.formats import by_name
-from vfs.hierarchy.absence import looks_like_chunk, may_be_absent
-from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.faces import ZarrFace
 from vfs.sources.local import LocalSources
 from vfs.zarr.store import Store
 

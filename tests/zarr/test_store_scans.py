@@ -119,8 +119,8 @@ def test_what_takes_long_goes_to_a_thread(
     expected = frames[:3].astype("f4") - 1 if "dark" in options else frames[:3]
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert not spy, "cheap chunks are answered at once"
-    for module in ("faces", "chunk_access"):
-        monkeypatch.setattr(f"vfs.hierarchy.{module}.WORTH_A_THREAD", 4096)
+    for module in ("faces.face", "engine.chunk_access"):
+        monkeypatch.setattr(f"vfs.{module}.WORTH_A_THREAD", 4096)
     reader_of(small).cache.clear()
     np.testing.assert_array_equal(through(small)[:3], expected)
     assert bool(spy) == threaded
@@ -409,7 +409,7 @@ def test_a_pickled_store_never_shows_other_data(
 def test_many_threads_read_at_once(
     scan: Callable[..., vfs.VirtualArray], frames: np.ndarray, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    monkeypatch.setattr("vfs.hierarchy.faces.WORTH_A_THREAD", 10_000)  # so that some chunks are made in threads
+    monkeypatch.setattr("vfs.faces.face.WORTH_A_THREAD", 10_000)  # so that some chunks are made in threads
     small, large = scan(chunks="frames", backend=backend), scan(chunks=(5, 40, 64), backend=backend)
     arrays = [through(small), through(large)]
     stores = [

@@ -186,7 +186,7 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
         flushed.append(path)
         return os.path.getsize(path)
 
-    monkeypatch.setattr("vfs.reduce.outputs.flush", flush)
+    monkeypatch.setattr("vfs.outputs.outputs.flush", flush)
     assert files.seal(paths, str(tmp_path)) == 200
     folders = [str(tmp_path), str(tmp_path / "0"), str(tmp_path / "1")]
     assert sorted(flushed) == sorted([*folders, *(path + files.TEMPORARY for path in paths)])

@@ -3,7 +3,7 @@
 
 Options, formats, backends and the hierarchy are put together here. What does the work:
 
-- `vfs.hierarchy.opening`: from files and options to arrays that can be read;
+- `vfs.sets.opening`: from files and options to arrays that can be read;
 - `vfs.folder_tree.plans`: what a mount or server is to show;
 - `vfs.model.signatures`: puts the options, which are fields of
   `vfs.model.open_options.OpenOptions`, into the signatures here.

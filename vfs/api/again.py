@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from vfs.api.following import SetInUse, in_use
 from vfs.backends import in_dask_worker
 from vfs.engine.open_sets import OPEN
-from vfs.hierarchy.data_set import zarr_ending
-from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.following import for_workers
-from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.faces.data_set import zarr_ending
+from vfs.faces.face import ZarrFace
+from vfs.sets.following import for_workers
+from vfs.sets.opening import OpenedSet, Opening
 
 if TYPE_CHECKING:
     from vfs.zarr.store import Store

@@ -17,11 +17,11 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError, UnknownArrayError
-from vfs.hierarchy.data_set import zarr_ending
-from vfs.hierarchy.opening import OpenedSet, Opening
+from vfs.faces.data_set import zarr_ending
 from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
+from vfs.sets.opening import OpenedSet, Opening
 
 if TYPE_CHECKING:
     import dask.array
@@ -347,12 +347,12 @@ class VirtualArray(Reducing):
             OptionError: there is no such frame.
             SourceError: see `read`.
         """
-        from vfs.reduce.pictures import plot_frame
+        from vfs.pictures.results import plot_frame
 
         return plot_frame(self._reader, at, ax, how)
 
     def _repr_html_(self) -> str:
-        from vfs.hierarchy.display import array_html
+        from vfs.pictures.display import array_html
 
         return array_html(self._reader)
 
@@ -465,7 +465,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         return self.main.show(height)
 
     def _repr_html_(self) -> str:
-        from vfs.hierarchy.display import group_html
+        from vfs.pictures.display import group_html
 
         return group_html(self.name, self._opened.opening.format, self._opened.arrays, self._opened.tree.main)
 

@@ -16,12 +16,12 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import ChunkSpec, negotiate
 from vfs.engine.open_sets import OPEN
 from vfs.errors import DependencyError, extra
-from vfs.hierarchy.following import for_workers
+from vfs.sets.following import for_workers
 
 if TYPE_CHECKING:
     import dask.array
 
-    from vfs.hierarchy.opening import Opening
+    from vfs.sets.opening import Opening
 
 
 def in_blocks(reader: ArrayReader, opening: Opening, block: ChunkSpec) -> dask.array.Array:

@@ -26,9 +26,9 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import negotiate
 from vfs.errors import DependencyError, extra
-from vfs.hierarchy.documents import plain_json
-from vfs.hierarchy.opening import OpenedSet
+from vfs.faces.documents import plain_json
 from vfs.model.naming import DERIVED
+from vfs.sets.opening import OpenedSet
 
 try:
     import xarray

@@ -10,10 +10,10 @@ from typing import Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
-from vfs.hierarchy.opening import OpenedSet, open_set, warned
 from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, OpenOptions, split
 from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
+from vfs.sets.opening import OpenedSet, open_set, warned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def export(data: Any, target: Path, **given: Any) -> int:
         unused = [name for name in (*OF_STORES, "progress", "executor") if name in given]
         if unused:
             raise OptionError(f"{unused[0]}: has no effect on a page, which is no store")
-        from vfs.http import mail
+        from vfs.page import mail
 
         return mail.write(_opened(data, options, format_options), os.fspath(target))
     from vfs.zarr.export import export as write

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
-from vfs.hierarchy.following import Following, followed, frames_of
-from vfs.hierarchy.opening import OpenedSet, Opening, warned
 from vfs.model.wording import option
+from vfs.sets.following import Following, followed, frames_of
+from vfs.sets.opening import OpenedSet, Opening, warned
 
 if TYPE_CHECKING:
     from vfs.api.growth import GrowthOf

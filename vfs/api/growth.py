@@ -11,9 +11,9 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead, threads_asked
 from vfs.errors import NotYetError
-from vfs.hierarchy.following import Following
 from vfs.model.region import ChunkGrid, Region
 from vfs.reduce.growing import PAUSE, State
+from vfs.sets.following import Following
 
 
 class GrowthOf:

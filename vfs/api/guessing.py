@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vfs.api.arrays import VirtualArray
-from vfs.hierarchy.guessing import MANY, guesses
 from vfs.model.scan_guess import ScanGuess
+from vfs.sets.guessing import MANY, guesses
 
 
 def guess_nav_shape(array: VirtualArray) -> list[ScanGuess]:

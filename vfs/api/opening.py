@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.api.following import in_use
 from vfs.engine.cache import ChunkCache
-from vfs.hierarchy.opening import open_set, refuse_without_main, warned
 from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import option
 from vfs.model.signatures import Paths, opens
 from vfs.model.sources import Sources
+from vfs.sets.opening import open_set, refuse_without_main, warned
 
 if TYPE_CHECKING:
     from vfs.api.viewing import View

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.api.following import Growing
 from vfs.engine.array import ArrayReader
-from vfs.hierarchy.following import for_workers
+from vfs.sets.following import for_workers
 
 if TYPE_CHECKING:
     from vfs.reduce.passes import Progress

@@ -13,15 +13,15 @@ from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
-from vfs.hierarchy.opening import open_set, warned
 from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
 from vfs.model.signatures import Path, Several, mounts, serves
 from vfs.model.wording import option
+from vfs.sets.opening import open_set, warned
 from vfs.sources.globs import file_name
 
 if TYPE_CHECKING:
     from vfs.fuse import Mount
-    from vfs.http import Server
+    from vfs.server import Server
 
 PROXIED = ("JPY_PARENT_PID", "VSCODE_PROXY_URI")
 """Variables of processes that Jupyter, or code-server, started: both have a proxy for servers beside them."""
@@ -77,7 +77,7 @@ def serve(paths: Several, **given: Any) -> Server:
             (pip install 'vfs[serve]'); the message says why and what to do.
         VfsError: what `open` raises.
     """
-    from vfs.http import ServeHow, Server
+    from vfs.server import ServeHow, Server
 
     options, format_options = split(ServeOptions, given)
     plan = _plan(paths, options, format_options, "serve")

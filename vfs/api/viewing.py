@@ -15,13 +15,13 @@ from vfs.backends import choice
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, RegionError, extra
 from vfs.folder_tree.plans import open_folder
-from vfs.hierarchy.opening import Opening
 from vfs.reduce import spelling
 from vfs.reduce.in_frames import Disk, Rectangle
 from vfs.reduce.reduction import Reduction
+from vfs.sets.opening import Opening
 
 if TYPE_CHECKING:
-    from vfs.http import Server
+    from vfs.server import Server
 
 NOTEBOOKS = (
     *("http://localhost:*", "http://127.0.0.1:*", "https://localhost:*", "https://127.0.0.1:*"),
@@ -160,7 +160,7 @@ class View:
             return {"text/plain": repr(self), "text/html": self._frame()}
 
     def _frame(self) -> str:
-        from vfs.http.process import finding
+        from vfs.server.process import finding
 
         style = f"width:100%;height:{self._height}px;box-sizing:border-box;border:1px solid #8888"
         return finding(
@@ -193,7 +193,7 @@ def show_array(opening: Opening, reader: ArrayReader, path: str, height: int = H
 
 def _served(opening: Opening) -> Server:
     """Return a server of a set: the one that serves it already, if it lives."""
-    from vfs.http import ServeHow, Server
+    from vfs.server import ServeHow, Server
 
     known = opening.identity
     server = _servers.get(known)
@@ -221,7 +221,7 @@ def _widget() -> Any:
             f"what is drawn in a cell comes back by anywidget, which is not installed: {extra('notebook')}"
         ) from None
 
-    from vfs.http.process import REACH
+    from vfs.server.process import REACH
 
     class PageWidget(anywidget.AnyWidget):
         """The page in a frame: its view as text, and the detector that it shows."""

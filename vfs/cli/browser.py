@@ -29,14 +29,14 @@ def open_page(url: str, address: str) -> str:
 
     Args:
         url: with the token, if the server has one; what follows a `#` is kept.
-        address: the same without the token, as `vfs.http.servers` lists it.
+        address: the same without the token, as `vfs.server.servers` lists it.
 
     Returns: a line that says why that cannot be; "" if it was opened.
     """
     shown = url
     if not url.startswith(f"{address.removesuffix('/')}/t/"):  # it holds no secret
         return "" if webbrowser.open(shown) else "no browser was found"
-    from vfs.http import servers
+    from vfs.server import servers
 
     folder = next((one.folder for one in servers() if one.address == address), None)
     if folder is None:

@@ -24,11 +24,11 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import SourceError, VfsError, printable, size
 from vfs.folder_tree.records import DESCRIPTION
 from vfs.formats import HEADERLESS, by_name, formats
-from vfs.hierarchy.doubts import said_of_holes
-from vfs.hierarchy.opening import OpenedSet
+from vfs.live.doubts import said_of_holes
 from vfs.model.checksums import ByteSum
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
+from vfs.sets.opening import OpenedSet
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_url

@@ -18,8 +18,8 @@ from vfs.model.option_fields import USUAL
 if TYPE_CHECKING:
     from vfs.cli.check import Checked
     from vfs.cli.hands import Hands
-    from vfs.hierarchy.opening import OpenedSet
     from vfs.model.sources import Sources
+    from vfs.sets.opening import OpenedSet
 
     Printed = Callable[[], AbstractContextManager[Callable[[Checked], None]]]
 
@@ -68,7 +68,7 @@ def _check(datasets: list[str], settings: Settings, read: bool, printed: Printed
     """Check sets, print what is found of each, and return the exit status."""
     from vfs.cli.check import How
     from vfs.cli.check import check as checked
-    from vfs.hierarchy.opening import open_set
+    from vfs.sets.opening import open_set
 
     options = careful(settings).options.common(allow_incomplete=True)
     found, status = 0, 0

@@ -41,7 +41,7 @@ from vfs.streams import give_up
 if TYPE_CHECKING:
     from vfs.engine.cache import ChunkCache
     from vfs.formats import Format
-    from vfs.hierarchy.opening import OpenedSet
+    from vfs.sets.opening import OpenedSet
 
 _LOOKS = 0.5  # seconds between two tries to open a set that is not there yet, with --follow
 
@@ -310,8 +310,8 @@ def open_set(
 
 
 def _opened(paths: Sequence[str], settings: Settings, main: bool, cache: ChunkCache | None) -> OpenedSet:
-    from vfs.hierarchy.opening import open_set as opened
-    from vfs.hierarchy.opening import refuse_without_main, warned
+    from vfs.sets.opening import open_set as opened
+    from vfs.sets.opening import refuse_without_main, warned
 
     for path in paths:
         _check_name(path)

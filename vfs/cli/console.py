@@ -19,7 +19,7 @@ from typing import Any
 from vfs.cli.tables import table
 from vfs.errors import printable, size
 from vfs.fuse.mounts import Found
-from vfs.http import FoundServer
+from vfs.server import FoundServer
 from vfs.serving.logs import Line
 from vfs.serving.status import ServerStatus, Status
 

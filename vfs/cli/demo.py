@@ -25,8 +25,8 @@ from vfs.api import mount, open
 from vfs.cli.look import picture
 from vfs.cli.screen import screen
 from vfs.errors import MountError, OptionError, VfsError
-from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
+from vfs.sets.opening import open_set
 from vfs.testing.writers import write_mib
 
 SCAN = (12, 16)

@@ -32,8 +32,8 @@ from vfs.sources.names import is_url
 
 if TYPE_CHECKING:
     from vfs.cli.folders import FoundSets
-    from vfs.hierarchy.opening import OpenedSet
     from vfs.model.sources import Sources
+    from vfs.sets.opening import OpenedSet
 
 
 @opens(refused=OF_IMAGES, where="for info, which shows no levels", usual=("nav_shape",))
@@ -170,8 +170,8 @@ def _folders(
         return
     from vfs.cli.folders import folders_below, look
     from vfs.cli.report import SCREEN, as_json, set_cells
-    from vfs.hierarchy.opening import open_set as open_one
-    from vfs.hierarchy.opening import warned
+    from vfs.sets.opening import open_set as open_one
+    from vfs.sets.opening import warned
 
     own, keep = settings.format_options_of_all(), as_json if json_ else set_cells
 
@@ -202,7 +202,7 @@ def _folders(
 
 def _description(group: OpenedSet, explicit: bool) -> dict[str, Any]:
     """Describe a set, with names relative to the current folder if the set lies in it, else to its own."""
-    from vfs.hierarchy.describing import common_folder, describe
+    from vfs.sets.describing import common_folder, describe
 
     here, paths = os.getcwd(), group.opening.paths
     folder = common_folder([name if is_url(name) else os.path.realpath(name) for name in paths])

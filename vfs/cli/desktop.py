@@ -12,7 +12,7 @@ import sys
 
 from vfs.errors import OptionError
 from vfs.new_files import create
-from vfs.reduce.outputs import whole
+from vfs.outputs.outputs import whole
 
 MARK = "# Written by `vfs serve --install-desktop`, which may replace it\n"
 """The first line of an entry: one without it is somebody else's."""

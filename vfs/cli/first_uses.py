@@ -21,9 +21,9 @@ from vfs.api import mount
 from vfs.engine.cache import ChunkCache
 from vfs.errors import VfsError
 from vfs.folder_tree.plans import plan_sets
-from vfs.hierarchy.opening import open_set
 from vfs.model.open_options import OpenOptions
 from vfs.model.region import Region
+from vfs.sets.opening import open_set
 from vfs.testing.examples import patterns
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.tiff_writers import write_tiff
@@ -31,7 +31,7 @@ from vfs.testing.writers import write_mib
 
 _SCAN = (24, 16)  # of more bytes than a tile has at most (`vfs.engine.reader.CACHED`)
 _SIZE = 32  # rows and columns of a frame
-_LARGE = 2176  # rows and columns of an image that the page looks at in levels (`vfs.http.first_look.LARGE`)
+_LARGE = 2176  # rows and columns of an image that the page looks at in levels (`vfs.page.first_look.LARGE`)
 _RESULTS = ("bf", "haadf", "com", "mean", "sum", "disk=disk(cy=16, cx=16, r=4)", "ring=ring(16, 16, 8, 14)")
 
 Run = Callable[[Sequence[str]], object]
@@ -71,8 +71,8 @@ def compiled(run: Run, say: Callable[[str], None]) -> None:
 
 def _page(name: str) -> None:
     """Load what a page of a set needs, and what answers clients of a server."""
-    from vfs.http.first_look import FirstLook
-    from vfs.http.listing import SetListing
+    from vfs.page.first_look import FirstLook
+    from vfs.page.listing import SetListing
 
     cache = ChunkCache(1 << 24)
     contents = plan_sets([open_set(name, OpenOptions(), {}, cache)], cache, for_urls=True).here()

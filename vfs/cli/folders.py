@@ -20,11 +20,11 @@ from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
-from vfs.hierarchy.opening import OpenedSet
-from vfs.hierarchy.set_sources import folder_name, folder_sources
 from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
+from vfs.sets.opening import OpenedSet
+from vfs.sets.set_sources import folder_name, folder_sources
 from vfs.sources.globs import series
 from vfs.sources.names import is_url
 

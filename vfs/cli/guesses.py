@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from vfs.hierarchy.guessing import guesses, is_flat
-from vfs.hierarchy.opening import OpenedSet
 from vfs.model.scan_guess import ScanGuess
+from vfs.sets.guessing import guesses, is_flat
+from vfs.sets.opening import OpenedSet
 
 _SHOWN = 2  # guesses
 _SHOWN_OF_ALL = 8  # of those that -v shows

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from vfs.cli.screen import Screen
-from vfs.engine.frames import FrameView, Look, look
-from vfs.engine.picture import bars, contrast, shaded, shares
 from vfs.errors import printable
-from vfs.hierarchy.opening import OpenedSet
 from vfs.model.units import readable, symbol
+from vfs.pictures.frames import FrameView, Look, look
+from vfs.pictures.picture import bars, contrast, shaded, shares
+from vfs.sets.opening import OpenedSet
 
 _HIGH = 4  # lines of a histogram
 _BINS = 64

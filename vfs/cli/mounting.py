@@ -171,7 +171,7 @@ def mounts(json_: Json = False) -> None:
     """List your mounts and servers, one per line, with start, bytes served, cache hits, errors, and source files."""
     from vfs.cli.console import mounts_json, mounts_text
     from vfs.fuse import mounts as found
-    from vfs.http import servers
+    from vfs.server import servers
 
     if json_:
         put(document(mounts_json(found(), servers())))
@@ -206,8 +206,8 @@ def unmount(
     """
     from vfs.fuse import mounts as found
     from vfs.fuse import unmount as end
-    from vfs.http import end as end_server
-    from vfs.http import is_address, servers
+    from vfs.server import end as end_server
+    from vfs.server import is_address, servers
 
     if all_ == (place is not None):
         raise OptionError("expected a mount point, the address of a server, or --all")

@@ -15,21 +15,21 @@ from vfs.api.growth import GrowthOf
 from vfs.cli.common import CHANGED, say, say_how_to_go_on
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, VerifyError, VfsError, extra
-from vfs.hierarchy.following import Following
-from vfs.hierarchy.opening import OpenedSet
 from vfs.model.pickles import packed
 from vfs.model.region import Region
 from vfs.model.wording import option
+from vfs.outputs.outputs import unwritten
 from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
 from vfs.reduce.kept import KeptPass, KeptState
-from vfs.reduce.outputs import unwritten
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.saving import save, saver
 from vfs.reduce.spelling import spelled
+from vfs.sets.following import Following
+from vfs.sets.opening import OpenedSet
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.result_sums import ResultSums
 from vfs.zarr.results import state_place  # also adds stores to what results can be saved as

@@ -17,14 +17,14 @@ from vfs.cli.tables import GLUE, cut, table, wrapped
 from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import VfsError, printable, size
+from vfs.faces.documents import plain_json
+from vfs.faces.references import referenceable
 from vfs.formats import Format
-from vfs.hierarchy.documents import plain_json
-from vfs.hierarchy.opening import OpenedSet
-from vfs.hierarchy.references import referenceable
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
 from vfs.model.units import readable, symbol
 from vfs.model.wording import format_option, option
+from vfs.sets.opening import OpenedSet
 
 SCREEN = 22  # lines: a usual terminal has 24, of which the command above and the prompt below take two
 NUMBERS = 6  # at most so many of these lines are for arrays of one element, if not all arrays fit

@@ -24,8 +24,8 @@ from struct import unpack
 
 import numpy as np
 
-from vfs.engine.picture import enlarged, half_blocks, kitty, letters, sixel
 from vfs.errors import OptionError
+from vfs.pictures.picture import enlarged, half_blocks, kitty, letters, sixel
 
 WAYS = ("kitty", "sixel", "truecolor", "256", "plain")
 _GRAPHICS = WAYS[:2]

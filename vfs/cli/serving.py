@@ -20,8 +20,8 @@ from vfs.model.open_options import ServeOptions
 from vfs.model.option_fields import USUAL
 
 if TYPE_CHECKING:
-    from vfs.hierarchy.contents import Contents
-    from vfs.http import ServeHow
+    from vfs.contents.contents import Contents
+    from vfs.server import ServeHow
     from vfs.serving.status import Status
 
 
@@ -65,7 +65,7 @@ def serve(
     """
     with ended_by_ctrl_c():
         from vfs.cli.console import under_manager
-        from vfs.http import ServeHow, start_in_background
+        from vfs.server import ServeHow, start_in_background
 
         level = (log_level or (LogLevel.info if background else LogLevel.warning)).value
         options = settings.options
@@ -109,7 +109,7 @@ def _run(contents: Contents, how: ServeHow, shown: Callable[[str, str, str], Non
         level: of log messages.
     """
     from vfs.cli.console import tell_manager, terminal
-    from vfs.http import serve as run
+    from vfs.server import serve as run
 
     with terminal(level) as console:
 

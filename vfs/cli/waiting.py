@@ -37,7 +37,7 @@ def _alike(path: str) -> str:
 
 def _begins(path: str, settle: float) -> bool:
     """Return True if a file is empty, begins with zeros, or was seen to be written just now, or for the first time."""
-    from vfs.hierarchy.file_watch import SEEN
+    from vfs.live.file_watch import SEEN
 
     with suppress(OSError), open(path, "rb") as file:
         return not any(file.read(_HEAD)) or SEEN.look(LocalSources(), os.path.abspath(path)).quiet < settle

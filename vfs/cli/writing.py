@@ -37,9 +37,9 @@ from vfs.serving.signals import signals
 
 if TYPE_CHECKING:
     from vfs.engine.array import ArrayReader
-    from vfs.hierarchy.opening import OpenedSet
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
+    from vfs.sets.opening import OpenedSet
     from vfs.zarr.export.places import StorePlace
     from vfs.zarr.result_sums import ResultSums
 
@@ -156,11 +156,11 @@ def _say_how_to_go_on(error: BaseException, target: str, place: StorePlace) -> N
 def _page(datasets: list[str], target: str, settings: Settings) -> None:
     """Write a scan as a page that stands alone."""
     from vfs.errors import size
-    from vfs.reduce.outputs import check_target
+    from vfs.outputs.outputs import check_target
 
     _refuse(OF_STORES, settings, "for a page, which is no store")
     check_target(target)
-    from vfs.http import mail
+    from vfs.page import mail
 
     group = open_set(datasets, careful(settings))
     total = group.main.nbytes
@@ -179,7 +179,7 @@ def _references(datasets: list[str], target: str, settings: Settings) -> None:
     """Write references to the bytes of a data set's own files."""
     from vfs.cli.report import count
     from vfs.errors import size
-    from vfs.reduce.outputs import check_target
+    from vfs.outputs.outputs import check_target
     from vfs.zarr.references import export as refer
 
     options = settings.options
@@ -339,8 +339,8 @@ def _reduced(
 ) -> Mapping[str, Result] | None:
     """Make results in a pass, by whoever is to make it, and write them; None: they were complete."""
     from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_kept
-    from vfs.hierarchy.following import for_workers
     from vfs.reduce.partitions import pass_by
+    from vfs.sets.following import for_workers
 
     array = found.main
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:

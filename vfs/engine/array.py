@@ -1,6 +1,6 @@
 """One array as callers see it: indexed like numpy, cut into chunks, streamed in tiles.
 
-How a region becomes elements is `vfs.engine.reader`; whole chunks are made in `vfs.hierarchy.chunk_access`.
+How a region becomes elements is `vfs.engine.reader`; whole chunks are made in `vfs.engine.chunk_access`.
 """
 
 from __future__ import annotations

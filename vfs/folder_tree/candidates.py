@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vfs.faces.absence import FOLDER_ENDING
 from vfs.folder_tree.records import Rules
-from vfs.hierarchy.absence import FOLDER_ENDING
 from vfs.model.name_order import in_order
 from vfs.model.naming import DOCUMENTS, ROOTS
 from vfs.model.sources import Inside, far_away

@@ -10,7 +10,7 @@ from vfs.errors import FormatError, MissingSourceError, SourceError, UnknownForm
 from vfs.folder_tree.records import MemberSet, Record, SingleFlight, describe, refuse_less
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import WatchedFolder
-from vfs.hierarchy.trust import Trust
+from vfs.live.trust import Trust
 
 log = logging.getLogger("vfs.folder_tree")
 

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vfs.backends import make_backend
+from vfs.contents.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceError
+from vfs.faces.absence import check_no_chunk
+from vfs.faces.data_set import FILE_ENDING
+from vfs.faces.face import GROUP, Face, Node
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.live_sets import LiveSet, LiveSets
 from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.records import MemberSet, Rules
 from vfs.folder_tree.seen import Seen
 from vfs.formats import Format, formats
-from vfs.hierarchy.absence import check_no_chunk
-from vfs.hierarchy.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
-from vfs.hierarchy.data_set import FILE_ENDING
-from vfs.hierarchy.faces import GROUP, Face, Node
-from vfs.hierarchy.growing import Progress
-from vfs.hierarchy.opening import Opening
+from vfs.live.growing import Progress
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import FolderSources, Sources
+from vfs.sets.opening import Opening
 
 KEEP = 1.0  # seconds for which a kernel may remember names
 _UNKNOWN = "no format recognises it; say what its pixels are"
@@ -51,7 +51,7 @@ class _Place(NamedTuple):
 
 
 class FolderTree:
-    """Shows a tree of folders to a mount (`vfs.hierarchy.contents.Contents`). Safe for many threads.
+    """Shows a tree of folders to a mount (`vfs.contents.contents.Contents`). Safe for many threads.
 
     Args:
         root: name of the folder, absolute.
@@ -66,7 +66,7 @@ class FolderTree:
 
     Attributes:
         faces: empty, because nothing is known from the start.
-        entry_timeout, attr_timeout, warnings: see `vfs.hierarchy.contents.Contents`.
+        entry_timeout, attr_timeout, warnings: see `vfs.contents.contents.Contents`.
 
     Raises:
         OptionError: the root is not a folder.

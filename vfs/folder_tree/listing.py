@@ -18,7 +18,7 @@ from vfs.folder_tree.naming import Naming
 from vfs.folder_tree.records import Record, Rules
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder
-from vfs.hierarchy.trust import Trust
+from vfs.live.trust import Trust
 from vfs.model.sources import far_away
 
 FORGET = 60.0  # seconds after which nobody goes on with a listing

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
+from vfs.contents.live_folder import LiveFolder
 from vfs.errors import SourceError
+from vfs.faces.data_set import Hierarchy
+from vfs.faces.face import Face
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import MemberSet, Record, SingleFlight
-from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.faces import Face
-from vfs.hierarchy.growing import Progress
-from vfs.hierarchy.live_folder import LiveFolder
+from vfs.live.growing import Progress
 
 OPEN = 256  # most data sets that are kept open
 WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
@@ -24,7 +24,7 @@ ACQUISITIONS = 1 << 10  # numbers for the acquisitions that follow on each other
 
 
 class LiveSet:
-    """A data set that is open. It implements `vfs.hierarchy.contents.Lifetime`.
+    """A data set that is open. It implements `vfs.contents.contents.Lifetime`.
 
     Attributes:
         record: its record in the folder when it was last checked.
@@ -36,7 +36,7 @@ class LiveSet:
         growing: shows it as it grows, if it was still being written when it was opened; then the set stays open while
             its files are of the same acquisition.
         stem: path of its faces without their endings; "" if none was asked for.
-        dropped, told: see `vfs.hierarchy.contents.Lifetime`.
+        dropped, told: see `vfs.contents.contents.Lifetime`.
     """
 
     def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record, number: int) -> None:

@@ -9,7 +9,7 @@ that may be behind it. The rules depend on nothing but the contents of the folde
 - A file that belongs to the set of an earlier file is not shown. Nor is one that belongs to the set of a later file,
   unless that one belongs to its set, too. That holds for files that come later, too: a description that is saved
   beside a set which is in use takes its place when somebody asks for the set.
-- Equal names of faces get -2, -3, as in `vfs.hierarchy.face_folder.FaceFolder`. Names of subfolders
+- Equal names of faces get -2, -3, as in `vfs.contents.face_folder.FaceFolder`. Names of subfolders
   go before all. A set keeps its name while it is there.
 - Links to files are followed where they lead below the root of the tree. Links to folders are not: they could lead
   round in circles, and what is below the root is shown at its own place.

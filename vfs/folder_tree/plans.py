@@ -16,25 +16,25 @@ from functools import partial
 from typing import Any
 
 from vfs.backends import choice
+from vfs.contents.contents import Contents
+from vfs.contents.face_folder import FaceFolder
+from vfs.contents.live_folder import LiveFolder
 from vfs.engine import chunking
 from vfs.engine.cache import CACHE, ChunkCache
 from vfs.errors import OptionError, VfsError
+from vfs.faces.ngff import check_version
 from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.formats import by_name
 from vfs.formats.headers import dtype_option
-from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.face_folder import FaceFolder
-from vfs.hierarchy.following import Following, followed, kept, not_over
-from vfs.hierarchy.live_folder import LiveFolder
-from vfs.hierarchy.ngff import check_version
-from vfs.hierarchy.opening import Current, OpenedSet, Opening, open_set
-from vfs.hierarchy.set_sources import folder_name, folder_sources
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
 from vfs.model.wording import ANY, option, option_names
+from vfs.sets.following import Following, followed, kept, not_over
+from vfs.sets.opening import Current, OpenedSet, Opening, open_set
+from vfs.sets.set_sources import folder_name, folder_sources
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def folder(
     Args:
         cache: the cache with which the sets were opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
-        for_urls: give arrays the names that HTTP shows (`vfs.hierarchy.url_names`).
+        for_urls: give arrays the names that HTTP shows (`vfs.faces.url_names`).
     """
     shown = FaceFolder(
         [one.tree.for_urls() if for_urls else one.tree for one in sets],

@@ -11,13 +11,13 @@ from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
+from vfs.contents.face_folder import LOOKS_ELSEWHERE
+from vfs.contents.live_folder import LiveFolder
 from vfs.errors import SourceError
+from vfs.faces.data_set import Hierarchy
+from vfs.faces.face import Node
 from vfs.formats import Format
-from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.face_folder import LOOKS_ELSEWHERE
-from vfs.hierarchy.faces import Node
-from vfs.hierarchy.live_folder import LiveFolder
-from vfs.hierarchy.trust import Pace, Trust
+from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.sources import FolderSources, Sources, far_away
 from vfs.sources.names import absolute, basename, dirname, splitext

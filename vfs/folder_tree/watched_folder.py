@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from vfs.errors import SourceError
+from vfs.faces.data_set import Hierarchy
 from vfs.folder_tree.candidates import Candidates, shown
 from vfs.folder_tree.records import LOOKS, Rules, State
-from vfs.hierarchy.data_set import Hierarchy
-from vfs.hierarchy.trust import Pace, Trust
+from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import FileState
 from vfs.model.sources import FolderSources, Inside, expect, far_away
 

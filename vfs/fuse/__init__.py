@@ -1,6 +1,6 @@
 """Mounts a hierarchy or a folder tree: translates paths and error numbers for FUSE.
 
-A mount shows a `vfs.hierarchy.contents.Contents`, called `folder` below.
+A mount shows a `vfs.contents.contents.Contents`, called `folder` below.
 
     serve(folder, mountpoint, how)           serves a mount until it is unmounted or a signal ends it
     Mount.start(make, mountpoint, how)       serves it in another process, while the caller goes on (`vfs.mount()`)

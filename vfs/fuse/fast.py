@@ -14,7 +14,7 @@ why.
 - For a reader that goes from one piece to the next, a thread makes the next piece in advance
   (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can leak.
-- Sets in a folder tree may change (`vfs.hierarchy.contents.Lifetime`). They are answered natively only
+- Sets in a folder tree may change (`vfs.contents.contents.Lifetime`). They are answered natively only
   until their files must be looked at again, and not at all once the tree shows another state of
   them. Then everybody who has a file of the set open gets an error (`NativeTables.check`), because
   all of them share the kernel's pages of it. A set that was only closed meanwhile is opened again
@@ -27,7 +27,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vfs.contents.contents import Contents, ResolvedPath
 from vfs.errors import SourceChangedError, SourceError
+from vfs.faces.face import FOLDER, Node
 from vfs.fuse.freshness import REMEMBERED, Freshness
 from vfs.fuse.name_table import NameTable
 from vfs.fuse.pieces import PLACES, Piece, PieceTable
@@ -35,8 +37,6 @@ from vfs.fuse.read_ahead import ReadAhead
 from vfs.fuse.registry import MANY, SourceRegistry
 from vfs.fuse.sources import NativeSource
 from vfs.fuse.structs import Structs
-from vfs.hierarchy.contents import Contents, ResolvedPath
-from vfs.hierarchy.faces import FOLDER, Node
 from vfs.kernels.native import memory
 from vfs.kernels.native.fuse import lookup, names, serve, state
 from vfs.kernels.native.fuse.files import NO_ANSWER, NOT_OPEN

@@ -15,7 +15,7 @@ from vfs.fuse.points import KIND, dead, detach, mounted, prepare
 from vfs.serving.process import Command, ServerProcess, Taken, end, set_free, start
 
 if TYPE_CHECKING:
-    from vfs.hierarchy.contents import Contents
+    from vfs.contents.contents import Contents
 
 
 class Mount(ServerProcess):

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import islice
 
 from vfs.backends.handles import limit
+from vfs.contents.contents import Lifetime
 from vfs.engine.array import ArrayReader
 from vfs.fuse.name_table import NameTable
 from vfs.fuse.sources import NativeSource
-from vfs.hierarchy.contents import Lifetime
 from vfs.kernels.native.fuse import lookup
 from vfs.kernels.native.words import FrameWord
 from vfs.serving.native_sources import SourceTable

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 
+from vfs.contents.contents import Contents
 from vfs.errors import MountError, OptionError, ServeError, VfsError, printable
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.fuse.ending import Ending
@@ -24,7 +25,6 @@ from vfs.fuse.loop import loop
 from vfs.fuse.points import CONTAINER, Mounted, dead, detach, mounted, place, prepare, users
 from vfs.fuse.readers import Readers
 from vfs.fuse.view import WORKERS, FuseView, library, version
-from vfs.hierarchy.contents import Contents
 from vfs.model.wording import option
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry

@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 
 from vfs.engine.array import ArrayReader
-from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.chunk_plan import FrameStep
-from vfs.hierarchy.trust import Pace, Trust
+from vfs.engine.chunk_access import Chunks
+from vfs.engine.chunk_plan import FrameStep
 from vfs.kernels.native.fuse.tables import SOURCE_WORDS, SourceWord
 from vfs.kernels.native.words import FrameWord
+from vfs.live.trust import Pace, Trust
 from vfs.model.files import Files
 from vfs.serving.native_frames import NativeFrames, grid_rows
 

@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 
 from vfs.buffers import scratch
+from vfs.contents.contents import Contents
 from vfs.engine.abandon import AbandonedError, asked
 from vfs.errors import MountError, NoChunkError, NotYetError, SourceChangedError, SourceError, VfsError, printable
+from vfs.faces.absence import looks_like_chunk, may_lead_to_chunks
+from vfs.faces.face import Node
 from vfs.fuse.askers import EVERYBODY, SECONDS, Asker, Askers
 from vfs.fuse.counters import Counters
 from vfs.fuse.readers import Readers
 from vfs.fuse.remembered import Remembered
-from vfs.hierarchy.absence import looks_like_chunk, may_lead_to_chunks
-from vfs.hierarchy.contents import Contents
-from vfs.hierarchy.faces import Node
 from vfs.kernels.native.fuse.paths import path_inode
 from vfs.serving.failures import Failures
 from vfs.serving.gate import Gate

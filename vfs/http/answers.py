@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
 from vfs.http.index import OLD
-from vfs.http.pages import policy
 
 Headers = list[tuple[bytes, bytes]]
 Usual = tuple[tuple[bytes, bytes], ...]
@@ -34,6 +33,22 @@ USUAL: Usual = (
     (b"accept-ranges", b"bytes"),
 )
 """Headers of every response, beside those of CORS that depend on the request."""
+
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self';"
+    b" base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+
+def policy(embed: Sequence[str] = ()) -> bytes:
+    """Return the Content-Security-Policy of the page: it loads nothing from elsewhere and runs nothing that stands
+    in names.
+
+    Args:
+        embed: origins whose pages may show it in a frame, besides its own.
+    """
+    return b" ".join([_POLICY, *(origin.encode() for origin in embed)])
 
 
 NOTHING = memoryview(b"")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
-from vfs.hierarchy.absence import looks_like_chunk
+from vfs.faces.absence import looks_like_chunk
 from vfs.model.wording import Word, option
 
 LEAST = 16

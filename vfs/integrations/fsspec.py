@@ -24,14 +24,14 @@ from fsspec.asyn import AsyncFileSystem
 from vfs.api.again import opened_again
 from vfs.engine.cache import ChunkCache
 from vfs.errors import MissingSourceError, OptionError, SourceError
+from vfs.faces.data_set import check_face
+from vfs.faces.face import Node, ZarrFace
 from vfs.formats import Format
-from vfs.hierarchy.data_set import check_face
-from vfs.hierarchy.faces import Node, ZarrFace
-from vfs.hierarchy.opening import OpenedSet, Opening, open_set, warned
 from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known
 from vfs.model.options import from_text, named
 from vfs.model.pickles import digest
+from vfs.sets.opening import OpenedSet, Opening, open_set, warned
 
 MOST = 16
 """Sets that one file system keeps open."""

@@ -14,13 +14,13 @@ import numpy as np
 
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
-from vfs.engine.frames import FrameView, is_masked, look
-from vfs.engine.picture import contrast
 from vfs.errors import OptionError, SourceError, UnknownFormatError
+from vfs.faces.channels import channel_looks
 from vfs.formats import detect
-from vfs.hierarchy.channels import channel_looks
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
+from vfs.pictures.frames import FrameView, is_masked, look
+from vfs.pictures.picture import contrast
 from vfs.sources.local import LocalSources
 from vfs.sources.names import absolute, is_url
 

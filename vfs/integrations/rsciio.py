@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vfs import api
-from vfs.hierarchy.documents import plain_json
+from vfs.faces.documents import plain_json
 from vfs.integrations.upright import open_upright
 from vfs.model.colours import coloured
 from vfs.model.signatures import Path

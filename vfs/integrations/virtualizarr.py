@@ -1,6 +1,6 @@
 """A parser for VirtualiZarr: `vfs.virtualizarr.Parser()(url, registry)` makes manifests of a data set's own files.
 
-Manifests hold the places of chunks, so arrays must be stored as zarr knows chunks: `vfs.hierarchy.references` says what
+Manifests hold the places of chunks, so arrays must be stored as zarr knows chunks: `vfs.faces.references` says what
 is. With them `virtualizarr.open_virtual_dataset` opens a set, joins it with others, and writes references of all.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.api import open_group
 from vfs.errors import DependencyError, IncompleteWarning, extra
-from vfs.hierarchy.references import References
+from vfs.faces.references import References
 from vfs.zarr.references.shown import array_metadata, check_names, documents, referenced_set, url
 
 try:

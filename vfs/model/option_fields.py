@@ -39,7 +39,7 @@ class About:
         several: the command line takes it several times; the value is a list.
         hidden: the help of the command line leaves it out.
         group: heading under which the help of the command line has it; "" for those of the command itself.
-        asked: somebody who looks at a set may ask for it, a stranger too: see `vfs.hierarchy.reopening`. Such an option
+        asked: somebody who looks at a set may ask for it, a stranger too: see `vfs.sets.reopening`. Such an option
             names no file, and says what is shown, not how files are read.
     """
 

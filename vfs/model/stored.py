@@ -50,7 +50,7 @@ def scan_dims(units: Sequence[str]) -> tuple[str, ...]:
 class Absence:
     """Reports something that a set should hold and does not, or that it holds and vfs does not show.
 
-    A format reports it and opens everything else. `vfs.hierarchy.incomplete` decides whether it is an
+    A format reports it and opens everything else. `vfs.sets.incomplete` decides whether it is an
     error or a warning, by one rule for all formats.
 
     Attributes:
@@ -170,7 +170,7 @@ class StoredArray:
         mask_bits: of a mask of pixels: the bits of its elements of which one is set where a pixel holds no
             measurement; 0: it is none. Of bool any number.
         pixel_mask: the mask that the set has of the pixels of this array's frames; None: it has none, or pixels are
-            replaced as the user says (`dead`). `vfs.hierarchy.pixel_masks` finds it.
+            replaced as the user says (`dead`). `vfs.sets.pixel_masks` finds it.
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
     """

@@ -16,8 +16,8 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader, ahead
 from vfs.engine.pixel_masks import masked_pixels
-from vfs.engine.small_frames import small_frame
 from vfs.errors import OptionError, VfsError
+from vfs.pictures.small_frames import small_frame
 
 LOOKED = 256
 """Pixels along y and x of the pictures in which it is looked for."""

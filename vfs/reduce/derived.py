@@ -23,12 +23,12 @@ from vfs.engine.abandon import check
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.engine.computed import ComputedBlocks
-from vfs.engine.frames import FrameView
 from vfs.errors import OptionError
 from vfs.model.naming import DERIVED
 from vfs.model.region import Region
 from vfs.model.stored import BOTTOM_FIRST, StoredArray
 from vfs.model.wording import option, shown
+from vfs.pictures.frames import FrameView
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
 from vfs.reduce.reduction import Reduction

@@ -21,7 +21,7 @@ import numpy as np
 from vfs.errors import OptionError
 from vfs.model.wording import option
 from vfs.new_files import replacing
-from vfs.reduce.journals import MarkLines, MarksFile
+from vfs.outputs.journals import MarkLines, MarksFile
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
 

@@ -29,12 +29,12 @@ from vfs.engine.open_sets import OPEN
 from vfs.errors import SourceError
 from vfs.model.files import Files
 from vfs.model.one_state import MovedError, in_one_state
-from vfs.reduce.executors import checked, in_order, kept
+from vfs.outputs.executors import checked, in_order, kept
+from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress
 from vfs.reduce.reduction import Buffers, Reduction
 from vfs.reduce.result import Results
-from vfs.reduce.stop_file import StopFile, Stopped
 
 PARTITION = 64 << 20
 """Bytes of frames of a partition, at least. One more costs 5 ms of processor time with a pool of

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vfs.engine.array import ArrayReader, threads_asked
-from vfs.engine.frames import FrameView
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.model import coverage
@@ -39,6 +38,7 @@ from vfs.model.files import Files
 from vfs.model.one_state import TRIES, MovedError, in_one_state
 from vfs.model.stored import nav_dims
 from vfs.model.wording import shown
+from vfs.pictures.frames import FrameView
 from vfs.reduce import CLASSES
 from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, supply_of
 from vfs.reduce.held_frames import HeldFrames

@@ -6,7 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from vfs.errors import UnknownArrayError
-from vfs.reduce.values import ResultValues
+from vfs.model.result_values import ResultValues
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ class Result(ResultValues):
     """
 
     def _repr_html_(self) -> str:
-        from vfs.reduce.pictures import html
+        from vfs.pictures.results import html
 
         return html({self.name: self})
 
@@ -49,7 +49,7 @@ class Result(ResultValues):
         Raises:
             DependencyError: matplotlib is not installed.
         """
-        from vfs.reduce.pictures import plot
+        from vfs.pictures.results import plot
 
         return plot(self, ax, **how)
 
@@ -83,7 +83,7 @@ class Results(dict[str, Result]):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def _repr_html_(self) -> str:
-        from vfs.reduce.pictures import html
+        from vfs.pictures.results import html
 
         return html(self)
 
@@ -94,7 +94,7 @@ class Results(dict[str, Result]):
             DependencyError: matplotlib is not installed.
             OptionError: there are none.
         """
-        from vfs.reduce.pictures import plot_all
+        from vfs.pictures.results import plot_all
 
         return plot_all(self, **how)
 

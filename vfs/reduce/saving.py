@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from vfs.errors import DependencyError, OptionError, extra
+from vfs.model.result_values import ResultValues
 from vfs.model.stored import TOP_FIRST
 from vfs.model.units import readable
 from vfs.new_files import create
-from vfs.reduce.outputs import check_target, whole
-from vfs.reduce.pictures import draw_all
+from vfs.outputs.outputs import check_target, whole
+from vfs.pictures.results import draw_all
 from vfs.reduce.spelling import attributes
-from vfs.reduce.values import ResultValues
 
 
 class Saver(NamedTuple):
@@ -35,8 +35,8 @@ class Saver(NamedTuple):
         several: a file holds any number of them; else one.
         requires: raises DependencyError where a library is missing.
         check: raises OptionError for a result that it does not hold; shape and dtype are enough to tell.
-        free: raises OptionError for a name that is taken or cannot be written: see `vfs.reduce.outputs.check_target`.
-        whole: has what is written appear only when it is complete: see `vfs.reduce.outputs.whole`.
+        free: raises OptionError for a name that is taken or cannot be written: see `vfs.outputs.outputs.check_target`.
+        whole: has what is written appear only when it is complete: see `vfs.outputs.outputs.whole`.
     """
 
     write: Callable[[Mapping[str, ResultValues], Any], None]

@@ -21,11 +21,11 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.naming import unusable
+from vfs.model.result_values import ResultValues
 from vfs.model.wording import shown
 from vfs.reduce import CLASSES
 from vfs.reduce.in_frames import Masks
 from vfs.reduce.reduction import Reduction, dtype_of
-from vfs.reduce.values import ResultValues
 
 _SHORT = {
     "com": "centerofmass",

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from vfs.backends.handles import Descriptor
-from vfs.hierarchy.chunk_plan import FrameStep
-from vfs.hierarchy.contents import Lifetime
+from vfs.contents.contents import Lifetime
+from vfs.engine.chunk_plan import FrameStep
 from vfs.kernels.native import memory
 from vfs.kernels.native.words import FrameWord, GridRow
 from vfs.model.files import Files

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from vfs.api import VirtualArray, VirtualGroup, mount, open_group
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
+from vfs.engine.chunk_access import Chunks
 from vfs.errors import MountError, OptionError, OutsideError, SourceError, UnknownFormatError, VfsError
+from vfs.faces.documents import plain_json
 from vfs.formats import detect
-from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.documents import plain_json
 from vfs.kernels.columns import FILE
 from vfs.model.name_order import natural
 from vfs.model.region import Region

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
-from vfs.hierarchy.opening import OpenedSet
+from vfs.sets.opening import OpenedSet
 
 
 def reader_of(array: VirtualArray) -> ArrayReader:

@@ -16,7 +16,7 @@ from numcodecs import get_codec
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NotReferenceableError
-from vfs.hierarchy.references import References, references
+from vfs.faces.references import References, references
 from vfs.testing.inside import reader_of
 from vfs.zarr.references.shown import chunk_coordinates
 

@@ -35,9 +35,9 @@ from zarr.registry import register_pipeline
 from zarr.storage import StorePath
 
 from vfs.engine.array import ArrayReader
+from vfs.engine.chunk_access import Chunks
+from vfs.engine.chunk_plan import WORTH_A_THREAD
 from vfs.errors import RegionError
-from vfs.hierarchy.chunk_access import Chunks
-from vfs.hierarchy.chunk_plan import WORTH_A_THREAD
 from vfs.model.region import Region, Selection, select
 from vfs.zarr.store import Store
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from vfs.model.naming import DOCUMENTS
+from vfs.model.result_values import ResultValues
 from vfs.own_code import code_key
-from vfs.reduce.values import ResultValues
 from vfs.zarr.export.arrays import checksum
 from vfs.zarr.export.journal import Mark, Subject, sums_lines
 from vfs.zarr.export.places import place_of, sums_name

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError, VfsError
-from vfs.hierarchy.documents import plain_json
+from vfs.faces.documents import plain_json
+from vfs.model.result_values import ResultValues
+from vfs.outputs.outputs import check_target, unwritten, whole
 from vfs.reduce.kept import StateFile, StatePlace
-from vfs.reduce.outputs import check_target, unwritten, whole
 from vfs.reduce.saving import SAVERS, Saver
 from vfs.reduce.spelling import attributes
-from vfs.reduce.values import ResultValues
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.places import ROOTS
@@ -58,7 +58,7 @@ def write_results(results: Mapping[str, ResultValues], folder: str) -> None:
 
 
 def check_free(target: str, replace: bool = False) -> None:
-    """Check that a store can be made: see `vfs.reduce.outputs.check_target`.
+    """Check that a store can be made: see `vfs.outputs.outputs.check_target`.
 
     Raises:
         OptionError: it exists already, or cannot be written.
@@ -94,7 +94,7 @@ _SENDING = ".part"
 
 @contextmanager
 def _whole(target: str) -> Iterator[str]:
-    """Have a store appear only when it is complete: see `vfs.reduce.outputs.whole`."""
+    """Have a store appear only when it is complete: see `vfs.outputs.outputs.whole`."""
     url = bucket_name(target)
     if not url:
         with whole(target) as unfinished:

@@ -1,15 +1,15 @@
 """Implements a read-only `zarr.abc.store.Store` on the zarr face of a data set.
 
-It only translates `vfs.hierarchy.faces.ZarrFace`:
+It only translates `vfs.faces.face.ZarrFace`:
 
 - A document that does not exist gives None. A source that cannot be read raises `SourceError`, and so
-  does a key that looks like a chunk and is none (`vfs.hierarchy.absence`), because zarr silently
+  does a key that looks like a chunk and is none (`vfs.faces.absence`), because zarr silently
   turns None into fill values.
 - If a chunk is one range of a mapped file, zarr gets this memory itself. Otherwise it gets memory
   from a pool, which is used again when nothing refers to it any more. Nothing is copied on the way,
   and no fresh pages are needed. Chunks are read-only.
 - If the file has another byte order, or headers between the frames, zarr gets a view that decodes
-  only the elements that it uses (`vfs.hierarchy.chunk_access.ChunkView`): for z[i], one frame of a
+  only the elements that it uses (`vfs.engine.chunk_access.ChunkView`): for z[i], one frame of a
   chunk of 16. The files are checked when the view is made.
 - Sizes and listings are computed. They touch no source, and take time only for the listed keys.
 - Writing of any kind raises zarr's own error for read-only stores, a ValueError.
@@ -36,9 +36,9 @@ import zarr.abc.store
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, cpu, default_buffer_prototype
 
+from vfs.engine.chunk_access import ChunkView
 from vfs.errors import OptionError
-from vfs.hierarchy.chunk_access import ChunkView
-from vfs.hierarchy.faces import ZarrFace
+from vfs.faces.face import ZarrFace
 
 
 class Store(zarr.abc.store.Store):

@@ -23,12 +23,12 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceChangedError
+from vfs.faces.face import ZarrFace
 from vfs.formats import formats
-from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.following import for_workers
 from vfs.model.wording import option
+from vfs.outputs.executors import checked
 from vfs.own_code import code_key
-from vfs.reduce.executors import checked
+from vfs.sets.following import for_workers
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
@@ -42,7 +42,7 @@ from vfs.zarr.export.zipped import is_zipped
 from vfs.zarr.unchanged import check_sources, sources_of
 
 if TYPE_CHECKING:
-    from vfs.hierarchy.opening import Opening
+    from vfs.sets.opening import Opening
 
 AHEAD = 64 << 20
 """Bytes of batches that are under way at once, if one is not larger: threads go on while a disk flushes a unit."""

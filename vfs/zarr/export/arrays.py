@@ -18,7 +18,7 @@ from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, size
-from vfs.hierarchy.faces import ZarrFace
+from vfs.faces.face import ZarrFace
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option
 from vfs.zarr.export.codecs import Codec, codec

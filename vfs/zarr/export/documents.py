@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vfs.hierarchy.documents import document
+from vfs.faces.documents import document
 from vfs.model.naming import DOCUMENTS
 from vfs.zarr.export.codecs import Codec
 

@@ -21,7 +21,7 @@ import numpy as np
 from crc32c import crc32c
 
 from vfs.new_files import create_anew, folder_below
-from vfs.reduce.outputs import flush_together
+from vfs.outputs.outputs import flush_together
 from vfs.zarr.export.plan import ExportPlan
 
 TEMPORARY = ".part"

@@ -1,6 +1,6 @@
 """Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
 
-The journal is lines of JSON (`vfs.reduce.journals.MarkLines`). Its first line says what is exported and how
+The journal is lines of JSON (`vfs.outputs.journals.MarkLines`). Its first line says what is exported and how
 (`Subject`). Each further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and
 the CRC-32C of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before
 compression. Before marks of another state of the sources than the marks before stands a line that says which
@@ -22,7 +22,7 @@ from crc32c import crc32c
 
 from vfs.errors import OptionError
 from vfs.model.wording import option
-from vfs.reduce.journals import MarkLines
+from vfs.outputs.journals import MarkLines
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vfs.reduce.journals import MarkLines
+from vfs.outputs.journals import MarkLines
 from vfs.zarr.buckets import Bucket
 
 

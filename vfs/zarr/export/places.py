@@ -17,8 +17,8 @@ from typing import Self
 
 from vfs.errors import OptionError, VfsError
 from vfs.new_files import create, create_anew, folder_below
-from vfs.reduce.journals import MarkLines, MarksFile
-from vfs.reduce.outputs import appear, check_target, flush, flush_together, unwritten, whole
+from vfs.outputs.journals import MarkLines, MarksFile
+from vfs.outputs.outputs import appear, check_target, flush, flush_together, unwritten, whole
 from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, folders_above, seal
 from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in

@@ -19,9 +19,9 @@ from typing import Any
 from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
+from vfs.outputs.executors import in_order
+from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.own_code import code_key
-from vfs.reduce.executors import in_order
-from vfs.reduce.stop_file import StopFile, Stopped
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import Journal, Mark
@@ -143,7 +143,7 @@ def written_by(
         tell: see `progress` of `vfs.zarr.export.export`.
 
     Raises:
-        ExecutorError: see `write_unit`, and `vfs.reduce.executors.in_order`; or a worker wrote to another disk.
+        ExecutorError: see `write_unit`, and `vfs.outputs.executors.in_order`; or a worker wrote to another disk.
     """
     done, stored = done_before(exports, place, work.zarr_format, journal)
     total = sum(one.array.nbytes for one in exports)

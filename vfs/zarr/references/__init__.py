@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from vfs.errors import OptionError
-from vfs.hierarchy.opening import OpenedSet
 from vfs.model.wording import option
-from vfs.reduce.outputs import whole
+from vfs.outputs.outputs import whole
+from vfs.sets.opening import OpenedSet
 from vfs.zarr.references import icechunk, kerchunk
 from vfs.zarr.references.shown import ReferencedSet, referenced_set
 from vfs.zarr.unchanged import check_sources
@@ -42,7 +42,7 @@ def export(
     Args:
         target: a new name: OUT.json or OUT.parquet for kerchunk, any for the folder of an Icechunk repository.
         to: see `KINDS`.
-        blank: see `vfs.hierarchy.references.references`.
+        blank: see `vfs.faces.references.references`.
         check: is called after every thousands of references. What it raises ends the export.
 
     Raises:

@@ -16,8 +16,8 @@ from urllib.parse import quote
 import numpy as np
 
 from vfs.errors import DependencyError, NotReferenceableError, extra
-from vfs.hierarchy.documents import document
-from vfs.hierarchy.references import References
+from vfs.faces.documents import document
+from vfs.faces.references import References
 from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 
 MOST = 50_000_000

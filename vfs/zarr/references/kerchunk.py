@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vfs.errors import DependencyError, extra
-from vfs.hierarchy.documents import document
-from vfs.hierarchy.references import ChunkTable, References
+from vfs.faces.documents import document
+from vfs.faces.references import ChunkTable, References
 from vfs.new_files import create
 from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 

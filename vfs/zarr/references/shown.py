@@ -13,10 +13,10 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import NotReferenceableError, TruncatedSourceError, printable, size
-from vfs.hierarchy.documents import fill_value
-from vfs.hierarchy.faces import ZarrFace
-from vfs.hierarchy.opening import OpenedSet
-from vfs.hierarchy.references import References, references
+from vfs.faces.documents import fill_value
+from vfs.faces.face import ZarrFace
+from vfs.faces.references import References, references
+from vfs.sets.opening import OpenedSet
 
 if TYPE_CHECKING:
     from zarr.core.metadata.v3 import ArrayV3Metadata
@@ -60,7 +60,7 @@ def referenced_set(opened: OpenedSet, blank: bool = False, copies: bool = True) 
     """Decide which arrays of a set can be referred to.
 
     Args:
-        blank: see `vfs.hierarchy.references.references`.
+        blank: see `vfs.faces.references.references`.
         copies: False to leave out small arrays that nobody can refer to.
 
     Raises:

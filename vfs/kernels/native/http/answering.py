@@ -3,7 +3,7 @@
 A connection that asks for one chunk after the other is *lent* to the threads that run `answer`. They look for the chunk
 in the table of *sources* (`finding`), and answer a request if they find it there and its bytes are in the page cache
 (`filling`, `sending`). With anything else the connection goes back: a word with its descriptor is written to a pipe.
-`words` has the tables, and `vfs.http.native_tables` fills them.
+`words` has the tables, and `vfs.server.native_tables` fills them.
 
 All threads wait for one epoll instance, which gives an event to one of them (EPOLLONESHOT). So one thread at a time
 has a connection.

@@ -1,6 +1,6 @@
 """Declares the tables of words that Python and the kernel of `vfs.kernels.native.http.answering` share. Loads no numba.
 
-`vfs.http.native_tables` fills them. `vfs.kernels.native.fuse.tables` says what words are.
+`vfs.server.native_tables` fills them. `vfs.kernels.native.fuse.tables` says what words are.
 """
 
 from __future__ import annotations

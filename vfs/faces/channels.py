@@ -1,0 +1,229 @@
+"""Says with which names, colours and contrast viewers show an image: the `omero` of NGFF.
+
+Specification: https://ngff.openmicroscopy.org/0.5/#omero-md. Without it, viewers choose a contrast after they have
+read a whole level.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vfs.engine.array import ArrayReader
+from vfs.errors import VfsError
+from vfs.faces.images import ShownImage
+from vfs.model.colours import LOOKS, coloured
+from vfs.model.region import Region
+from vfs.pictures.frames import FrameView, pieces, without_masked
+from vfs.pictures.picture import contrast
+
+_MOST = 64
+"""Channels that are described; of more, viewers choose the contrast."""
+_LOOK = 4 << 20
+"""Bytes of a channel that are looked at, about, all over the image."""
+_VALUES = 1 << 18
+"""Pixels that the contrast is chosen from."""
+_COSTLY = 16 << 20
+"""Bytes that are read at most to look at a channel; where it takes more, viewers choose the contrast."""
+_ONE = ("FFFFFF",)
+_SEVERAL = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
+_NAMED = {
+    "red": "FF0000",
+    "green": "00FF00",
+    "blue": "0000FF",
+    "magenta": "FF00FF",
+    "cyan": "00FFFF",
+    "yellow": "FFFF00",
+    "gray": "FFFFFF",
+    "grey": "FFFFFF",
+}
+"""Colours by the names that Leica's programs give to channels."""
+_HEX = re.compile(r"#[0-9a-fA-F]{6}")
+_ACTIVE = 6
+"""Channels that are shown at first: viewers mix at most so many."""
+
+
+def omero(image: ShownImage) -> dict[str, Any] | None:
+    """Describe how an image is shown; None if its contrast is not known and costs too much to find out."""
+    finest, axis = image.levels[0], image.channels
+    count = 1 if axis is None else finest.shape[axis]
+    if count > _MOST or image.source.dataset.computed:
+        return None
+    try:
+        windows = _windows(image, count)
+    except (VfsError, MemoryError):  # said to those who read it
+        return None
+    if windows is None:
+        return None
+    return {
+        "name": image.name,
+        "channels": [
+            {
+                "label": label,
+                "color": colour,
+                "active": k < _ACTIVE,
+                "coefficient": 1,
+                "family": "linear",
+                "inverted": False,
+                "window": window,
+            }
+            for k, (window, (label, colour)) in enumerate(zip(windows, _looks(image, count), strict=True))
+        ],
+        "rdefs": {"defaultT": 0, "defaultZ": _middle(finest, image.dims, "z"), "model": _model(count)},
+    }
+
+
+def _samples(image: ShownImage) -> int:
+    """Return how many colours of a pixel (red, green, blue) follow each other along the axis of channels; 1: none."""
+    source = image.source
+    last = () if image.channels is None else image.how.axes[image.channels][-1:]
+    return next((source.shape[k] for k in last if coloured(source.dims[k], source.shape[k], source.attrs)), 1)
+
+
+def _looks(image: ShownImage, count: int) -> Iterator[tuple[str, str]]:
+    """Yield a label and a colour for each channel: those of the file, else usual ones."""
+    samples = _samples(image)
+    told, usual = _told(image, count // samples), _ONE if count == 1 else _SEVERAL
+    for k in range(count):
+        own = told[k // samples] if told else {}
+        name = str(own.get("name") or f"Channel {k // samples}")
+        if samples == 1:
+            yield name, _colour(own.get("color")) or usual[k % len(usual)]
+        else:
+            colour, drawn = list(LOOKS.items())[k % samples]
+            yield colour if samples == count else f"{name} {colour}", drawn
+
+
+def channel_looks(image: ShownImage) -> list[tuple[str, str]]:
+    """Return a label and a colour (rrggbb) for each channel; none where there is one channel, or very many."""
+    axis = image.channels
+    count = 1 if axis is None else image.levels[0].shape[axis]
+    return list(_looks(image, count)) if 1 < count <= _MOST else []
+
+
+def _model(channels: int) -> str:
+    return "greyscale" if channels == 1 else "color"
+
+
+def _middle(array: ArrayReader, dims: Sequence[str], axis: str) -> int:
+    return array.shape[dims.index(axis)] // 2 if axis in dims else 0
+
+
+def _told(image: ShownImage, count: int) -> list[Mapping[str, Any]]:
+    """Return what the file says of the channels, if it has an entry for each of so many.
+
+    An entry is a `name` and a `color`, or a name. Of names, the attribute `channel_colours` has the colours; without it
+    they may be names of colours.
+    """
+    said, drawn = (image.source.attrs.get(name) for name in ("channels", "channel_colours"))
+    entries = said if isinstance(said, list) else []
+    colours = drawn if isinstance(drawn, list) and len(drawn) == len(entries) else entries
+    named = [
+        {"name": one, "color": colour or one} if isinstance(one, str) else one
+        for one, colour in zip(entries, colours, strict=True)
+    ]
+    known = [one for one in named if isinstance(one, Mapping)]
+    return known if len(known) == count else []
+
+
+def _colour(said: object) -> str | None:
+    """Return a colour as six hexadecimal digits.
+
+    It is told as "#rrggbb", by its name, or, in OME-XML, as a signed number of red, green, blue and opacity.
+    """
+    if isinstance(said, str):
+        return said[1:].upper() if _HEX.fullmatch(said) else _NAMED.get(said.lower())
+    if not isinstance(said, int) or isinstance(said, bool):
+        return None
+    return f"{(said & 0xFFFFFFFF) >> 8:06X}"
+
+
+def _windows(image: ShownImage, count: int) -> list[dict[str, float]] | None:
+    """Choose for each channel the numbers that are shown black and white; None if that costs too much.
+
+    The colours of a pixel have the same ones, from 0 on, for else they would be other colours.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    finest, samples = image.levels[0], _samples(image)
+    if image.source.dtype.kind == "b":  # they say True or False
+        return [{"min": 0, "max": 1, "start": 0, "end": 1}] * count
+    found = []
+    for k in range(count):
+        limits = _limits(finest, image.channels, k)
+        if limits is None:
+            return None
+        found.append(limits)
+    for k in range(0, count, samples) if samples > 1 else ():
+        group = found[k : k + samples]
+        whole = finest.dtype == np.uint8
+        found[k : k + samples] = [
+            (min(0.0, *(low for low, _ in group)), 255.0 if whole else max(h for _, h in group))
+        ] * samples
+    return [_window(*limits, finest.dtype) for limits in found]
+
+
+def _limits(array: ArrayReader, axis: int | None, channel: int) -> tuple[float, float] | None:
+    """Choose the numbers of one channel that are shown black and white; None if that costs too much.
+
+    They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
+    Pixels that the set's own mask marks as dead do not count.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    at = [n // 2 for n in array.shape[:-2]]
+    if axis is not None:
+        at[axis] = channel
+    *where, y, x = range(array.ndim)
+    view = FrameView(array, tuple(where), (y, x), None)
+    cut = pieces(view, _LOOK)[0]
+    parts = [view.region(at, rows, columns) for rows, columns in cut]
+    if _cost(array, parts) > _COSTLY:
+        return None
+    every = -(-sum(part.size for part in parts) // _VALUES)
+    read = (
+        without_masked(view, array.read(part).reshape(len(rows), -1), rows, columns)
+        for part, (rows, columns) in zip(parts, cut, strict=True)
+    )
+    low, high, _ = contrast(np.concatenate([values.reshape(-1)[::every].astype(np.float64) for values in read]))
+    return low, high
+
+
+def _window(low: float, high: float, dtype: np.dtype) -> dict[str, float]:
+    """Return the window of a channel: start is below end, and both are numbers of its dtype.
+
+    Where all pixels are alike, that is the whole range of small integers, else a step from that number on, or up to it
+    at the end of the type. A step is one that also float64 tells apart, which is what viewers in browsers count with.
+    """
+    whole = dtype.kind in "iu"
+    number: Any = int if whole else float
+    limits: Any = np.iinfo(dtype) if whole else np.finfo(dtype)
+    first, last = number(limits.min), number(limits.max)
+    small = whole and dtype.itemsize <= 2
+    if small and not high > low:
+        low, high = first, last
+    start, end = (min(max(number(one), first), last) for one in (low, high))
+    if not end > start:
+        step = max(number(1), number(abs(start) * (4 * float(np.finfo("f8" if whole else dtype).eps))))
+        start, end = (start, start + step) if start + step <= last else (start - step, start)
+    return {"min": first if small else start, "max": last if small else end, "start": start, "end": end}
+
+
+def _cost(array: ArrayReader, parts: Sequence[Region]) -> int:
+    """Return the bytes that are decoded to read some parts."""
+    block = array.dataset.block
+    if not array.decodes_whole:
+        return sum(part.size for part in parts) * array.dtype.itemsize
+    if len(block) != array.ndim:
+        return array.nbytes
+    return sum(_blocks(part, block) for part in parts) * math.prod(block) * array.dtype.itemsize
+
+
+def _blocks(part: Region, block: Sequence[int]) -> int:
+    return math.prod(-(-b // n) - a // n for a, b, n in zip(part.start, part.stop, block, strict=True))

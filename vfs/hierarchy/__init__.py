@@ -1,1 +1,0 @@
-"""Makes what zarr tools and `ls` see of a data set: metadata documents, faces, whole chunks."""

@@ -1,0 +1,144 @@
+"""Says what is there: folders, sets and arrays, and how a set was opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from vfs.contents.contents import Contents
+from vfs.engine.array import ArrayReader
+from vfs.errors import NoChunkError, printable
+from vfs.faces.documents import plain_json
+from vfs.faces.face import Face
+from vfs.http.guard import RefusedError
+from vfs.page.tiles import channels_of, levels_of
+from vfs.page.views import described
+from vfs.sets.recipe import Recipe
+
+WARNINGS = 100  # most warnings that are said of a set
+
+
+class SetListing:
+    """Describes what is served. Its methods may look at files: they are called in threads.
+
+    Args:
+        contents: what is served.
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+
+    def folder(self, path: str, first: int, count: int) -> dict[str, Any]:
+        """List a folder.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        contents = self.contents
+        try:
+            node = contents.node(path)
+        except NoChunkError:  # below an array
+            node = None
+        if node is None or not node.listed:
+            raise RefusedError(404, f"no folder is called {printable(path[:200])}")
+        found = list(islice(self._entries(path), first, first + count + 1))
+        return {
+            "path": path,
+            "entries": found[:count],
+            "more": len(found) > count,
+            "tree": not contents.faces,
+        }
+
+    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
+        """Give the folders and data sets of a folder, and files that cannot be opened. Times are milliseconds."""
+        for entry in self.contents.sets(path):
+            made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
+            about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
+            said = {"reason": printable(entry.reason)} if entry.reason else {}
+            yield made if entry.kind == "folder" else {**made, **about, **said}
+
+    def dataset(self, key: str, first: int, count: int) -> dict[str, Any]:
+        """Describe a set and some of its arrays.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        face = self.face(key)
+        self.contents.version(key)
+        shown = self.contents.set_of(key)
+        if shown is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        sources = self.contents.sources(key, False)
+        said = (text for text, paths in self.contents.warnings.items() if not set(paths).isdisjoint(sources))
+        return {
+            "key": key,
+            "name": printable(shown.name),
+            "sources": [printable(path) for path in sources[:1]],
+            "warnings": [printable(text) for text in islice(said, WARNINGS)],
+            "npy": shown.file,
+            **self._live(key),
+            "count": len(face.arrays),
+            "arrays": [
+                described(path, array, path == face.main)
+                for path, array in islice(face.arrays.items(), first, first + count)
+            ],
+        }
+
+    def _live(self, key: str) -> dict[str, Any]:
+        """Say how far a set is that is still being written."""
+        progress = self.contents.progress().get(key)
+        return {} if progress is None else {"live": {**progress.said(), "grows": progress.grows}}
+
+    def array(self, key: str) -> dict[str, Any]:
+        """Describe an array, with the format's metadata.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        face, path, array = self.found(key)
+        self.contents.version(key)
+        return described(path, array, path == face.main) | {
+            "attrs": plain_json(dict(array.attrs)),
+            "levels": levels_of(face, path),
+            "channels": channels_of(face, path),
+            "files": len(array.files),
+        }
+
+    def opened(self, key: str) -> dict[str, Any]:
+        """Say how the set behind a key was opened, for people who open it themselves.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened.
+        """
+        opening = self.contents.opening(key) if self.contents.set_of(key) else None
+        if opening is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        self.contents.version(key)
+        return asdict(Recipe.of(opening.paths, opening.options, opening.format_options, opening.sources))
+
+    def face(self, key: str) -> Face:
+        """Return the face with arrays that a key is the path of.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        resolved = self.contents.resolve(key, opening=True)
+        if resolved is None or resolved.key or not resolved.face.arrays:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        return resolved.face
+
+    def found(self, key: str) -> tuple[Face, str, ArrayReader]:
+        """Return the array that a key is the path of, with its set and its path there.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        resolved = self.contents.resolve(key, opening=True)
+        if resolved is None or resolved.key not in resolved.face.arrays:
+            raise RefusedError(404, f"no array is called {printable(key[:200])}")
+        return resolved.face, resolved.key, resolved.face.arrays[resolved.key]

@@ -1,0 +1,182 @@
+"""Sets that the page had opened anew with other options, beside those that are served.
+
+Each is a folder of its own, `anew~ID/NAME.zarr`, that no list shows. There are few: the one that was used longest ago
+goes for a new one, and the page asks for it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vfs.contents.contents import Contents, PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.engine.cache import ChunkCache
+from vfs.errors import printable
+from vfs.faces.face import Face, Node
+from vfs.folder_tree.plans import folder
+from vfs.http.guard import RefusedError
+from vfs.live.growing import Progress
+from vfs.model.pickles import digest
+from vfs.sets.opening import OpenedSet, Opening
+from vfs.sets.reopening import reopened
+
+MOST = 16
+"""Most sets that are kept open."""
+WEIGHT = 64 << 20
+"""Most bytes of memory that they may take, about, but for the newest."""
+LIGHT = 100_000  # bytes of memory that a set takes besides its tables
+START = "anew~"
+_BY_PATH = (
+    *("node", "children", "get", "sets", "set_of", "time", "stamp", "version", "at_hand", "opening", "resolve"),
+    *("place", "sources"),
+)
+"""What is said of a path."""
+
+
+class _KeptSet(NamedTuple):
+    """A set that is open: what it shows, how it was opened, bytes of memory that it takes, about."""
+
+    contents: Contents
+    found: OpenedSet
+    weight: int
+
+
+class Reopened:
+    """Shows what is served, and sets that were opened anew: a `Contents`.
+
+    Args:
+        served: what is served.
+    """
+
+    def __init__(self, served: Contents) -> None:
+        self._served = served
+        self._kept: OrderedDict[str, _KeptSet] = OrderedDict()
+        self._lock = threading.Lock()
+        for name in _BY_PATH:  # until a set is opened anew, whatever is asked goes there at once
+            setattr(self, name, getattr(served, name))
+
+    def reopen(self, key: str, changes: Mapping[str, Any]) -> tuple[str, OpenedSet]:
+        """Open a set anew.
+
+        Args:
+            key: path of its main face, or of a file in a folder that is served.
+            changes: see `vfs.sets.reopening.reopened`.
+
+        Returns: path of the main face of the new set, and the set.
+
+        Raises:
+            RefusedError: there is none.
+            VfsError: it cannot be opened so.
+        """
+        opening = self.opening(key)
+        if opening is None:
+            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
+        found = reopened(opening, changes, self.cache)
+        name = START + digest(found.opening).hex()[:16]
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is None:
+                kept = self._kept[name] = _KeptSet(
+                    folder([found], self.cache, None, True), found, LIGHT + found.tree.weight
+                )
+            self._kept.move_to_end(name)
+            for own in _BY_PATH:
+                self.__dict__.pop(own, None)
+            while len(self._kept) > 1 and (
+                len(self._kept) > MOST or sum(one.weight for one in self._kept.values()) > WEIGHT
+            ):
+                self._kept.popitem(last=False)
+        return f"{name}/{next(iter(kept.contents.faces))}", kept.found
+
+    def _behind(self, path: str) -> tuple[Contents, str, str]:
+        """Return what shows a path, the path there, and what stands before it here."""
+        if path.startswith(START):
+            name, _, rest = path.partition("/")
+            with self._lock:
+                kept = self._kept.get(name)
+                if kept is not None:
+                    self._kept.move_to_end(name)
+                    return kept.contents, rest, f"{name}/"
+        return self._served, path, ""
+
+    # What the served contents say of all
+
+    @property
+    def cache(self) -> ChunkCache:
+        return self._served.cache
+
+    @property
+    def warnings(self) -> Mapping[str, Sequence[str]]:
+        return self._served.warnings
+
+    @property
+    def faces(self) -> Mapping[str, Face]:
+        return self._served.faces
+
+    def progress(self) -> Mapping[str, Progress]:
+        return self._served.progress()
+
+    @property
+    def entry_timeout(self) -> float:
+        return self._served.entry_timeout
+
+    @property
+    def attr_timeout(self) -> float:
+        return self._served.attr_timeout
+
+    # What is said of a path
+
+    def node(self, path: str) -> Node | None:
+        contents, own, _ = self._behind(path)
+        return contents.node(own)
+
+    def children(self, path: str, after: int = 0) -> Iterator[str]:
+        contents, own, _ = self._behind(path)
+        return contents.children(own, after)
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
+        contents, own, _ = self._behind(path)
+        return contents.get(own, start, stop)
+
+    def sets(self, path: str) -> Iterator[ShownEntry]:
+        contents, own, before = self._behind(path)
+        for entry in contents.sets(own):
+            yield entry._replace(path=before + entry.path)
+
+    def set_of(self, path: str) -> ShownSet | None:
+        contents, own, before = self._behind(path)
+        found = contents.set_of(own)
+        return found and found._replace(file=found.file and before + found.file)
+
+    def time(self, path: str) -> int:
+        contents, own, _ = self._behind(path)
+        return contents.time(own)
+
+    def stamp(self, path: str) -> int:
+        contents, own, _ = self._behind(path)
+        return contents.stamp(own)
+
+    def version(self, path: str) -> bytes:
+        contents, own, _ = self._behind(path)
+        return contents.version(own)
+
+    def at_hand(self, path: str) -> PathAtHand | None:
+        return None if path.startswith(START) else self._served.at_hand(path)
+
+    def opening(self, path: str) -> Opening | None:
+        contents, own, _ = self._behind(path)
+        return contents.opening(own)
+
+    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
+        contents, own, _ = self._behind(path)
+        return contents.resolve(own, opening)
+
+    def place(self, path: str) -> tuple[str, str]:
+        contents, own, before = self._behind(path)
+        return ("", path) if before else contents.place(own)
+
+    def sources(self, path: str, all_files: bool) -> Sequence[str]:
+        contents, own, _ = self._behind(path)
+        return contents.sources(own, all_files)

@@ -1,0 +1,1 @@
+"""Turns frames and results into pictures, for pages, terminals, notebooks and figures."""

@@ -1,0 +1,215 @@
+"""Answers HTTP requests: `Application` is an ASGI callable over a `Contents`.
+
+What a response is, `vfs.server.deciding` decides. Here threads do what that asks for, and the response is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from vfs.contents.contents import Contents
+from vfs.http.answers import STEP, Answer, Reply, Work
+from vfs.http.guard import Guard
+from vfs.http.reads import GoneError, Reads
+from vfs.http.requests import Request, query_of
+from vfs.http.tally import ServerLog, Tally
+from vfs.page.api import Api
+from vfs.page.computing import passed
+from vfs.page.reopened import Reopened
+from vfs.server.deciding import Decisions, ForApi, ForNative, OwnPages
+from vfs.server.leaving import Receive, Watch, left
+from vfs.server.native import NativeAnswers
+from vfs.serving.status import asked
+
+DECIDED = "vfs.decided"
+"""Name of the extension of ASGI by which the connection hands over the `decision` of a request."""
+
+Scope = Mapping[str, Any]
+Send = Callable[[Any], Awaitable[None]]
+
+
+class Application:
+    """Answers the requests of one server. It is called in the thread of the event loop.
+
+    Args:
+        contents: what is served. Its arrays should use the buffered backend, as those of a mount.
+        guard: checks requests.
+        reads: threads that read.
+        debug: log every request, and put tracebacks into the log.
+        natively: requests may be answered without the interpreter; none are where all are logged.
+        allow_describe: the page may save descriptions beside the data.
+
+    Attributes:
+        decisions: decides how requests are answered.
+        log: counts and logs what is done, but natively.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        guard: Guard,
+        reads: Reads,
+        *,
+        debug: bool = False,
+        natively: bool = True,
+        allow_describe: bool = False,
+    ) -> None:
+        self.contents = shown = Reopened(contents)
+        self.reads = reads
+        self.natively = natively and not debug
+        self.log = ServerLog(debug)
+        self.api = Api(shown, self._read, self.log, allow_describe)
+        own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds)
+        self.decisions = Decisions(shown, guard, own, self.log)
+
+    @property
+    def native(self) -> NativeAnswers | None:
+        """What answers requests natively; None: nothing does."""
+        return self.decisions.native
+
+    @property
+    def tally(self) -> Tally:
+        """What was done so far, but natively."""
+        return self.log.tally
+
+    @property
+    def done(self) -> Tally:
+        """What was done so far, natively too."""
+        requests, nbytes = (0, 0) if self.native is None else self.native.done
+        tally = self.tally
+        return Tally(tally.requests + requests, tally.reads + requests, tally.bytes + nbytes, tally.errors)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI says."""
+        if scope["type"] != "http":
+            return
+        method, headers = scope["method"], dict(scope["headers"])
+        decision = scope.get("extensions", {}).get(DECIDED, {}).get("decision")
+        if decision is None:
+            decision = self.decisions.decide(method, scope["raw_path"], headers)
+        usual = self.decisions.usual(headers.get(b"origin"))
+        answer = Answer(method, usual, send, STEP if scope.get("scheme") == "https" else None)
+        if isinstance(decision, Reply):  # all of it is there, and logged
+            await answer.reply(decision)
+            return
+        assert not isinstance(decision, ForNative)  # nothing is lent here
+        try:
+            if isinstance(decision, ForApi):
+                await self.api.answer(_request(scope, decision, headers, receive), answer)
+            else:
+                reply = await self._done(decision, receive)
+                if reply.rest is None:
+                    await answer.reply(reply)
+                else:
+                    await self._send_parts(reply, reply.rest, receive, answer)
+        except GoneError:
+            pass
+        except Exception as error:
+            sorry = self.decisions.sorry(method, decision.path, error, headers)
+            if not answer.status:  # else only a broken connection says that what was sent is not all
+                await answer.reply(sorry)
+        if self.log.debug:
+            self.log.answered(method, decision.path, answer.status)
+
+    async def _done(self, decision: Reply | Work, receive: Receive) -> Reply:
+        """Do what must be done before a response is known."""
+        while isinstance(decision, Work):
+            decision = decision.then(await self._read(decision.key, decision.run, receive))
+        return decision
+
+    async def _send_parts(self, reply: Reply, rest: Work | None, receive: Receive, answer: Answer) -> None:
+        """Send a response, of which the next part is made while one is sent.
+
+        Raises:
+            GoneError: the client has gone away.
+        """
+        leaving = asyncio.ensure_future(left(receive))
+        coming: asyncio.Future[Reply] | None = None
+        try:
+            await answer.begin(reply.status, reply.about)
+            while rest is not None:
+                coming = asyncio.ensure_future(self._done(rest, receive))
+                await answer.send(reply.body, last=False)
+                reply = await coming
+                rest = reply.rest
+                if leaving.done():
+                    raise GoneError
+            await answer.send(reply.body, last=True)
+        finally:
+            leaving.cancel()
+            if coming is not None:
+                coming.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await coming
+
+    async def _read(self, key: Any, work: Callable[[], Any], receive: Receive, pool: Reads | None = None) -> Any:
+        """Run work in a thread, as long as the client waits for it.
+
+        Args:
+            pool: the threads; None: those that read.
+
+        Raises:
+            GoneError: the client has gone away.
+        """
+        reads = self.reads if pool is None else pool
+        waiting = reads.start(key, work)
+        watch = Watch(receive, waiting)
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if watch.gone:
+                raise GoneError from None
+            raise
+        finally:
+            watch.end()
+            reads.leave(key, waiting)
+            del waiting  # of an error that came with it, the traceback has this frame: a cycle
+
+    def metrics(self) -> bytes:
+        """Return the counts as text that Prometheus reads."""
+        remote = asked()
+        cache, tally, native = self.contents.cache, self.done, self.native.done[0] if self.native else 0
+        rows: list[tuple[str, str, str, int]] = [
+            ("requests_total", "counter", "Requests that came", tally.requests),
+            ("native_requests_total", "counter", "Requests of these that needed no interpreter", native),
+            ("reads_total", "counter", "Requests for bytes", tally.reads),
+            ("sent_bytes_total", "counter", "Bytes of bodies", tally.bytes),
+            ("computed_bytes_total", "counter", "Bytes of frames that computations went over", passed.nbytes),
+            ("errors_total", "counter", "Requests whose source could not be read", tally.errors),
+            ("cache_hits_total", "counter", "Decoded pieces that were in the cache", cache.hits),
+            ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),
+            ("cache_bytes", "gauge", "Bytes of decoded pieces in the cache", cache.held),
+            ("cache_limit_bytes", "gauge", "Most bytes of decoded pieces in the cache", cache.limit),
+            (
+                "remote_requests_total",
+                "counter",
+                "Requests to servers that have sources",
+                remote["requests"],
+            ),
+            ("remote_bytes_total", "counter", "Bytes that came from them", remote["bytes"]),
+            (
+                "remote_kept_bytes_total",
+                "counter",
+                "Bytes that were kept on the disk and taken instead",
+                remote["kept"],
+            ),
+            ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),
+        ]
+        lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]
+        return "".join(lines).encode()
+
+
+def _request(scope: Scope, asked: ForApi, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
+    """Return what is known of a request below `api/`."""
+    client = scope.get("client")
+    return Request(
+        scope["method"],
+        asked.path.removeprefix("api/"),
+        query_of(scope.get("query_string", b"")),
+        headers,
+        client[0] if client else "",
+        receive,
+    )

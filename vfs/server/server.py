@@ -1,0 +1,357 @@
+"""Serves over HTTP in the main thread of a process. `main` runs the process that `vfs.serve` starts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from vfs.contents.contents import Contents
+from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
+from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
+from vfs.model.wording import option, option_names
+from vfs.page.computing import passed
+from vfs.server.accepting import Acceptor, more_descriptors
+from vfs.server.how import ServeHow
+from vfs.serving.child import Ready, run
+from vfs.serving.entry import Entry
+from vfs.serving.failures import Failures
+from vfs.serving.status import ENDING, Reporter, ServerStatus, asked
+from vfs.sources.names import absolute
+
+if TYPE_CHECKING:
+    from vfs.server.application import Application
+    from vfs.server.connection import Shared
+
+log = logging.getLogger("vfs.http")
+
+PORT = 8765
+"""The port without `port`; if it is taken, the next one that is free."""
+FURTHER = 100  # so many ports are tried
+BACKLOG = 2048  # connections that may wait to be accepted
+PATIENCE = 5  # seconds that responses have to end when the server ends
+WORKERS = max(4, os.cpu_count() or 1)
+"""The default number of reads that are answered from sources at once."""
+SOURCES = WARNINGS = 100  # at most so many are named in a status
+
+
+def serve(
+    contents: Contents,
+    how: ServeHow,
+    *,
+    ready: Callable[[str, str], None] | None = None,
+    watch: Callable[[ServerStatus], None] | None = None,
+    to_log: bool = False,
+    debug: bool = False,
+) -> ServerStatus:
+    """Serve contents over HTTP until SIGINT, SIGTERM or SIGHUP ends it.
+
+    This must run in the main thread.
+
+    Args:
+        contents: what is served. Its arrays should use the buffered backend: a source that shrinks
+            kills a process that reads its map.
+        how: how to serve.
+        ready: called once with (address, URL with the token) when the server answers.
+        watch: called with the status after `ready`, about once a second if something changed, and at
+            the end.
+        to_log: when the server is ready, redirect stdout and stderr to the log file of its entry.
+        debug: log every request, and put tracebacks into the log.
+
+    Returns: the last status.
+
+    Raises:
+        ServeError: serving cannot work; the message says why and what to do.
+        OptionError: an option does not fit.
+        DependencyError: no web server is installed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise ServeError(errno.EPERM, "a server runs in the main thread; vfs.serve() starts a process for it")
+    if how.workers is not None and how.workers < 1:
+        raise OptionError(f"{option(workers=how.workers)}: expected a number, at least 1")
+    more_descriptors()
+    secret = choose_token(how.token, how.host)
+    origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
+    if "*" in names and not secret:
+        raise OptionError(f"{option(allow_host='*')} goes only with a token, which is the secret then")
+    web = _web_server()
+    encryption = _encryption(how.tls_cert, how.tls_key)
+    with _listening(how.host, how.port) as listener:
+        address = _address(listener, how.host, encryption is not None)
+        guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)))
+        run = _Run(contents, guard, address, how, ready, watch, to_log=to_log, debug=debug)
+        return asyncio.run(run.run(web, listener, encryption))
+
+
+def _web_server() -> Any:
+    """Return uvicorn.
+
+    Raises:
+        DependencyError: it is not installed.
+    """
+    try:
+        import httptools  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise DependencyError(f"serving needs uvicorn and httptools: {extra('serve')} ({error})") from None
+    return uvicorn
+
+
+def _encryption(cert: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return what encrypts connections; None without a certificate.
+
+    Raises:
+        OptionError: certificate or key cannot be used.
+    """
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise OptionError(f"{option_names('tls_cert', 'tls_key')} go together: a certificate and its key, as PEM files")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(cert, key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OptionError(f"{cert}, {key}: expected a certificate and its key, as PEM files: {reason}") from None
+    return context
+
+
+@contextmanager
+def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
+    """Listen on a host and port until the block ends.
+
+    Raises:
+        ServeError: that cannot be.
+    """
+    if port is not None and not 0 <= port < 1 << 16:
+        raise OptionError(f"{option(port=port)}: expected 0 (a free one) to 65535")
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError) as error:
+        raise ServeError(
+            errno.EADDRNOTAVAIL,
+            f"{printable(host)}: expected a host of this machine: {getattr(error, 'strerror', None) or error}",
+        ) from None
+    # With the protocol named, asyncio sends short segments at once; else a body would wait 40 ms for the head's receipt
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for tried in [port] if port is not None else range(PORT, PORT + FURTHER):
+            try:
+                listener.bind((where[0], tried, *where[2:]))
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or tried in (port, PORT + FURTHER - 1):
+                    hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
+                    raise ServeError(
+                        error.errno or errno.EIO,
+                        f"{printable(host)}, port {tried}: cannot listen: {error.strerror}{hint}",
+                    ) from None
+        yield listener
+    finally:
+        listener.close()
+
+
+def _address(listener: socket.socket, host: str, encrypted: bool) -> str:
+    """Return the address of a server as a URL, without the token."""
+    name = listener.getsockname()
+    shown = {"": "localhost", "0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    return f"{'https' if encrypted else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{name[1]}/"
+
+
+class _Run:
+    """A run of a server, with its entry and status.
+
+    Attributes:
+        since: time at which it began to answer, in seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        guard: Guard,
+        address: str,
+        how: ServeHow,
+        ready: Callable[[str, str], None] | None,
+        watch: Callable[[ServerStatus], None] | None,
+        *,
+        to_log: bool,
+        debug: bool,
+    ) -> None:
+        self.contents = contents
+        self.guard = guard
+        self.address = address
+        self.how = how
+        self.sources = tuple(absolute(name) for name in how.sources[:SOURCES])
+        self.ready = ready
+        self.watch = watch
+        self.to_log = to_log
+        self.debug = debug
+        self.since = 0.0
+
+    async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
+        """Serve until a signal comes, and return the last status."""
+        from vfs.http.reads import Reads
+        from vfs.server.application import Application
+        from vfs.server.connection import Shared
+
+        reads = Reads(WORKERS if self.how.workers is None else self.how.workers)
+        kinds = {"natively": not self.how.no_native, "allow_describe": self.how.allow_describe}
+        application = Application(self.contents, self.guard, reads, debug=self.debug, **kinds)
+        # The headers that the web server adds are made anew each second
+        shared = Shared(
+            application, lambda: b"".join(b"%s: %s\r\n" % each for each in server.server_state.default_headers)
+        )
+        config = _config(web, application, shared)
+        server = web.Server(config)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(partial(_unexpected, application.log.failures, self.debug))
+        entry = self._entry()
+        reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
+
+        def end() -> None:
+            if server.should_exit:  # a second signal does not wait
+                server.force_exit = True
+                for connection in list(server.server_state.connections):
+                    connection.transport.abort()
+            server.should_exit = True
+            reads.end_early()
+            application.api.end_early()
+
+        for number in ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end)
+        try:
+            running = asyncio.ensure_future(server._serve([]))  # it accepts nothing itself
+            while not server.started and not running.done():
+                await asyncio.sleep(0.001)
+            if server.started:
+                accepting = _accepting(server, config, listener, encryption, application.log.failures)
+                server.servers.append(accepting)  # so that it is closed first
+                self._begin(entry, reporter)
+                application.api.load()
+            await running
+        finally:
+            for number in ENDING:
+                loop.remove_signal_handler(number)
+            reads.close()
+            shared.close()
+            application.api.close()
+            application.log.failures.close()
+            last = reporter.end()
+            if entry:
+                entry.end()
+        return last
+
+    def _begin(self, entry: Entry | None, reporter: Reporter[ServerStatus]) -> None:
+        """Say that the server answers."""
+        self.since = time.time()
+        if self.to_log and entry:
+            os.dup2(entry.log_fd, 1)
+            os.dup2(entry.log_fd, 2)
+        gc.freeze()  # present objects stay: the collector need not look at them
+        log.info("%s: serving", printable(self.address))
+        url = self.address.removesuffix("/") + self.guard.base
+        reporter.start(None if self.ready is None else lambda: self.ready and self.ready(self.address, url))
+
+    def _entry(self) -> Entry | None:
+        """Return the entry of this server; None if there is no folder for it, unless its log belongs there."""
+        try:
+            return Entry(self.address, self.to_log)
+        except ServeError as error:
+            if self.to_log:
+                raise
+            log.warning("%s; `vfs mounts` will not know of it", error)
+            return None
+
+    def _status(self, application: Any, entry: Entry | None) -> ServerStatus:
+        cache, tally = self.contents.cache, application.done
+        return ServerStatus(
+            address=self.address,
+            computed=passed.nbytes,
+            sources=self.sources,
+            pid=os.getpid(),
+            since=self.since,
+            **vars(tally),
+            hits=cache.hits,
+            misses=cache.misses,
+            cached=cache.held,
+            cache_size=cache.limit,
+            log=entry.log if entry else None,
+            remote=asked(),
+            warnings=tuple(map(printable, list(self.contents.warnings)[:WARNINGS])),
+            live={name: one.said() for name, one in islice(self.contents.progress().items(), WARNINGS)},
+        )
+
+
+def _config(web: Any, application: Application, shared: Shared) -> Any:
+    """Return the settings of the web server."""
+    from vfs.server.connection import KEPT, Connection
+
+    config = web.Config(
+        application,
+        http=partial(Connection, shared=shared),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=PATIENCE,
+    )
+    config.load()
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs what clients do wrong; we log what we do
+    return config
+
+
+def _accepting(
+    server: Any, config: Any, listener: socket.socket, encryption: ssl.SSLContext | None, failures: Failures
+) -> Acceptor:
+    """Begin to accept connections for a web server that has started."""
+    made = partial(
+        config.http_protocol_class, config=config, server_state=server.server_state, app_state=server.lifespan.state
+    )
+    return Acceptor(listener, BACKLOG, made, encryption, server.server_state.connections, failures)
+
+
+def _writer(entry: Entry) -> Callable[[ServerStatus], None]:
+    return lambda status: entry.write(status.document())
+
+
+def _unexpected(failures: Failures, debug: bool, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what asyncio reports, as often as other failures: a client may cause it again and again."""
+    error = context.get("exception")
+    text = f"{context['message']}: {type(error).__name__}: {error}" if error is not None else context["message"]
+    failures.add(text, printable(text))
+    if debug:
+        loop.default_exception_handler(context)
+
+
+def main() -> None:
+    """Run the process that `vfs.server.process` starts."""
+    run(_served, "serve")
+
+
+def _served(
+    contents: Contents, *, ready: Ready, to_log: bool, alone: Callable[[], bool], debug: bool, how: ServeHow
+) -> str:
+    """Serve for `vfs.serving.child.run`; return the last words for its log."""
+
+    def tell(address: str, url: str) -> None:
+        ready({"address": address, "url": url})
+
+    last = serve(contents, how, ready=tell, to_log=to_log, debug=debug)
+    return f"{last.address}: {last.summary()}"

@@ -1,0 +1,1 @@
+"""Opens data sets: finds their files and arrays, and arranges these as the options say."""

@@ -1,0 +1,106 @@
+"""Chooses among the arrays that a format found: which one is the main one, and which are shown beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vfs.errors import OptionError, UnknownArrayError
+from vfs.model.naming import first_names, nearest
+from vfs.model.open_options import OpenOptions
+from vfs.model.stored import StoredArray, main_of
+from vfs.model.wording import option
+from vfs.sets.hiding import without
+from vfs.sets.incomplete import largest_of, standing_in
+
+_ORDER = {True: 0, None: 1, False: 2}
+
+
+@dataclass(frozen=True)
+class StoredSet:
+    """The arrays of a data set as they are stored.
+
+    Attributes:
+        datasets: all arrays: the main one, its equals, others, and last those that are never main.
+        main: the array that was asked for (`OpenOptions.first`), else the one that `main_of` returns.
+        all: `datasets`, and what is hidden.
+    """
+
+    datasets: Sequence[StoredArray]
+    main: StoredArray
+    all: Sequence[StoredArray]
+
+
+def without_first(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a description without those that say which array comes first."""
+    return {name: value for name, value in options.items() if name not in ("array", "main")}
+
+
+def by_path(found: Sequence[StoredArray], options: OpenOptions, file: str) -> OpenOptions:
+    """Return the options with the paths of `array`, `main` and `hide` where these are names that programs gave arrays.
+
+    A path, for `hide` also that of a group, is taken first.
+
+    Raises:
+        UnknownArrayError: several arrays have the name.
+    """
+    paths = {dataset.path for dataset in found}
+    groups = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
+
+    def path_of(name: str, known: Collection[str]) -> str:
+        if name in known:
+            return name
+        named = [dataset.path for dataset in found if dataset.label == " ".join(name.split())]
+        if len(named) > 1:
+            raise UnknownArrayError(
+                f"{file}: {len(named)} arrays are named {name!r}; give a path: {first_names(named)}"
+            )
+        return named[0] if named and name.strip() else name
+
+    changes: dict[str, Any] = {
+        option: path_of(name, paths)
+        for option, name in (("array", options.array), ("main", options.main))
+        if name is not None
+    }
+    if options.hide:
+        changes["hide"] = [path_of(name, paths | groups) for name in options.hide]
+    said = {option: value for option, value in changes.items() if value != getattr(options, option)}
+    return options.common(**said) if said else options
+
+
+def stored_set(found: Sequence[StoredArray], options: OpenOptions, file: str) -> StoredSet:
+    """Return the arrays that a format found, or the wanted one with its companions, without those that are hidden.
+
+    Raises:
+        UnknownArrayError: there is no array of such a name.
+        OptionError: all are hidden, or the one that is to be the main one; or this one is not the only one wanted.
+    """
+    datasets = [dataset.calibrated() if "calibration" in dataset.attrs else dataset for dataset in found]
+    wanted, hidden = options.array, options.hide
+    first = options.main if wanted is None else wanted
+    seen = without(datasets, hidden, wanted, file) if hidden else datasets
+    if first is not None:
+        paths = [dataset.path for dataset in datasets]
+        if first not in paths:
+            by_name = {name: one.title for one in datasets for name in (one.path, one.label) if name}
+            near = dict.fromkeys(by_name[name] for name in nearest(first, list(by_name)))
+            raise UnknownArrayError(f"{file}: no array {first!r}; there are: {first_names(list(near))}")
+        main = datasets[paths.index(first)]
+        if wanted is not None:
+            if options.main not in (None, wanted):
+                raise OptionError(
+                    f"{file}: {option(main=options.main)} has no effect with {option(array=wanted)}, the only array"
+                )
+            seen = [dataset for dataset in seen if dataset is main or dataset.companion]
+        elif main not in seen:
+            raise OptionError(f"{file}: {option(main=first)} is hidden by {option(hide=list(hidden or ()))}")
+    else:
+        main = main_of(seen) or (largest_of(seen) if main_of(datasets) else standing_in(seen, file))
+    others = sorted((one for one in seen if one.path != main.path), key=lambda one: _ORDER[one.main])
+    shown = [main, *others]
+    if not hidden:
+        return StoredSet(shown, main, shown)
+    left = {one.path for one in shown}
+    beside = [one for one in datasets if one.path not in left and (wanted is None or one.companion)]
+    return StoredSet(shown, main, [*shown, *beside])

@@ -1,0 +1,324 @@
+"""Follows a set that is still being written: opens it again as it grows.
+
+`Following` has the set as it was opened last. Who asks for it (`now`) has its files looked at, at most every
+`LOOKS.least` seconds: one `stat` of each file that may still grow, and of the folders in which more may appear. When
+one of them changed, the set is opened again, which reads headers only. A set that cannot be opened for a moment (a
+header that is half written) stays as it was.
+
+A set of which all frames are there and that nobody was seen to write for `settle` seconds (some writers add to a header
+at the end), or for `give_up` seconds, is opened once more as a finished one, and is not looked at any more. A file that
+was begun anew is another acquisition: then readers get an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from vfs.engine.cache import ChunkCache
+from vfs.errors import SourceChangedError, VfsError
+from vfs.live.doubts import still_doubted
+from vfs.live.file_watch import SEEN, FileLook, FrameMarks, look_at, quiet
+from vfs.live.growing import FEW, Progress
+from vfs.live.trust import Pace, Trust
+from vfs.model.pickles import packed
+from vfs.sets.opening import Current, OpenedSet, Opening
+from vfs.sources.local import LocalSources
+from vfs.sources.names import split
+
+LOOKS = Pace(least=0.2, share=10, shortest_of=3)
+"""How often files of this machine are looked at."""
+FAR_LOOKS = Pace(least=1.0, share=10, shortest_of=3)
+"""How often files of servers are looked at."""
+STEP = 0.05  # seconds between two looks of somebody who waits, at least
+
+
+class Following:
+    """Follows a set.
+
+    Args:
+        opened: the set, opened with `follow`.
+        cache: keeps decoded chunks.
+
+    Attributes:
+        opening: how it was opened at first.
+        changed: number that grows whenever `current` is another set.
+        ended: True if nothing is looked at any more: the set is whole, or stopped.
+        stopped: why it ended before it was whole; "" if it did not.
+        told: True when somebody was warned of that.
+    """
+
+    def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
+        self._opened, self._cache = opened, cache
+        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # that are looked at
+        self.opening = opened.opening
+        options = opened.opening.options
+        self._settle, self._give_up = options.settle, options.give_up
+        self.changed, self.ended, self.stopped, self.told = 0, False, "", False
+        self._wrong = ""
+        self._shorter = ""  # a file that became shorter
+        self._replaced = False  # another file has the name of one
+        self._trust = Trust(LOOKS)
+        self._lock = threading.RLock()
+        if not isinstance(self.opening.sources, LocalSources):
+            self._trust.pace = FAR_LOOKS
+        self._marks = FrameMarks(opened.main.dataset)
+        self._prove(opened)
+        self._seen = self._stat()
+        self._end_if_whole()
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the set was written when it was opened last; None where it cannot grow."""
+        return self._opened.progress
+
+    @property
+    def complete(self) -> bool:
+        """True if all frames are there that there will be, as far as is known."""
+        progress = self.progress
+        if progress is None or self.ended:
+            return not self.stopped
+        return progress.complete and not still_doubted(self._opened.tree.file_sets)
+
+    @property
+    def current(self) -> OpenedSet:
+        """The set as it was opened last, without a look at its files."""
+        return self._opened
+
+    def now(self) -> OpenedSet:
+        """Return the set as it is now.
+
+        Raises:
+            SourceChangedError: one of its files was begun anew, or is gone.
+        """
+        if not self.ended and not self._trust.holds():
+            with self._lock:
+                if not self._trust.holds() and not self.ended:
+                    began = time.monotonic()
+                    self._look()
+                    self._trust.renew(began)
+        if self._wrong:
+            raise SourceChangedError(self._wrong)
+        return self._opened
+
+    def wait(self, frames: int | None = None, timeout: float | None = None) -> bool:
+        """Wait until so many frames are whole, or all of them.
+
+        Args:
+            frames: how many; None: all that there will be.
+            timeout: seconds; None: until the set is whole or stopped.
+
+        Returns: True if they are; False if the time is over, or the set stopped before.
+
+        Raises: what `now` raises.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self.now()
+            progress = self.progress
+            if progress is not None and (self.complete if frames is None else progress.frames >= frames):
+                return True
+            if self.ended:
+                return not self.stopped if frames is None else frames_of(self._opened) >= frames
+            pause = max(STEP, self._trust.until - time.monotonic())
+            if until is not None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                pause = min(pause, left)
+            time.sleep(pause)
+
+    def _look(self) -> None:
+        """Look at the files, and open the set again if they were written."""
+        found = self._stat()
+        self._check_same(found)
+        if self._wrong:
+            return
+        if found == self._seen and all(one.tells for one in found.values()) and not self._unsettled():
+            self._end_if_whole()
+        else:
+            with suppress(VfsError):  # it is being written just now: the next look tells more
+                self._renew(found)
+        if not self.ended and self._quiet >= self._give_up:
+            self._stop()
+
+    def _renew(self, found: dict[str, FileLook]) -> None:
+        """Open the set again.
+
+        Raises: what `Opening.open` raises.
+        """
+        opened = self.opening.open(self._cache)
+        less = self._shorter and frames_of(opened) < frames_of(self._opened)
+        # It was begun anew since the look, or a file came in front of others
+        if less or not self._marks.same() or not self._marks.stay(opened.main.dataset):
+            self._begin_anew(self._shorter or self.opening.paths[0])
+            return
+        self._seen = found
+        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # also of new files without a frame
+        if opened.progress != self._opened.progress or opened.progress is None or self._replaced:
+            self._show(opened)
+        self._end_if_whole()
+
+    @property
+    def _quiet(self) -> float:
+        """Seconds for which nobody was seen to write a file of the set."""
+        return quiet(self._seen)
+
+    def _unsettled(self) -> bool:
+        """Return True if a frame counts by now because nobody wrote since it came."""
+        progress = self.progress
+        return progress is not None and progress.unsettled and self._quiet >= self._settle
+
+    def _show(self, opened: OpenedSet) -> None:
+        """Show another state of the set. What was decoded stays in the cache if it is the same chunk."""
+        old, new = self._opened.main, opened.main
+        same = (old.shape, old.chunks, old.dtype) == (new.shape, new.chunks, new.dtype)
+        if same and not new.decodes_whole and not self.opening.options.follow_blank:
+            new.token = old.token
+        self._opened = opened
+        self._marks = FrameMarks(new.dataset)
+        self._prove(opened)
+        self.changed += 1
+
+    def _prove(self, opened: OpenedSet) -> None:
+        """Have whoever reads a set compare its frames with those that were there: see `vfs.model.one_state`."""
+        marks, said = self._marks, _begun_anew(self.opening.paths[0])  # whoever reads need not keep this
+        for files in opened.tree.file_sets:
+            files.proofs[:] = [lambda: "" if marks.same() else said]
+
+    def _end_if_whole(self) -> None:
+        progress = self.progress
+        if progress is None or (self.complete and self._quiet >= self._settle):
+            self._end(progress is None)
+
+    def _end(self, at_last: bool) -> None:
+        """Open the set as a finished one.
+
+        Args:
+            at_last: if that fails, it stays as it is. Otherwise it is followed on: its writer may have it open still.
+        """
+        options = replace(self.opening.options, follow=False, follow_blank=False)
+        try:
+            with self.opening.sources.opening():
+                opened = self.opening.changed(options, self.opening.format_options, self._cache or ChunkCache())
+        except VfsError as error:
+            if not at_last:
+                return
+            self.stopped = str(error)
+        else:
+            if not self._marks.same():  # since the last look
+                self._wrong = _begun_anew(self.opening.paths[0])
+                return
+            self._show(opened)
+        self.ended = True
+
+    def _stop(self) -> None:
+        """Note that nobody writes the set any more."""
+        progress = self.progress
+        frames = 0 if progress is None else progress.frames
+        if progress is None or (progress.of is not None and not progress.complete):
+            of = "" if progress is None or progress.of is None else f" of {progress.of:,}"
+            self.stopped = (
+                f"{self.opening.paths[0]}: stopped: {frames:,}{of} frames are there, and nothing was written for"
+                f" {self._give_up:g} s"
+            )
+        self._end(at_last=True)
+
+    # What tells that files were written
+
+    def _stat(self) -> dict[str, FileLook]:
+        """Look at the files that may grow, at those that were named, and at their folders."""
+        paths = dict.fromkeys((*self.opening.paths, *self._begun))
+        for files in self._files:
+            paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
+        if isinstance(self.opening.sources, LocalSources):
+            paths |= dict.fromkeys(split(path)[0] for path in list(paths))
+        found: dict[str, FileLook] = {}
+        for path in paths:
+            if (look := look_at(self.opening.sources, path)) is not None:
+                SEEN.note(path, found.setdefault(path, look))
+        return found
+
+    def _check_same(self, found: Mapping[str, FileLook]) -> None:
+        """Note if a file is not the one that it was: it is gone, is another one, or has other frames.
+
+        It costs a read of two pieces of frames, and only when a file was written. Another file under the name of one
+        (rsync makes one each time that it copies a file that grows), or one that became shorter, is the same if all
+        frames that were whole are still there: programs that give a file more room than it needs cut it in the end.
+        """
+        self._shorter, self._replaced = "", False
+        for path, before in self._seen.items():
+            now = found.get(path)
+            known = any(path in files.paths for files in self._opened.tree.file_sets)
+            if not known:
+                continue
+            if now is None:
+                self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
+            elif (now.device, now.inode) != (before.device, before.inode):
+                self._replaced = True
+            if now is not None and now.size < before.size:
+                self._shorter = path
+        if not self._wrong and found != self._seen and not (self._marks.same() and (self._marks or not self._replaced)):
+            self._begin_anew(self._shorter or self.opening.paths[0])
+
+    def _begin_anew(self, path: str) -> None:
+        """Note that a file was begun anew."""
+        SEEN.forget(tuple(self._seen))
+        self._wrong = _begun_anew(path)
+
+
+def _begun(opened: OpenedSet) -> Sequence[str]:
+    """Return the files to look at that have only begun. The folder tells of those that are not there yet."""
+    if not isinstance(opened.opening.sources, LocalSources):  # there is no folder to look at
+        return opened.begun[:FEW]
+    return [path for path in opened.begun if os.path.lexists(path)][-FEW:]
+
+
+def _begun_anew(path: str) -> str:
+    return f"{path}: was begun anew, it is another acquisition: open the set again"
+
+
+def not_over(opened: OpenedSet) -> bool:
+    """Return True if a set that was opened with `follow` may still be written, by what was seen of its files."""
+    if opened.progress is None:
+        return False
+    options = opened.opening.options
+    paths = [path for files in opened.tree.file_sets for path in files.paths]
+    return quiet(paths) < (options.settle if opened.progress.complete else options.give_up)
+
+
+def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:
+    """Return what follows a set; None if it was not opened with `follow`."""
+    return Following(opened, cache) if opened.opening.options.follow else None
+
+
+def kept(opening: Opening, cache: ChunkCache | None) -> Current:
+    """Open a set again, and go on with it as it grows if it is still being written.
+
+    Args:
+        cache: keeps decoded chunks.
+
+    Raises: what `Opening.open` raises.
+    """
+    found = opening.open(cache)
+    return followed(found, cache) or found
+
+
+def for_workers(opening: Opening) -> bytes:
+    """Pickle what `OpenSets` of `vfs.engine.open_sets` opens in another process: equal sets give equal bytes."""
+    return packed(partial(kept, opening))
+
+
+def frames_of(opened: OpenedSet) -> int:
+    """Return the number of frames of the main array that are there."""
+    if opened.progress is not None:
+        return opened.progress.frames
+    dataset = opened.main.dataset
+    return int(np.prod(dataset.shape[: dataset.nav_ndim], dtype=np.int64)) - dataset.blanks
