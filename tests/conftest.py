@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("thorough")
 
 
-FEW = 4
+FEW = 2
 """Parameters of a test that run with `--few`."""
 
 

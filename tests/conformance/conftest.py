@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.rows import ROWS
+from tests.conformance.rows import FIRST
 
 DOORS = {
     "test_files_of_a_web_server",
@@ -16,14 +16,12 @@ DOORS = {
 }
 """Tests of what is below or above a format: rows of one format differ only rarely here."""
 
-FIRST = {row.format: row.name for row in reversed(ROWS)}
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests of further rows of a format as thorough."""
     for item in items:
-        if isinstance(item, pytest.Function) and item.originalname in DOORS and item.path.parent.name == "conformance":
-            row = item.callspec.params["row"]
-            if FIRST[row.format] != row.name:
-                item.add_marker("thorough")
+        if not isinstance(item, pytest.Function) or item.path.parent.name != "conformance":
+            continue
+        if item.originalname in DOORS and item.callspec.params["row"] not in FIRST:
+            item.add_marker("thorough")

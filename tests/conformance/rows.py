@@ -587,3 +587,5 @@ COMPUTED = (
 """Names of the rows whose chunks nobody can refer to."""
 ROWS = tuple(replace(row, referenceable=row.name not in COMPUTED) for row in _AS_WRITTEN)
 assert {row.name for row in ROWS} >= {*COMPUTED}
+FIRST = tuple({row.format: row for row in reversed(ROWS)}.values())
+"""A row of each format."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.conformance.rows import ROWS
+from tests.conformance.rows import FIRST, ROWS
 from vfs.live.trust import Pace
 from vfs.sets import following
 from vfs.testing.recording import Recording
@@ -71,14 +71,13 @@ def check(array: Any, twin: np.ndarray) -> int:
 
 
 HOW = ("grows", "full size at once", "index last")
-FIRST = {row.format: row for row in reversed(ROWS)}
 
 
 def pairs() -> Iterator[Any]:
     """Each row and each way; by day the first row of a format in all ways, and each of the others in one."""
     for number, row in enumerate(row for row in ROWS if row.arranged or row.format == "ome_tiff"):
         for way, how in enumerate(HOW):
-            by_day = row is FIRST[row.format] or way == number % len(HOW)
+            by_day = row in FIRST or way == number % len(HOW)
             yield pytest.param(row, how, id=f"{row.name}-{how}", marks=() if by_day else pytest.mark.thorough)
 
 
