@@ -171,7 +171,11 @@ class Copy:
             hidden.replace(self._folder / name)
             self.left = sum(len(data) - self._length[name] for name, data in self._data.items())
             return
-        part = self._chance.choice(self._parts[:4])
+        begun = [
+            (self._folder / name).exists() for name in self._data
+        ]  # in their order: else nothing tells which is first
+        ready = {*self._data} if all(begun) else {*[*self._data][: begun.index(False) + 1]}
+        part = self._chance.choice([one for one in self._parts[:4] if one[0] in ready])
         name, first, behind = part
         path, last = self._folder / name, min(behind, first + self._chance.randint(1, self._piece))
         if not path.exists():
@@ -345,8 +349,10 @@ def run(folder: Path, seed: int, slow: bool) -> Counter[str]:
             print("  WRONG in the end", flush=True)
         readers.seen["ends"] += 1
         if not dark and chance.random() < 0.3:  # by itself, as nobody writes any more
-            again = vfs.open(str(there / name), **readers._how | {"settle": 1.0})
-            whole = again.wait(COUNT, timeout=20)
+            until, whole = time.monotonic() + 20, False
+            while not whole and time.monotonic() < until:
+                with suppress(vfs.NotYetError):
+                    whole = vfs.open(str(there / name), **readers._how | {"settle": 1.0}).wait(COUNT, timeout=2)
             readers.seen["complete by itself" if whole else "not complete by itself"] += 1
     finally:
         readers.close()
