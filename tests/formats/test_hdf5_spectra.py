@@ -15,6 +15,7 @@ import vfs
 from tests.formats.frame_checks import check_boxes, same
 from tests.formats.hdf5_sets import write_events
 from vfs.formats.hdf5 import spectra
+from vfs.formats.hdf5.programs import velox
 
 h5py = pytest.importorskip("h5py")
 
@@ -35,7 +36,7 @@ TWIN = COUNTS.sum(0, dtype="u4")
     ],
 )
 def test_spectra(tmp_path: Path, how: dict[str, Any], block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spectra, "_BLOCK", block)  # 128: two positions of 64 channels
+    monkeypatch.setattr(velox, "_BLOCK", block)  # 128: two positions of 64 channels
     monkeypatch.setattr(spectra, "_PASS", 100)
     path = write_events(tmp_path / "a.emd", COUNTS, **how)
     check_boxes(path, TWIN, NAME, count=15)

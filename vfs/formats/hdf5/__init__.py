@@ -25,10 +25,8 @@ numbers that do not fill their bytes, unknown filters, names that a hierarchy ca
 (`vfs.model.naming`). If one of these would be the main array
 (`ranks`), it counts as absent.
 
-Axes get names and calibrations from the metadata of HyperSpy, EMD, Velox, DigitalMicrograph (`.dm5`),
-Nion Swift, abTEM or NeXus (`axes`), which also say which array opens first (`ranks`). Arrays of Velox
-have their names (HAADF) in the attribute `name`, and what Velox and HyperSpy say of the instrument in
-`metadata`; those of Nion Swift have their title and `properties` (`told`).
+What the programs say that write HDF5 (which array opens first, names and calibrations of axes, metadata) stands in
+`programs`, a file each.
 """
 
 from __future__ import annotations
@@ -40,15 +38,15 @@ from typing import Any
 
 from vfs.errors import DependencyError, FormatError, OptionError, SourceChangedError
 from vfs.formats import Format
-from vfs.formats.hdf5 import ebsd, swmr
-from vfs.formats.hdf5.axes import Axes, axes_of, dimensions
+from vfs.formats.hdf5 import swmr
+from vfs.formats.hdf5.axes import axes_of, dimensions
 from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
+from vfs.formats.hdf5.program import Axes
+from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.formats.hdf5.ranks import marks, mask_bits
 from vfs.formats.hdf5.series import absences, declared, join_numbered, partly, unflushed
-from vfs.formats.hdf5.spectra import counted_spectra, streams
 from vfs.formats.hdf5.storage import stored
-from vfs.formats.hdf5.told import told
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
 from vfs.model.files import Files
@@ -118,9 +116,14 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     path, known = _naming(sources, paths)
     try:
         found, left, main, absent = _arrays(path, known)
-        events = {name: _unchanged(Files.stat(sources, found[name].files or (path,)), known) for name in streams(found)}
-        counted, unknown = counted_spectra(sources, found, known, events)
-        datasets = [*_datasets(sources, path, known, found, left | unknown, main), *counted]
+        counted: list[StoredArray] = []
+        for program in PROGRAMS:
+            if program.computed:
+                some, unknown = program.computed(
+                    found, known, lambda name: _unchanged(Files.stat(sources, found[name].files or (path,)), known)
+                )
+                counted, left = counted + some, left | unknown
+        datasets = [*_datasets(sources, path, known, found, left, main), *counted]
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
         # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):
@@ -235,7 +238,7 @@ def _datasets(
     """Make the arrays, largest first."""
     root = {**known.groups.get("", {}), **({"left_out": left} if left else {})}
     order = sorted(found, key=lambda name: -math.prod(found[name].shape) * found[name].dtype.itemsize)
-    axes = {name: axes_of(name, found[name].shape, known, found) for name in order}
+    axes = {name: axes_of(name, found[name].shape, found, known) for name in order}
     dims = dimensions(
         {name: (found[name].shape, found[name].dims or (of.names if (of := axes[name]) else ())) for name in order}
     )
@@ -244,7 +247,7 @@ def _datasets(
         paths = found[name].files or (path,)
         if paths not in files:
             files[paths] = _unchanged(Files.stat(sources, paths), known)
-    beside = told(found, known)
+    beside = {name: said for program in PROGRAMS if program.about for name, said in program.about(found, known).items()}
     made = [
         _dataset(
             known,
@@ -259,7 +262,10 @@ def _datasets(
         for name in order
     ]
     shown = [_with_declared(sources, path, known, one) if one.nav_ndim else one for one in made]
-    return [ebsd.in_scan(one, known, found) for one in shown]
+    for program in PROGRAMS:
+        if program.in_scan:
+            shown = [program.in_scan(one, found, known) for one in shown]
+    return shown
 
 
 def _with_declared(sources: Sources, path: str, known: Survey, array: StoredArray) -> StoredArray:

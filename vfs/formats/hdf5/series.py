@@ -17,8 +17,8 @@ from itertools import chain, pairwise
 import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OutsideError, SourceError
-from vfs.formats.hdf5 import topspin
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
+from vfs.formats.hdf5.programs import topspin
 from vfs.formats.headers import read_at
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.sources import Sources

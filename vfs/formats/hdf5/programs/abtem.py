@@ -1,4 +1,4 @@
-"""Reads the axes of what abTEM wrote to HDF5 before version 1.0: measurements, waves and potentials.
+"""abTEM before version 1.0: axes of measurements, waves and potentials.
 
 The facts come from the program (https://github.com/abTEM/abTEM, 1.0.0beta31, `Measurement.write`). At the root are::
 
@@ -10,12 +10,11 @@ The facts come from the program (https://github.com/abTEM/abTEM, 1.0.0beta31, `M
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
-from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program, axis_name
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.units import DIFFRACTION, spelled
@@ -24,24 +23,15 @@ _VECTORS = ("offset", "sampling", "is_none")
 _TEXTS = ("units", "name")
 
 
-class AbtemAxes(NamedTuple):
-    """Names and calibrations of the axes of `array`, slowest first, and the navigation axes, if known."""
-
-    names: tuple[str, ...]
-    calibrations: tuple[dict[str, Any], ...]
-    nav_ndim: int | None
-
-
-def axes(name: str, shape: Sequence[int], survey: Survey, found: Mapping[str, StoredData]) -> AbtemAxes | None:
-    """Return the axes of an array; None if abTEM did not write it."""
+def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     if name != "array" or not shape:
         return None
-    return _measured(len(shape), survey, found) or _in_space(shape, survey, found)
+    return _measured(len(shape), found, survey) or _in_space(shape, found, survey)
 
 
-def _measured(ndim: int, survey: Survey, found: Mapping[str, StoredData]) -> AbtemAxes | None:
+def _measured(ndim: int, found: Found, survey: Survey) -> Axes | None:
     """Return the axes of a measurement."""
-    numbers = [_vector(name, ndim, survey, found) for name in _VECTORS]
+    numbers = [_vector(name, ndim, found, survey) for name in _VECTORS]
     texts = [survey.data[name].text.split("\0") if name in survey.data else [] for name in _TEXTS]
     if any(one is None for one in numbers) or any(len(text) != ndim for text in texts):
         return None
@@ -53,31 +43,30 @@ def _measured(ndim: int, survey: Survey, found: Mapping[str, StoredData]) -> Abt
         else {}
         for offset, step, gone, unit in zip(offsets, steps, absent, units, strict=True)
     )
-    return AbtemAxes(*_named(names, [spelled(unit) for unit in units], calibrations))
+    named, nav_ndim = _named(names, [spelled(unit) for unit in units])
+    return Axes(tuple(map(Axis, map(axis_name, named), calibrations)), nav_ndim)
 
 
-def _in_space(shape: Sequence[int], survey: Survey, found: Mapping[str, StoredData]) -> AbtemAxes | None:
+def _in_space(shape: Sequence[int], found: Found, survey: Survey) -> Axes | None:
     """Return the axes of waves or of a potential, whose last two are x and y."""
-    extent = _vector("extent", 2, survey, found)
+    extent = _vector("extent", 2, found, survey)
     if extent is None or len(shape) < 2 or not {"energy", "slice_thicknesses"} & found.keys():
         return None
     before = len(shape) - 2
     steps = [float(length) / n if n else 0.0 for length, n in zip(extent, shape[-2:], strict=True)]
     known = tuple({"scale": step, "offset": 0.0, "unit": "angstrom"} if step > 0 else {} for step in steps)
     names = ("slice",) if before == 1 and "slice_thicknesses" in found else tuple(f"dim_{k}" for k in range(before))
-    return AbtemAxes((*names, "x", "y"), (*({},) * before, *known), before)
+    return Axes(tuple(map(Axis, (*names, "x", "y"), (*({},) * before, *known))), before)
 
 
-def _vector(name: str, length: int, survey: Survey, found: Mapping[str, StoredData]) -> np.ndarray | None:
+def _vector(name: str, length: int, found: Found, survey: Survey) -> np.ndarray | None:
     if name not in found or found[name].shape != (length,):
         return None
     return read_small(survey.origin, found[name])
 
 
-def _named(
-    names: Sequence[str], units: Sequence[str], calibrations: tuple[dict[str, Any], ...]
-) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...], int | None]:
-    """Return what `AbtemAxes` holds.
+def _named(names: Sequence[str], units: Sequence[str]) -> tuple[tuple[str, ...], int | None]:
+    """Return (names of the axes, number of navigation axes, if it is known).
 
     Where the axes of a detector follow, x and y before them are scan_x and scan_y; its own, alpha_x and alpha_y of
     patterns, are x and y, of angles as their unit says.
@@ -90,4 +79,7 @@ def _named(
         f"scan_{name}" if k < (nav or 0) and name in ("x", "y") else name.removeprefix("alpha_") or f"dim_{k}"
         for k, name in enumerate(names)
     )
-    return made, calibrations, nav
+    return made, nav
+
+
+PROGRAM = Program(axes=_axes)

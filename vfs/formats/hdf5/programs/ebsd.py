@@ -1,4 +1,4 @@
-"""Shows patterns of electron backscatter diffraction as the scan that their file says.
+"""Electron backscatter diffraction (Oxford, EDAX, Bruker, kikuchipy): patterns come first, as the scan of their header.
 
 `…/EBSD/Data/PATTERNS` holds one axis of patterns, and `…/EBSD/Header` has columns and rows of the map and its steps, in
 µm: of Oxford (.h5oina), EDAX, Bruker and kikuchipy. Bruker's `…/SEM/IX` and `IY` say column and row of each pattern, of
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 import numpy as np
 
-from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.program import Found, Program
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.layout import FrameLayout, ScanOrder, altered
 from vfs.model.stored import Absence, StoredArray, nav_dims
 
+_PATTERNS = re.compile(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", re.I)
 _MOST_BLANK = 1000  # positions of a map for each pattern: with more, the places are garbled
 _WRITERS = (
     ("Y Cells", "X Cells", "Y Step", "X Step"),  # Oxford
@@ -32,25 +32,24 @@ _SQUARE = ("", "sqrgrid", "isometric", "square")
 """What the programs call a square grid; Oxford's has no name. Bruker calls it isometric."""
 
 
-def in_scan(array: StoredArray, survey: Survey, found: Mapping[str, StoredData]) -> StoredArray:
-    """Return an array of patterns as a scan; any other as it is.
+def _first(found: Found, survey: Survey) -> list[str]:
+    return [name for name in found if _PATTERNS.fullmatch(name) and len(found[name].shape) > 2]
 
-    Args:
-        found: the arrays of the file.
-    """
-    hit = re.fullmatch(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", array.path, re.IGNORECASE)
+
+def _in_scan(array: StoredArray, found: Found, survey: Survey) -> StoredArray:
+    hit = _PATTERNS.fullmatch(array.path)
     if hit is None or len(array.shape) != 3 or array.nav_ndim != 1:
         return array
     for names in _WRITERS:
-        rows, columns, *steps = (_number(f"{hit[1]}EBSD/Header/{name}", survey, found) for name in names)
+        rows, columns, *steps = (_number(f"{hit[1]}EBSD/Header/{name}", found, survey) for name in names)
         if rows > 0 and columns > 0 and rows == int(rows) and columns == int(columns):
             if (grid := _grid(hit[1], survey)).lower() not in _SQUARE:
                 return _as_stored(array, (int(rows), int(columns)), f"its grid is {grid!r}, not square")
-            return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], survey, found))
+            return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], found, survey))
     return array
 
 
-def _number(path: str, survey: Survey, found: Mapping[str, StoredData]) -> float:
+def _number(path: str, found: Found, survey: Survey) -> float:
     """Return a number of the header; 0 if there is none."""
     if path not in found or math.prod(found[path].shape) != 1:
         return 0.0
@@ -64,7 +63,7 @@ def _grid(top: str, survey: Survey) -> str:
     return next((survey.data[name].text.strip() for name in names if name in survey.data), "")
 
 
-def _places(top: str, survey: Survey, found: Mapping[str, StoredData]) -> np.ndarray | None:
+def _places(top: str, found: Found, survey: Survey) -> np.ndarray | None:
     """Return row and column of each pattern, int64[2, n]; None where the file does not say them."""
     for group in (f"{top}EBSD/SEM", f"{top}SEM"):
         if {f"{group}/IX", f"{group}/IY"} <= found.keys():
@@ -106,3 +105,6 @@ def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places
 def _as_stored(array: StoredArray, shape: tuple[int, int], why: str) -> StoredArray:
     said = f"{array.path}: its header says a map of {shape[0]:,} × {shape[1]:,}, {why}: the patterns are one axis"
     return altered(array, absent=(*array.absent, Absence(said, arrangement=True)))
+
+
+PROGRAM = Program(first=_first, never=r"(.*/)?(EBSD|SEM)/Header/.*", in_scan=_in_scan)

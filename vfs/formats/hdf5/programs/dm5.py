@@ -1,4 +1,4 @@
-"""Reads what DigitalMicrograph writes beside the images of a `.dm5`: which is shown first, and their axes.
+"""DigitalMicrograph: images in `.dm5`, which of them is shown first, and their axes.
 
 The facts come from the reader in nionswift-io (https://github.com/nion-software/nionswift-io). Groups and attributes
 are the tags of DM3 and DM4 (`vfs.formats.dm`); a list has the members `[0]`, `[1]`, …::
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program
 from vfs.h5.facts import Survey
 from vfs.model.stored import nav_dims, scan_dims
 from vfs.model.units import DIFFRACTION, ENERGIES, spelled
@@ -25,15 +25,7 @@ from vfs.model.units import DIFFRACTION, ENERGIES, spelled
 _IMAGE = re.compile(r"(ImageList/\[\d{1,9}\])/ImageData/Data", re.ASCII)
 
 
-class Dm5Axes(NamedTuple):
-    """Names and calibrations of the axes of an image, slowest first, and the number of navigation axes."""
-
-    names: tuple[str, ...]
-    calibrations: tuple[dict[str, Any], ...]
-    nav_ndim: int
-
-
-def first(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
+def _first(found: Found, survey: Survey) -> list[str]:
     """Return the image that DigitalMicrograph shows; without a word of it all that are no thumbnails."""
     images = [name for name in found if _IMAGE.fullmatch(name)]
     source = survey.groups.get("DocumentObjectList/[0]", {}).get("ImageSource")
@@ -49,19 +41,18 @@ def first(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
     return [name for name in images if name not in thumbnails]
 
 
-def axes(name: str, ndim: int, survey: Survey) -> Dm5Axes | None:
-    """Return the axes of an image of `ndim` axes; None if this is none."""
-    image = _IMAGE.fullmatch(name)
+def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
+    image, ndim = _IMAGE.fullmatch(name), len(shape)
     if image is None or not ndim:
         return None
     about = [
         survey.groups.get(f"{image[1]}/ImageData/Calibrations/Dimension/[{ndim - 1 - k}]", {}) for k in range(ndim)
     ]
-    calibrations = tuple(map(_calibration, about))
+    calibrations = [_calibration(one) for one in about]
     units = [spelled(one.get("unit")) for one in calibrations]
     tags = survey.groups.get(f"{image[1]}/ImageTags/Meta Data", {})
     names, nav_ndim = _named(units, tags)
-    return Dm5Axes(names, calibrations, nav_ndim)
+    return Axes(tuple(map(Axis, names, calibrations)), nav_ndim)
 
 
 def _calibration(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,3 +79,6 @@ def _named(units: list[str], tags: Mapping[str, Any]) -> tuple[tuple[str, ...], 
         return ("y", "x", "scan_y", "scan_x"), 2
     scanned = {*units[-2:]} <= DIFFRACTION or bool(tags.get("Data Order Swapped"))
     return (*(scan_dims(units[:-2]) if scanned else nav_dims(ndim - 2)), "y", "x"), ndim - 2
+
+
+PROGRAM = Program(first=_first, axes=_axes)

@@ -1,4 +1,4 @@
-"""Reads what Nion Swift writes beside its data: names and calibration of axes, title, metadata.
+"""Nion Swift: names and calibrations of axes, title and metadata of its data.
 
 The facts come from the program (https://github.com/nion-software/nionswift, `HDF5Handler`). The attribute `properties`
 of a data set is JSON::
@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from vfs.formats.hdf5 import velox
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_object
 from vfs.h5.facts import Survey
 from vfs.model.colours import AXIS
 from vfs.model.stored import nav_dims, scan_dims
@@ -30,15 +30,7 @@ _COLOURS = ("Blue", "Green", "Red", "Opacity")
 """The order in which a pixel has its colours."""
 
 
-class NionAxes(NamedTuple):
-    """Names and calibrations of the axes of a data set, slowest first, and the number of navigation axes."""
-
-    names: tuple[str, ...]
-    calibrations: tuple[dict[str, Any], ...]
-    nav_ndim: int
-
-
-def axes(name: str, shape: Sequence[int], survey: Survey) -> NionAxes | None:
+def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     """Return the axes of a data set; None if Nion Swift did not write it, or says another number of axes."""
     said = _data(_properties(name, survey))
     counts = _counts(said)
@@ -50,10 +42,10 @@ def axes(name: str, shape: Sequence[int], survey: Survey) -> NionAxes | None:
     calibrations = [_calibration(one) for one in _list(said.get("dimensional_calibrations"))[: sum(counts)]]
     calibrations += [{}] * (len(shape) - len(calibrations))
     names, nav_ndim = _named(*counts, [spelled(one.get("unit")) for one in calibrations])
-    return NionAxes((*names, *((AXIS,) if coloured else ())), tuple(calibrations), nav_ndim)
+    return Axes(tuple(map(Axis, (*names, *((AXIS,) if coloured else ())), calibrations)), nav_ndim)
 
 
-def about(survey: Survey) -> dict[str, dict[str, Any]]:
+def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
     """Return data set -> its attributes: `name`, its title, `properties` as an object, and `samples` of colours."""
     made: dict[str, dict[str, Any]] = {}
     for name, data in survey.data.items():
@@ -69,7 +61,7 @@ def about(survey: Survey) -> dict[str, dict[str, Any]]:
 def _properties(name: str, survey: Survey) -> dict[str, Any]:
     """Return the properties of a data set; {} if it has none. They are the text that is read of numbers."""
     data = survey.data.get(name)
-    return velox.json_object(data.text.encode()) if data is not None and data.text and not data.left_out else {}
+    return json_object(data.text.encode()) if data is not None and data.text and not data.left_out else {}
 
 
 def _data(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -116,3 +108,6 @@ def _named(sequence: int, scan: int, datum: int, units: Sequence[str]) -> tuple[
     *others, last_unit = units[nav : nav + datum] or [""]
     last = "energy" if last_unit in ENERGIES and not ENERGIES & {*others} else "x"
     return (*first, *(f"dim_{k}" for k in range(datum - 2)), *("y", last)[max(0, 2 - datum) :]), nav
+
+
+PROGRAM = Program(axes=_axes, about=_about)

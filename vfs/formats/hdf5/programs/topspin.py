@@ -1,4 +1,4 @@
-"""Finds the scans that TopSpin (NanoMEGAS) writes into `.app5` files: a data set for each frame.
+"""TopSpin (NanoMEGAS): scans in `.app5` files, a data set for each frame. They are shown before the images.
 
     ID/0/Data, ID/1/Data, …             frames, in the order in which they were recorded
     ID/0/Metadata, …                    XML: where the beam was asked to be (m), and the calibration of the frame
@@ -12,14 +12,16 @@ positions, since reading all would take as long as reading the frames.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from vfs.errors import VfsError
 from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program, named
 from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
 
@@ -60,11 +62,6 @@ def beside(frame: str) -> str:
     return f"{frame.removesuffix('Data')}Metadata"
 
 
-def is_scan(name: str) -> bool:
-    """Return True for the path of a scan."""
-    return _SCAN.fullmatch(name) is not None
-
-
 def arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
     """Return a scan in the shape of its raster, if it has one; else as it is."""
     of = raster(whole, made.shape[0], survey) if len(made.shape) == 3 else None
@@ -74,9 +71,17 @@ def arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
     return replace(made, shape=(*of.shape, *made.shape[1:]), layout=made.layout.arranged(of.shape), chunk=chunk)
 
 
-def first(found: Mapping[str, StoredData], survey: Survey) -> list[str]:
-    """Return the scans, which TopSpin shows before their images."""
-    return [name for name in found if is_scan(name)]
+def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
+    if not _SCAN.fullmatch(name) or name in survey.data or len(shape) < 3:
+        return None
+    known = _calibration(name, survey)
+    scan: tuple[Axis, ...] = (Axis("frame"),)
+    if len(shape) == 4 and (of := raster(name, math.prod(shape[:2]), survey)):
+        scan = tuple(
+            Axis(axis, {"scale": scale, "offset": offset, "unit": "m"} if scale else None)
+            for axis, (scale, offset) in (("scan_y", of.y), ("scan_x", of.x))
+        )
+    return Axes((*scan, Axis("y", known.get("y")), Axis("x", known.get("x"))), nav_ndim=len(scan))
 
 
 def raster(whole: str, frames: int, survey: Survey) -> Raster | None:
@@ -100,7 +105,7 @@ def raster(whole: str, frames: int, survey: Survey) -> Raster | None:
         return None
 
 
-def calibration(whole: str, survey: Survey) -> dict[str, dict[str, Any]]:
+def _calibration(whole: str, survey: Survey) -> dict[str, dict[str, Any]]:
     """Return the calibration of the axes y and x of a scan's frames, from the metadata of the first one."""
     try:
         text = _text(whole, 0, survey)
@@ -152,3 +157,6 @@ def _first(away: Callable[[int], bool], stop: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if away(middle) else (middle, high)
     return high
+
+
+PROGRAM = Program(first=named(_SCAN), axes=_axes)

@@ -1,0 +1,134 @@
+"""Defines what vfs knows of a program that writes HDF5; each program has a file in `vfs.formats.hdf5.programs`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vfs.formats.hdf5.pieces import StoredData
+from vfs.formats.hdf5.small import read_small
+from vfs.h5.facts import Survey
+from vfs.model.files import Files
+from vfs.model.stored import StoredArray
+
+DEEPEST = 20  # levels of metadata: more are left out
+_EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
+_NO_NAME = {"none", "_none_", "undefined", "t.undefined", "<undefined>", "[]"}
+
+Found = Mapping[str, StoredData]
+"""The arrays of a file that are shown, by their paths."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Holds name ("" if unknown) and calibration (known ones of scale, offset, unit, values) of an axis."""
+
+    name: str = ""
+    calibration: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Holds the axes of a data set, slowest first.
+
+    Attributes:
+        nav_ndim: number of navigation axes; None if the file does not say.
+        picture: axes without a name are those of a picture, beside others that have one.
+    """
+
+    axes: tuple[Axis, ...]
+    nav_ndim: int | None = None
+    picture: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, if all axes have one and all are different; else (). Of a picture, "" for its axes."""
+        names = tuple(axis.name for axis in self.axes)
+        return names if self.picture or (all(names) and len(set(names)) == len(names)) else ()
+
+
+class Program(NamedTuple):
+    """What vfs knows of a program, or of a convention that several follow.
+
+    Each function recognises what the program wrote by itself, and answers with nothing for any other file. What a
+    program does not say is left out.
+
+    Attributes:
+        first: returns the names of the arrays that the program shows first.
+        axes: returns the axes of the array of a name and shape.
+        about: returns array -> attributes, which the program keeps beside it.
+        never: pattern of names of what nobody wants to see first, in a file of any program: masks, thumbnails, tables.
+        encoded: returns the names of arrays that mean nothing as they are stored; they are never shown first.
+        mask_bits: returns what `StoredArray.mask_bits` says of an array of integers of a name.
+        computed: makes arrays that are counted from what is stored, given the files of an array; returns them, and
+            reasons why others are not there.
+        in_scan: returns an array in the shape of its scan.
+    """
+
+    first: Callable[[Found, Survey], list[str]] | None = None
+    axes: Callable[[str, tuple[int, ...], Found, Survey], Axes | None] | None = None
+    about: Callable[[Found, Survey], dict[str, dict[str, Any]]] | None = None
+    never: str = ""
+    encoded: Callable[[Found], set[str]] | None = None
+    mask_bits: Callable[[str, Survey], int] | None = None
+    computed: Callable[[Found, Survey, Callable[[str], Files]], tuple[list[StoredArray], dict[str, str]]] | None = None
+    in_scan: Callable[[StoredArray, Found, Survey], StoredArray] | None = None
+
+
+def named(pattern: re.Pattern[str]) -> Callable[[Found, Survey], list[str]]:
+    """Return what finds the arrays whose whole names match a pattern."""
+    return lambda found, survey: [name for name in found if pattern.fullmatch(name)]
+
+
+def axis_name(value: Any) -> str:
+    """Return the name of an axis; "" for what programs write where there is none."""
+    text = str(value).strip() if isinstance(value, str) else ""
+    return "" if text.lower() in _NO_NAME or not text.isprintable() else text
+
+
+def axis_of(path: str, length: int, found: Found, survey: Survey, short: bool = False) -> Axis:
+    """Make an axis from a vector of its positions, or of the edges between them.
+
+    It has a scale and an offset (of element 0) if the vector is even; of an uneven one the calibration names the
+    array, `values`.
+
+    Args:
+        short: True if a vector of two elements is allowed, which determine all others.
+    """
+    attrs = survey.data[path].attrs
+    known: dict[str, Any] = {"unit": attrs.get("units")}
+    if path in found and len(found[path].shape) == 1:
+        values = read_small(survey.origin, found[path])
+        line = None if values is None else _line(np.asarray(values, "f8"), length, short)
+        known = {"values": path, **known} if line is None else {"scale": line[0], "offset": line[1], **known}
+    return Axis(axis_name(attrs.get("name")), known)
+
+
+def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] | None:
+    """Return (scale, offset) of an even vector; None for any other."""
+    n = len(values)
+    if not np.isfinite(values).all() or n < 2 or n not in (length, length + 1, 2 if short else length):
+        return None
+    scale = float(values[-1] - values[0]) / (n - 1)
+    if scale == 0 or np.abs(values - values[0] - scale * np.arange(n)).max() > _EVEN * abs(scale):
+        return None
+    return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
+
+
+def json_object(text: bytes) -> dict[str, Any]:
+    """Return the object that a text holds; {} if it holds none, or one of too many levels."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) and _within(said, DEEPEST) else {}
+
+
+def _within(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_within(one, levels - 1) for one in inner)
