@@ -127,7 +127,6 @@ def test_sls_of_garbled_numbers(tmp_path: Path) -> None:
 def test_sls_is_opened_by_its_master(tmp_path: Path) -> None:
     path = write_sls(tmp_path, FRAMES)
     refuses(tmp_path / "run_d0_f0_3.raw", "master file", kind=vfs.OptionError, format="sls")
-    refuses([path, path], "one at a time", kind=vfs.OptionError)
     path.write_text("{}")
     refuses(path, "Detector Type", kind=vfs.FormatError, format="sls")
 

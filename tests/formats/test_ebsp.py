@@ -168,7 +168,6 @@ def test_garbled(tmp_path: Path, at: int, value: tuple[int, str], word: str) -> 
 
 def test_refused(tmp_path: Path) -> None:
     path = write_ebsp(tmp_path, frames_of((3, 4, 5, 6), "u1"))
-    refuses([path, path], "one at a time", kind=vfs.OptionError)
     path.write_bytes(bytes(1 << 20))
     refuses(path, "map.ebsp", "found none")
 

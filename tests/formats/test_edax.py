@@ -46,7 +46,7 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
     found = opens_incomplete(path, "12 of 16 patterns", counts={"frames_missing": 4}).main[...]
     same(found, np.concatenate([TWIN, np.zeros((1, 4, 5, 6), "u2")]))
     path.write_bytes(path.read_bytes()[:-7])
-    opens_incomplete(path, "53 bytes of one", counts={"frames_missing": 5, "bytes_left_over": 53})
+    opens_incomplete(path, "53 bytes are left over", counts={"frames_missing": 5, "bytes_left_over": 53})
     path = write_up(tmp_path, TWIN, map_shape=(3, 3))
     found = opens_incomplete(path, "3 are left out", "line_skip=1", counts={"frames_left_out": 3}).main
     same(vfs.open(path, line_skip=1)[...], TWIN[:, :3])
@@ -84,5 +84,4 @@ def test_maps_without_positions_are_one_axis(tmp_path: Path) -> None:
 
 def test_refused(tmp_path: Path) -> None:
     path = write_up(tmp_path, TWIN)
-    refuses([path, path], "one at a time", kind=vfs.OptionError)
     refuses(path.rename(tmp_path / "map.dat"), ".up1", kind=vfs.OptionError, format="edax")

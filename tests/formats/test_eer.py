@@ -163,6 +163,5 @@ def test_metadata_that_cannot_be_understood(tmp_path: Path) -> None:
 
 def test_refused(tmp_path: Path) -> None:
     path = write_eer(tmp_path / "a.eer", list(EVENTS))
-    refuses([path, write_eer(tmp_path / "b.eer", list(EVENTS))], "one at a time", kind=vfs.OptionError)
     for wrong in (0, 8):
         refuses(path, f"frames_per_sum={wrong}", "1 to 7", kind=vfs.OptionError, frames_per_sum=wrong)

@@ -603,15 +603,6 @@ def test_czi_of_metadata_that_cannot_be_understood(tmp_path: Path) -> None:
     same(warned(path, "shown without these metadata")[...], TWIN[0, :, 0])
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
-    paths = [write_nd2(tmp_path / f"{k}.nd2", TWIN, ("t", "z"), channels=4) for k in range(2)]
-    refuses(paths, "one at a time", kind=vfs.OptionError)
-    paths = [write_lif(tmp_path / f"{k}.lif", {"a": (("z", "y", "x"), TWIN[0, 0])}) for k in range(2)]
-    refuses(paths, "one at a time", kind=vfs.OptionError)
-    paths = [write_czi(tmp_path / f"{k}.czi", czi_planes(TWIN[0, 0], "Z")) for k in range(2)]
-    refuses(paths, "one at a time", kind=vfs.OptionError)
-
-
 def test_a_czi_of_which_only_hidden_tiles_are_whole_is_one_line(tmp_path: Path) -> None:
     tiles = [({"M": m, "T": t}, np.zeros((8, 9), "<u2")) for m in range(2) for t in range(2)]
     path = write_czi(tmp_path / "a.czi", tiles)

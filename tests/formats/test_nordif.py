@@ -66,7 +66,11 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
     path = write_nordif(tmp_path, TWIN, map_shape=(4, 4))
     (tmp_path / "Pattern.dat").write_bytes(TWIN.tobytes()[:-7])
     found = opens_incomplete(
-        path, "Pattern.dat", "11 patterns are stored", "23 bytes", counts={"frames_missing": 5, "bytes_left_over": 23}
+        path,
+        "Pattern.dat",
+        "11 of 16 patterns are stored",
+        "23 bytes",
+        counts={"frames_missing": 5, "bytes_left_over": 23},
     )
     same(found.main[:2], TWIN[:2])
     same(found.main[3], np.zeros((4, 5, 6), "u1"))

@@ -52,6 +52,7 @@ class Format:
             several paths are the set. A file that only records how another set is opened returns a `Saved`.
         index_extensions: endings of files whose only purpose is to name a set. When a folder is
             searched for sets, they come before the other files.
+        single: True if one file is a set, or names it: several that are given are refused.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Format:
     sniff: Callable[[str, bytes, Sources], bool]
     open: Callable[..., Sequence[StoredArray] | Saved]
     index_extensions: tuple[str, ...] = ()
+    single: bool = False
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -90,6 +92,15 @@ class Format:
                 else:
                     hint = f", {others} has" if others else ""
                 raise OptionError(f"format {self.name} has no option {name!r}{hint}; its options: {known}")
+
+    def check_paths(self, paths: Sequence[str]) -> None:
+        """Refuse several files where one is a set.
+
+        Raises:
+            OptionError: several are given.
+        """
+        if self.single and len(paths) > 1:
+            raise OptionError(f"{paths[1]}: one file is, or names, a set of format {self.name}; open one at a time")
 
     def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert options to the types that the format takes. The names of files become absolute.

@@ -23,14 +23,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
-from vfs.formats.written import written_records
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
-from vfs.model.layout.scan_order import ScanOrder, numbered_runs, surplus
+from vfs.model.layout.scan_order import ScanOrder, numbered_runs
 from vfs.model.proofs import Proof
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
@@ -90,11 +90,10 @@ def _bit_depth(sources: Sources, path: str, note: str, at: int, pixels: int, siz
     if depth not in (8, 16):
         raise FormatError(f"{path}: the note says {depth} bits a pixel, expected 8 or 16")
     marks = (b"\xaa\x55", b"\x55\xaa")
-    first = read_at(sources, path, 2, at, short_ok=True)
+    first = read_at(sources, path, 2, at)
     if first not in marks:
         raise FormatError(
-            f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found"
-            f" {first.hex(' ') or 'the end of the file'}"
+            f"{path}: expected the mark AA 55 of the first pattern at byte {at:,}, found {first.hex(' ')}"
         )
     for bits in (depth, 24 - depth):
         second = at + _MARK + pixels * bits // 8
@@ -117,25 +116,17 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         FormatError: the header is garbled, or does not fit the file.
         TruncatedSourceError: there is no whole pattern.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: a BLO file is a set of its own; open one at a time")
     files = Files.stat(sources, paths)
     path, size = files.paths[0], int(files.sizes[0])
-    header, order, note = _headers(sources, path, size)
+    header, order, note = _headers(sources, path)
     side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
     first, preview = int(header["dp_offset"]), int(header["vbf_offset"])
     depth = _bit_depth(sources, path, note, first, side * side, size)
     dtype = np.dtype(f"{order}u{depth // 8}")
     record = _MARK + side * side * dtype.itemsize
-    counted = np.array([max(0, (size - first) // record)])
-    counted, unwritten, proof, _ = written_records(files, max(0, first), record, counted, _PROOF)
-    stored = int(counted[0])
+    recorded = Recorded.of(files, "patterns", record, first, proof=_PROOF)
+    stored = recorded.stored
     room = first - preview if preview >= HEADER.itemsize else 0
-    if stored < 1:
-        raise TruncatedSourceError(
-            f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
-            " looks truncated"
-        )
     if stored < nx * ny and room < nx * ny:  # patterns or preview must confirm the size of the scan
         raise FormatError(
             f"{path}: the header says a scan of {ny} × {nx}; the file has {stored:,} patterns, and room for"
@@ -155,7 +146,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     visited, strange = _order(numbers, stored, (ny, nx)) if len(counts) == 1 else (None, ())
     layout = layout if visited is None else layout.ordered(visited)
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
-    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proof=proof)
+    main = scan_array(
+        files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proof=recorded.proof
+    )
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
         image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
@@ -171,16 +164,16 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                 companion=True,
             )
         )
-    absent = unwritten + _absent(path, stored, (ny, nx), (size - first) % record) + strange
+    absent = recorded.absences("a scan", (ny, nx)) + strange
     return [altered(one, absent=absent) for one in found] if absent else found
 
 
-def _headers(sources: Sources, path: str, size: int) -> tuple[np.void, str, str]:
+def _headers(sources: Sources, path: str) -> tuple[np.void, str, str]:
     """Read what is in front of the patterns. Returns (header, byte order "<" or ">", note).
 
     Raises:
         FormatError: the header is garbled.
-        TruncatedSourceError: the file, of so many bytes, ends before the patterns.
+        TruncatedSourceError: the file ends within the header.
     """
     header, order = _header(sources, path)
     side, nx, ny = int(header["dp_size"]), int(header["nx"]), int(header["ny"])
@@ -192,10 +185,6 @@ def _headers(sources: Sources, path: str, size: int) -> tuple[np.void, str, str]
         )
     end = preview if HEADER.itemsize <= preview < first else first
     text = read_at(sources, path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
-    if first >= size:
-        raise TruncatedSourceError(
-            f"{path}: expected patterns from byte {first:,} on, the file has {size:,} bytes; it looks truncated"
-        )
     return header, order, text.split(b"\0")[0].decode("latin1").strip()
 
 
@@ -283,33 +272,6 @@ def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanO
     return ScanOrder.visiting(places, scan), tuple(absent)
 
 
-def _absent(path: str, stored: int, scan: tuple[int, int], rest: int) -> tuple[Absence, ...]:
-    """Compare the scan in the header with the stored patterns.
-
-    Args:
-        stored: number of stored patterns.
-        scan: rows and columns of the scan.
-        rest: bytes behind the last whole pattern.
-    """
-    wanted = scan[0] * scan[1]
-    if stored < wanted:
-        said = (
-            f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} of {wanted:,} patterns are stored;"
-            " the others are blank"
-        )
-        if rest:
-            said += f", {rest:,} bytes of one that was cut are left out"
-        lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
-        return (Absence(said, counts=lost, to_come=True),)
-    if stored > wanted:
-        said = (
-            f"{path}: the header says a scan of {scan[0]} × {scan[1]}, {stored:,} patterns are stored;"
-            f" {stored - wanted:,} are left out{surplus(scan, stored)}"
-        )
-        return (Absence(said, counts={"frames_left_out": stored - wanted}),)
-    return ()
-
-
 FORMAT = Format(
     "blo",
     (".blo",),
@@ -317,4 +279,5 @@ FORMAT = Format(
     "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit",
     sniff,
     open,
+    single=True,
 )

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.model.decode import PlainDecoder
@@ -403,11 +403,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: it is garbled, or its patterns are compressed or have several sizes.
-        OptionError: several files are named.
         TruncatedSourceError: the file does not hold a whole pattern.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an .ebsp file is a set of its own; open one at a time")
     files = Files.stat(sources, paths)
     path, size = files.paths[0], int(files.sizes[0])
     version = max(0, -int.from_bytes(read_at(sources, path, 8), "little", signed=True))
@@ -475,4 +472,5 @@ FORMAT = Format(
     "Oxford Instruments' patterns of electron backscatter diffraction (AZtec), not compressed",
     sniff,
     open,
+    single=True,
 )

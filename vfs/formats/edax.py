@@ -12,21 +12,20 @@ map, and in hexagonal grids rows are not of one length: both are one axis of pat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, OptionError
 from vfs.formats import Format
 from vfs.formats.headers import fields, read_at
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
-from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 
 START = np.dtype(
     [
@@ -91,88 +90,44 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: the header is garbled.
-        OptionError: several files are named, or the name has another ending.
+        OptionError: the name has another ending.
         TruncatedSourceError: the file does not hold a whole pattern.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an .up1 or .up2 file is a set of its own; open one at a time")
     files = Files.stat(sources, paths)
-    path, size = files.paths[0], int(files.sizes[0])
+    path = files.paths[0]
     if path.lower()[-4:] not in _PIXELS:
         raise OptionError(f"{path}: expected a name that ends in .up1 (8 bits a pixel) or .up2 (16 bits)")
     pixel = _PIXELS[path.lower()[-4:]]
     header = _header(sources, path)
     sig, first = (int(header["rows"]), int(header["columns"])), int(header["first"])
-    record = sig[0] * sig[1] * pixel.itemsize
-    stored, rest = divmod(max(0, size - first), record)
-    if not stored:
-        raise TruncatedSourceError(
-            f"{path}: expected patterns of {record:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
-            " looks truncated"
-        )
-    attrs: dict[str, Any] = {"header": fields(header), "stored_patterns": stored}
-    nav, absent = _map(path, header, stored, rest, attrs)
-    layout = FrameLayout.of(sig, [stored], word_bytes=pixel.itemsize, file_header=first).arranged(nav)
-    dims = (*nav_dims(len(nav)), "y", "x")
-    return [
-        StoredArray(
-            "data",
-            files,
-            layout,
-            PlainDecoder(pixel),
-            nav + sig,
-            dims,
-            len(nav),
-            attrs=attrs,
-            absent=absent,
-            declared=math.prod(nav) if len(nav) > 1 else None,  # else the header says no map
-        )
-    ]
+    recorded = Recorded.of(files, "patterns", sig[0] * sig[1] * pixel.itemsize, first)
+    attrs: dict[str, Any] = {"header": fields(header), "stored_patterns": recorded.stored}
+    nav, absent = _map(header, recorded, attrs)
+    layout = FrameLayout.of(sig, [recorded.stored], word_bytes=pixel.itemsize, file_header=first).arranged(nav)
+    declared = nav[0] * nav[1] if len(nav) > 1 else None  # else the header says no map
+    return [scan_array(files, layout, PlainDecoder(pixel), attrs=attrs, absent=absent, declared=declared)]
 
 
-def _map(
-    path: str, header: np.void, stored: int, rest: int, attrs: dict[str, Any]
-) -> tuple[tuple[int, ...], tuple[Absence, ...]]:
-    """Return the shape of the map, and what the file lacks of it; write what is known of the grid into `attrs`.
-
-    Args:
-        stored: number of whole patterns.
-        rest: bytes behind the last one.
-    """
-    lost = {"bytes_left_over": rest} if rest else {}
-    scan = (int(header["map_rows"]), int(header["map_columns"])) if header["version"] > 1 else (0, 0)
-    hexagonal = header["version"] > 1 and bool(header["hexagonal"])
+def _map(header: np.void, recorded: Recorded, attrs: dict[str, Any]) -> tuple[tuple[int, ...], tuple[Absence, ...]]:
+    """Return the shape of the map, and what the file lacks of it; write what is known of the grid into `attrs`."""
+    rows, columns = (int(header["map_rows"]), int(header["map_columns"])) if header["version"] > 1 else (0, 0)
+    hexagonal, full, stored = header["version"] > 1 and bool(header["hexagonal"]), rows * columns, recorded.stored
     if hexagonal:
         attrs["grid"] = "hexagonal: rows of two lengths, so the patterns are one axis, in their order in the file"
-    if hexagonal or not 0 < scan[0] * scan[1] < 1 << 40:
-        said = f"{path}: {rest:,} bytes of a pattern that was cut are left out"
-        absent = [Absence(said, TruncatedSourceError, "leaves them out", lost)] if rest else []
-        wanted = scan[0] * scan[1] - scan[0] // 2  # each second row has a pattern less; some programs fill it up
-        if hexagonal and wanted > 0 and stored not in (wanted, scan[0] * scan[1]):
+    if hexagonal or not 0 < full < 1 << 40:
+        absent = recorded.absences()
+        wanted = full - rows // 2  # each second row has a pattern less; some programs fill it up
+        if hexagonal and wanted > 0 and stored not in (wanted, full):
             said = (
-                f"{path}: the header says a hexagonal map of {scan[0]:,} rows of {scan[1]:,} and {scan[1] - 1:,}, which"
-                f" has {wanted:,} patterns (or {scan[0] * scan[1]:,}); {stored:,} are stored"
+                f"{recorded.path}: the header says a hexagonal map of {rows:,} rows of {columns:,} and {columns - 1:,},"
+                f" which has {wanted:,} patterns (or {full:,}); {stored:,} are stored"
             )
             fewer = {"frames_missing": wanted - stored} if stored < wanted else {}
-            absent.append(Absence(said, counts=fewer, to_come=stored < wanted))
-        return (stored,), tuple(absent)
+            absent += (Absence(said, counts=fewer, to_come=stored < wanted),)
+        return (stored,), absent
     step = zip(nav_dims(2), (float(header["step_y"]), float(header["step_x"])), strict=True)
     attrs["calibration"] = {dim: {"scale": scale, "offset": 0.0, "unit": "um"} for dim, scale in step}
-    wanted = scan[0] * scan[1]
-    said = f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} of {wanted:,} patterns are stored"
-    if stored < wanted:
-        lost |= {"frames_missing": wanted - stored}
-        said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
-        return scan, (Absence(said, counts=lost, to_come=True),)
-    if stored > wanted:
-        said = said.replace(f"of {wanted:,} ", "")
-        more = stored - wanted
-        return scan, (
-            Absence(f"{said}; {more:,} are left out{surplus(scan, stored)}", counts={"frames_left_out": more}),
-        )
-    if rest:
-        return scan, (Absence(f"{path}: {rest:,} bytes behind the last pattern are left out", counts=lost),)
-    return scan, ()
+    return (rows, columns), recorded.absences("a map", (rows, columns))
 
 
 FORMAT = Format(
@@ -182,4 +137,5 @@ FORMAT = Format(
     "EDAX (TSL OIM) patterns of electron backscatter diffraction, 8 or 16 bit",
     sniff,
     open,
+    single=True,
 )

@@ -251,12 +251,9 @@ def open(
     Raises:
         FormatError: a page is garbled, pages differ, or there are no events.
         TruncatedSourceError: no frame is whole.
-        OptionError: several files are named, there are fewer frames than are to be summed, or places in pixels are
-            less fine.
+        OptionError: there are fewer frames than are to be summed, or places in pixels are less fine.
         DependencyError: imagecodecs is not installed.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an .eer file is a movie of its own; open one at a time")
     try:
         import imagecodecs  # noqa: F401
     except ImportError:
@@ -401,4 +398,5 @@ FORMAT = Format(
     "EER, the electron events of Falcon cameras, counted into frames",
     sniff,
     open,
+    single=True,
 )

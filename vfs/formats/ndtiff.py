@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.planes import PlaneTable, along
@@ -246,12 +246,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: the index is garbled.
-        OptionError: several files are named.
         MissingSourceError, TruncatedSourceError: no plane is there.
         OutsideError: the index names a file outside of its folder.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an NDTiff.index names a set; open one at a time")
     index = paths[0]
     size = sources.state(index).size
     if size > _MOST_INDEX:
@@ -325,4 +322,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(_INDEX,),
+    single=True,
 )

@@ -26,10 +26,10 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError, OutsideError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import exists, left_out, read_at, read_side_file
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
-from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 from vfs.sources.names import basename, beside
@@ -141,37 +141,16 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     settings, files = _settings(sources, path), Files.stat(sources, [patterns])
     scan = _sides(settings, "Area", "Number of samples", path)
     columns, rows = _sides(settings, "Acquisition settings", "Resolution", path)
-    stored, rest = divmod(int(files.sizes[0]), rows * columns)
-    if not stored:
-        raise TruncatedSourceError(
-            f"{patterns}: expected patterns of {rows} × {columns} bytes, as {path} says, the file has"
-            f" {int(files.sizes[0]):,} bytes; it looks truncated"
-        )
+    recorded = Recorded.of(files, "patterns", rows * columns, declarer=path)
     companions = [*_bitmaps(sources, path, settings)]
-    absent = _absent(patterns, path, scan, stored, rest)
+    absent = recorded.absences("a map", scan, apart=True)
     step, unit = (settings["Area"].get(key, "") for key in ("Step size", "Step size unit"))
-    attrs: dict[str, Any] = {"settings": settings, "stored_patterns": stored}
+    attrs: dict[str, Any] = {"settings": settings, "stored_patterns": recorded.stored}
     attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": unit or "um"} for dim in nav_dims(2)}
-    layout = FrameLayout.of((rows, columns), [stored], word_bytes=1).arranged(scan)
+    layout = FrameLayout.of((rows, columns), [recorded.stored], word_bytes=1).arranged(scan)
     absent += tuple(one for one in companions if isinstance(one, Absence))
     main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, declared=math.prod(scan))
     return [main, *(one for one in companions if isinstance(one, StoredArray))]
-
-
-def _absent(path: str, settings: str, scan: tuple[int, int], stored: int, rest: int) -> tuple[Absence, ...]:
-    """Compare the map in the settings with the stored patterns; `rest` bytes are behind them."""
-    wanted, lost = scan[0] * scan[1], {"bytes_left_over": rest} if rest else {}
-    said = f"{path}: {settings} says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} patterns are stored"
-    if stored < wanted:
-        said += "; the others are blank" + (f", {rest:,} bytes of one that was cut are left out" if rest else "")
-        return (Absence(said, counts={"frames_missing": wanted - stored} | lost, to_come=True),)
-    if stored > wanted:
-        if rest:  # the end of a pattern behind more than all of them: these are no patterns of that size
-            said += f", and {rest:,} bytes that are none: it is of another run"
-            return (Absence(said, FormatError, f"shows the first {wanted:,}", lost),)
-        said += f"; {stored - wanted:,} are left out{surplus(scan, stored)}"
-        return (Absence(said, counts={"frames_left_out": stored - wanted}),)
-    return (Absence(f"{said}, and {rest:,} bytes that are left out", counts=lost),) if rest else ()
 
 
 class _Bitmap(NamedTuple):

@@ -318,11 +318,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: the master file is garbled, or pixels are stored in another way.
-        OptionError: several files are named.
         TruncatedSourceError: there are no frames.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: a master file names a run; open one at a time")
     if _MASTER.fullmatch(basename(paths[0])) is None:
         raise OptionError(f"{paths[0]}: expected a master file, NAME_master_0.json or .raw; open that of the run")
     said = _master(sources, paths[0])
@@ -498,4 +495,5 @@ FORMAT = Format(
     "raw files of SLS detectors (Jungfrau, Eiger, Moench): a master file and the raw files of its modules",
     sniff,
     open,
+    single=True,
 )

@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, SourceError
 from vfs.formats import Format
 from vfs.formats.headers import exists, fields, read_at
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
-from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.stored import StoredArray, scan_array
 from vfs.sources.names import beside, splitext
 
 HEADER = np.dtype(
@@ -102,52 +102,18 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: the header is garbled.
-        OptionError: several files are named.
         TruncatedSourceError: the file does not hold a whole spectrum.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an .spd file is a set of its own; open one at a time")
     files = Files.stat(sources, paths)
-    path, size = files.paths[0], int(files.sizes[0])
-    header = _header(sources, path)
-    known = fields(header)
+    known = fields(_header(sources, files.paths[0]))
     scan, channels, first = (known["rows"], known["columns"]), known["channels"], known["first"]
     count = np.dtype(f"<u{known['count_bytes']}")
-    spectrum, wanted = channels * count.itemsize, scan[0] * scan[1]
-    stored, rest = divmod(max(0, size - first), spectrum)
-    if not stored:
-        raise TruncatedSourceError(
-            f"{path}: expected spectra of {spectrum:,} bytes from byte {first:,} on, the file has {size:,} bytes; it"
-            " looks truncated"
-        )
-    absent: tuple[Absence, ...] = ()
-    if stored < wanted:
-        said = (
-            f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} of {wanted:,} spectra are stored"
-        )
-        lost = {"frames_missing": wanted - stored} | ({"bytes_left_over": rest} if rest else {})
-        absent = (Absence(f"{said}; the others are blank", counts=lost, to_come=True),)
-    elif stored > wanted or rest:
-        said = f"{path}: the header says a map of {scan[0]:,} × {scan[1]:,}, {stored:,} spectra are stored"
-        more = {"frames_left_out": stored - wanted} if stored > wanted else {}
-        what = f"{stored - wanted:,} are left out{surplus(scan, stored)}" if more else f"{rest:,} bytes are left out"
-        absent = (Absence(f"{said}; {what}", counts=more | ({"bytes_left_over": rest} if rest else {})),)
-    layout = FrameLayout.of((channels,), [stored], word_bytes=count.itemsize, file_header=first)
-    dims = (*nav_dims(2), "energy")
-    attrs = {"header": known, "calibration": _calibration(sources, path, known["image"])}
+    recorded = Recorded.of(files, "spectra", channels * count.itemsize, first)
+    layout = FrameLayout.of((channels,), [recorded.stored], word_bytes=count.itemsize, file_header=first).arranged(scan)
+    attrs = {"header": known, "calibration": _calibration(sources, files.paths[0], known["image"])}
+    absent, wanted = recorded.absences("a map", scan), math.prod(scan)
     return [
-        StoredArray(
-            "data",
-            files,
-            layout.arranged(scan),
-            PlainDecoder(count),
-            (*scan, channels),
-            dims,
-            2,
-            attrs=attrs,
-            absent=absent,
-            declared=wanted,
-        )
+        scan_array(files, layout, PlainDecoder(count), dims=("energy",), attrs=attrs, absent=absent, declared=wanted)
     ]
 
 
@@ -158,4 +124,5 @@ FORMAT = Format(
     "EDAX maps of X-ray spectra, with their .spc and .ipr",
     sniff,
     open,
+    single=True,
 )

@@ -26,7 +26,7 @@ from vfs.model.proofs import Proof
 from vfs.model.region import Region
 from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
-from vfs.model.wording import option, option_names
+from vfs.model.wording import are, option, option_names
 
 T = TypeVar("T")
 
@@ -449,7 +449,7 @@ class StoredArray:
             blank = shown - held
             beyond = shown > MOST_BLANK * max(1, stored)
             return Absence(
-                f"{said}: {_are(blank)} blank",
+                f"{said}: {are(blank)} blank",
                 OptionError if beyond else None,
                 "shows them so",
                 {"frames_missing": blank},
@@ -457,7 +457,7 @@ class StoredArray:
         more = least - shown - shown // nav[-1] * line_skip
         if more > 0:
             hint = "" if line_skip else surplus(nav, least)
-            return Absence(f"{said}: {_are(more)} left out{hint}", counts={"frames_left_out": more})
+            return Absence(f"{said}: {are(more)} left out{hint}", counts={"frames_left_out": more})
         return None
 
     @property
@@ -465,10 +465,6 @@ class StoredArray:
         """Name of the array in messages: its first file, and its path in the set if that is not "data"."""
         file = self.files.paths[0] if len(self.files) else ""
         return file if self.path == "data" else f"{file}: {self.path}"
-
-
-def _are(n: int) -> str:
-    return "1 is" if n == 1 else f"{n:,} are"
 
 
 def scan_array(

@@ -50,6 +50,12 @@ def shell(speaks: bool = True) -> Iterator[None]:
         _for_shell = before
 
 
+def are(n: int, what: str = "") -> str:
+    """Return a number with its verb: "1 is", "12 are", "1 byte is", "12 bytes are"."""
+    noun = f" {what}{'s' * (n != 1)}" if what else ""
+    return f"{n:,}{noun} {'is' if n == 1 else 'are'}"
+
+
 def option(**values: Any) -> str:
     """Return options that every format has, and those of commands: `nav_shape=(4, 5)`, `--nav-shape 4,5`.
 

@@ -303,6 +303,7 @@ def _open_named(
     name = kind.label(names[0]) if name is None else name
     given = convert(kind, format_options) if convert else format_options
     options, format_options = _for_format(kind, options, given)
+    kind.check_paths(names)
     found = kind.open(names, sources, **format_options)
     if isinstance(found, Saved):
         return _open_saved(found, names[0], options, cache, sources, name)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.czi.arrays import array_of, groups_of, unreadable
 from vfs.formats.czi.segments import header_of, metadata_of, tiles_of
@@ -74,12 +74,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: it is garbled, one of several parts, or all of it is compressed in another way.
-        OptionError: several files are named.
         TruncatedSourceError: no sub-block is there.
         DependencyError: it is compressed, and imagecodecs is not installed.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: a .czi file is a set of its own; open one at a time")
     path, files, lost = paths[0], Files.stat(sources, paths), list[Absence]()
     header = header_of(sources, path)
     tiles = tiles_of(sources, path, int(files.sizes[0]), int(header["directory"]), lost)
@@ -113,4 +110,5 @@ FORMAT = Format(
     "CZI of Zeiss ZEN: planes and mosaics of all scenes, also compressed by JPEG XR or zstd",
     sniff,
     open,
+    single=True,
 )

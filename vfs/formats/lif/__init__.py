@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vfs.errors import FormatError, OptionError
+from vfs.errors import FormatError
 from vfs.formats import Format
 from vfs.formats.lif.containers import image_of_object, images_of_container, is_container, is_object
 from vfs.formats.lif.projects import images_of_project, is_project
@@ -46,11 +46,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     Raises:
         FormatError: it is garbled, or has no images.
         MissingSourceError: no image is there.
-        OptionError: several files are named.
         TruncatedSourceError: no image is there.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: a file of Leica is a set of its own; open one at a time")
     path = paths[0]
     head = sources.read(path, 0, _HEAD)
     if is_object(head):
@@ -73,4 +70,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".xlef",),
+    single=True,
 )

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
+from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.nd2.loops import Loop, loops_of
@@ -307,11 +307,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
 
     Raises:
         FormatError: it is garbled, or of version 1.
-        OptionError: several files are named.
         TruncatedSourceError: no frame is there.
     """
-    if len(paths) > 1:
-        raise OptionError(f"{paths[1]}: an .nd2 file is a set of its own; open one at a time")
     path, files = paths[0], Files.stat(sources, paths)
     size = int(files.sizes[0])
     head = read_at(sources, path, _CHUNK.size + 96)
@@ -410,4 +407,5 @@ FORMAT = Format(
     "ND2 of Nikon's NIS-Elements, version 2 and 3: frames of all channels, also compressed",
     sniff,
     open,
+    single=True,
 )
