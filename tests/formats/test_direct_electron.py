@@ -159,9 +159,9 @@ def test_lists_that_are_none(tmp_path: Path, listed: str, said: str) -> None:
 def test_stopped_and_surplus(tmp_path: Path) -> None:
     twin = frames_of((15, *DETECTOR), "u2")
     shown = np.concatenate([twin[:10], np.zeros((2, *DETECTOR), "u2")]).reshape(3, 4, *DETECTOR)
-    same(warned(movie(tmp_path, twin[:10], SCAN), "says a scan of 3 × 4, 10 frames are stored: the rest")[...], shown)
+    same(warned(movie(tmp_path, twin[:10], SCAN), "says a scan of 3 × 4, 10 of 12 frames are stored")[...], shown)
     path = movie(tmp_path, twin, SCAN)
-    warned(path, "15 frames are stored: 3 are left out; that is 1 frame a line: line_skip=1 leaves")
+    warned(path, "15 frames are stored; 3 are left out; that is 1 frame a line: line_skip=1 leaves")
     same(opened(path, line_skip=1)[...], twin.reshape(3, 5, *DETECTOR)[:, :4])
     backwards = np.stack(np.divmod(np.arange(12)[::-1], 4)[::-1], axis=1)
     path = movie(tmp_path, twin[:10], SCAN, backwards)

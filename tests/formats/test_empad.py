@@ -62,11 +62,11 @@ def test_the_second_generation_is_told_by_size(tmp_path: Path) -> None:
     path.write_bytes(whole[: 4 * 65536 + 9])
     twin = words.copy().reshape(6, 128, 128)
     twin[4:] = 0
-    same(warned(path, "4 whole records")[...], twin.reshape(words.shape))
+    same(warned(path, "4 of 6 records", "9 bytes are left over")[...], twin.reshape(words.shape))
     path.write_bytes(whole[:9])
     refuses(path, "9 bytes", kind=vfs.TruncatedSourceError, generation=2)
     path.write_bytes((words.reshape(-1) | 1 << 30).astype("<u4").tobytes())  # numbers of the first generation
-    assert warned(path, "5 whole records").dtype == np.float32
+    assert warned(path, "5 of 6 records").dtype == np.float32
     first = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
     refuses(first, "constants", "EMPAD-G2", kind=vfs.OptionError, constants=tmp_path)
 
@@ -202,8 +202,7 @@ def test_a_scan_that_was_stopped(tmp_path: Path, kept: int, rest: int) -> None:
     os.truncate(tmp_path / "scan.raw", kept * RECORD + rest)
     array = warned(
         path,
-        f"expected 2 × 3 records of {RECORD:,} bytes, as scan.xml says",
-        f"{kept} whole records: the rest of 2 × 3 is missing",
+        f"scan.raw: scan.xml says a scan of 2 × 3, {kept} of 6 records are stored",
     )
     same(
         array[...].reshape(6, 128, 128),
@@ -276,4 +275,4 @@ def test_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.raw").write_bytes(b"")
     refuses(tmp_path / "empty.raw", "0 bytes", format="empad")
     (tmp_path / "odd.raw").write_bytes(bytes(RECORD + 1))
-    assert incomplete(tmp_path / "odd.raw", "1 bytes more", format="empad").shape == (1, 128, 128)
+    assert incomplete(tmp_path / "odd.raw", "1 byte is left over", format="empad").shape == (1, 128, 128)

@@ -297,7 +297,7 @@ def test_sectors_that_are_cut(tmp_path: Path) -> None:
     os.truncate(tmp_path / "set_5.bin", 2 * FRAME - 100)
     array = warned(
         path,
-        "set_5.bin: ends within a block: 22,260 bytes",
+        "set_5.bin: 22,260 bytes are left over",
         "set_5.bin: ends before other sectors do: 2 frames are left out",
         **options,
     )

@@ -12,6 +12,7 @@ import vfs
 from tests.formats.frame_checks import frames_of, opens_incomplete, refuses, same
 from vfs.testing.backscatter_writers import write_nordif, write_spd, write_up
 from vfs.testing.frame_writers import write_blo
+from vfs.testing.writers import write_ripple
 
 TWIN = frames_of((3, 4, 6, 6), "u1") | np.uint8(1)
 Write = Callable[[Path, np.ndarray], tuple[Path, Path]]
@@ -33,11 +34,16 @@ def spd(folder: Path, frames: np.ndarray) -> tuple[Path, Path]:
     return (path := write_spd(folder, frames.reshape(3, 4, 36))), path
 
 
+def ripple(folder: Path, frames: np.ndarray) -> tuple[Path, Path]:
+    return write_ripple(folder, frames.reshape(3, 4, 36), record="vector"), folder / "map.raw"
+
+
 WRITERS: dict[Write, tuple[str, int]] = {
     blo: ("patterns", 42),
     edax: ("patterns", 36),
     nordif: ("patterns", 36),
     spd: ("spectra", 36),
+    ripple: ("records", 36),
 }
 """What writes a set, and returns (what names it, its records) -> (the word for a record, its bytes)."""
 
@@ -76,8 +82,10 @@ def test_fewer_records_than_declared_are_said(tmp_path: Path, write: Write) -> N
     path, data = write(tmp_path, TWIN)
     unit, record = WRITERS[write]
     data.write_bytes(data.read_bytes()[: -record - 10])
-    words = f"3 × 4, 10 of 12 {unit} are stored; the others are blank", f"{record - 10} bytes are left over"
-    group = opens_incomplete(path, data.name, *words, counts={"frames_missing": 2, "bytes_left_over": record - 10})
+    kind = vfs.TruncatedSourceError if write is ripple else None  # no scan that was stopped: written at once
+    said = f"3 × 4, 10 of 12 {unit} are stored; {'it looks truncated' if kind else 'the others are blank'}"
+    counts = {"frames_missing": 2, "bytes_left_over": record - 10}
+    group = opens_incomplete(path, data.name, said, counts=counts, kind=kind)
     same(shown(group)[:10], TWIN.reshape(12, 6, 6)[:10])
     assert not shown(group)[10:].any()
     data.write_bytes(data.read_bytes()[: -10 * record])

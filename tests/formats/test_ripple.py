@@ -105,10 +105,10 @@ def test_sizes(tmp_path: Path) -> None:
     path, raw = write_ripple(tmp_path, twin, offset=6), tmp_path / "map.raw"
     whole = raw.read_bytes()
     raw.write_bytes(whole + b"more")
-    same(opens_incomplete(path, "left out", counts={"bytes_left_over": 4}).main[...], twin)
+    same(opens_incomplete(path, "4 bytes are left over", counts={"bytes_left_over": 4}).main[...], twin)
     raw.write_bytes(whole[:-1])
     twin[2] = 0
-    same(incomplete(path, "map.raw", "65", kind=vfs.TruncatedSourceError)[...], twin)
+    same(incomplete(path, "map.raw", "2 of 3 records", kind=vfs.TruncatedSourceError)[...], twin)
     raw.write_bytes(whole[:20])
     refuses(path, "map.raw", "truncated", kind=vfs.TruncatedSourceError)
 

@@ -83,10 +83,16 @@ def test_files_of_which_one_is_cut_or_missing(tmp_path: Path) -> None:
     whole = paths[3].read_bytes()
     paths[3].write_bytes(whole[:-3])
     lost = {"frames_missing": 1, "bytes_left_over": (len(whole) - 8192) // 2 - 3}
-    same(opens_incomplete(paths, "part3.seq: expected records of", counts=lost).main[...], twin[:7])
+    same(
+        opens_incomplete(paths, f"part3.seq: {lost['bytes_left_over']} bytes are left over", counts=lost).main[...],
+        twin[:7],
+    )
     same(
         opens_incomplete(
-            paths[::-1], "part3.seq: expected records of", counts=lost, kind=vfs.TruncatedSourceError
+            paths[::-1],
+            f"part3.seq: {lost['bytes_left_over']} bytes are left over",
+            counts=lost,
+            kind=vfs.TruncatedSourceError,
         ).main[:1],
         twin[6:7],
     )

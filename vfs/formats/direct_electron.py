@@ -28,10 +28,11 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceError
 from vfs.formats.headers import exists, read_side_file
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, ScanOrder
-from vfs.model.layout.scan_order import surplus, visits
+from vfs.model.layout.scan_order import visits
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import basename
@@ -234,12 +235,7 @@ def _counted(path: str, info: Mapping[str, str], frames: int) -> tuple[_Counted 
             frames, f"{path}: its _info.txt says a scan of {told}, {frames:,} frames are stored"
         ).absent
     shape = (*nav[0], *nav[1], *nav[2])
-    said = f"{path}: its _info.txt says a scan of {' × '.join(map(str, shape))}, {frames:,} frames are stored"
-    less, more = _count(nav) - frames, frames - _count(nav)
-    if less > 0:
-        return nav, (Absence(f"{said}: the rest is missing", counts={"frames_missing": less}),)
-    said = f"{said}: {more:,} {'is' if more == 1 else 'are'} left out{surplus(shape, frames)}"
-    return nav, (Absence(said, counts={"frames_left_out": more}),)
+    return nav, Recorded(path, "frames", "its _info.txt", frames, 0).absences("a scan", shape)
 
 
 def _count(nav: _Counted) -> int:

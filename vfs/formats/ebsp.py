@@ -31,6 +31,7 @@ import numpy as np
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
+from vfs.formats.recorded import without_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
@@ -418,10 +419,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     whole = table[present] <= size - pattern.behind - footers
     present, held, footers = present[whole], held[whole], footers[whole]
     if not len(present):
-        raise TruncatedSourceError(
-            f"{path}: expected patterns of {pattern.behind:,} bytes from byte {int(table[table > 0].min()):,} on, the"
-            f" file has {size:,} bytes; it looks truncated"
-        )
+        raise without_records(path, "patterns", pattern.behind, int(table[table > 0].min()), size)
     _same_size(sources, path, pattern, table[present])
     beams = _beam_places(pattern, table, present, held)
     nav, steps = _scan(sources, path, pattern, table, present, beams)

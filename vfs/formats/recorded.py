@@ -2,10 +2,12 @@
 
 One table for all such formats:
 
-    bytes behind the last whole record   said, and counted as `bytes_left_over`; an error where nothing tells how many
-                                         records there should be
-    more than declared                   said, and counted as `frames_left_out`; another `nav_shape` shows them
-    fewer than declared                  said, and counted as `frames_missing`; the others are blank
+    bytes behind the last whole record   said, and counted as `bytes_left_over`: a warning, and an error where nothing
+                                         says how many records there should be
+    more than declared                   said, and counted as `frames_left_out`: a warning. The end of a record behind
+                                         them proves another run where another file says what a record is (`apart`)
+    fewer than declared                  said, and counted as `frames_missing`: a warning, since scans are stopped, and
+                                         an error where such files are written at once (`whole`)
 """
 
 from __future__ import annotations
@@ -73,10 +75,7 @@ class Recorded:
             counts, unwritten, proof, _ = written_records(files, first, record, np.array([stored]), proof)
             found = replace(found, stored=int(counts[0]), unwritten=unwritten, proof=proof)
         if not found.stored:
-            raise TruncatedSourceError(
-                f"{path}: expected {unit} of {record:,} bytes from byte {first:,} on, as {declarer} says, the file has"
-                f" {size:,} bytes; it looks truncated"
-            )
+            raise without_records(path, unit, record, first, size, declarer)
         return found
 
     def absences(
@@ -88,29 +87,45 @@ class Recorded:
             what: what is declared: "a map".
             shape: its shape; None if nobody says how many records there should be.
             whole: True if such a file is written at once: fewer records are an error, and no scan that was stopped.
-            apart: True if the file has no header of its own: part of a record behind more than all of them proves that
+            apart: True if another file says what a record is: the end of one behind more than all of them proves that
                 records have another size, and that the file is of another run.
         """
         wanted = self.stored if shape is None else math.prod(shape)
-        less, more = wanted - self.stored, self.stored - wanted
+        more = self.stored - wanted
         sides = " × ".join(f"{n:,}" for n in shape or (1,))
-        some = f"{self.stored:,} of {wanted:,}" if less > 0 else f"{self.stored:,}"
+        some = f"{self.stored:,} of {wanted:,}" if more < 0 else f"{self.stored:,}"
         said = f"{self.path}: {self.declarer} says {what} of {sides}, {some} {self.unit} are stored"
         left = {"bytes_left_over": self.rest}
         if apart and more > 0 and self.rest:
             said += f", and {self.rest:,} bytes that are none: it is of another run"
             return (Absence(said, FormatError, f"shows the first {wanted:,}", left | {"frames_left_out": more}),)
         absent = self.unwritten
-        if less > 0:
+        if more < 0:
             absent = tuple([replace(one, counts={}) for one in absent])  # counted here
             kind, then = (TruncatedSourceError, "it looks truncated") if whole else (None, "the others are blank")
-            lost = {"frames_missing": less}
+            lost = {"frames_missing": -more}
             absent += (Absence(f"{said}; {then}", kind, "shows the others as blank", lost, to_come=True),)
         elif more > 0:
             said += f"; {are(more)} left out{surplus(shape or (), self.stored)}"
             absent += (Absence(said, counts={"frames_left_out": more}),)
         if self.rest:
-            said = f"{self.path}: {are(self.rest, 'byte')} left over behind the last whole one of its {self.unit}"
-            kind, to_come = TruncatedSourceError if shape is None else None, shape is None or less > 0
-            absent += (Absence(said, kind, "leaves them out", left, to_come=to_come),)
+            to_come = shape is None or more < 0
+            absent += (left_over(self.path, self.unit, self.rest, refused=shape is None, to_come=to_come),)
         return absent
+
+
+def left_over(path: str, unit: str, rest: int, *, refused: bool, to_come: bool) -> Absence:
+    """Report bytes behind the last whole record of a file."""
+    said = f"{path}: {are(rest, 'byte')} left over behind the last whole one of its {unit}"
+    kind = TruncatedSourceError if refused else None
+    return Absence(said, kind, "leaves them out", {"bytes_left_over": rest}, to_come=to_come)
+
+
+def without_records(
+    path: str, unit: str, record: int, first: int, size: int, declarer: str = "the header"
+) -> TruncatedSourceError:
+    """Return the error of a file, of `size` bytes, that holds no whole record: see `Recorded.of`."""
+    return TruncatedSourceError(
+        f"{path}: expected {unit} of {record:,} bytes from byte {first:,} on, as {declarer} says, the file has"
+        f" {size:,} bytes; it looks truncated"
+    )

@@ -28,14 +28,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, OptionError
 from vfs.formats import Format
 from vfs.formats.headers import exists, read_side_file
+from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray, scan_dims
+from vfs.model.stored import StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
 from vfs.model.wording import format_option
 from vfs.sources.names import splitext
@@ -217,9 +218,9 @@ def open(
     files = Files.stat(sources, [path for path in paths if path not in named] or [_raw_of(sources, path)])
     sizes = dict(zip(("height", "width", "depth"), header.shape, strict=True))
     shape = tuple(sizes[axis] for axis in axes)
-    held, absent = _held(header, shape, nav, files, path)
     word = header.dtype.itemsize
-    layout = FrameLayout.of(shape[nav:], [held], word_bytes=word, file_header=header.offset).arranged(shape[:nav])
+    recorded = Recorded.of(files, "records", math.prod(shape[nav:]) * word, header.offset, declarer=path)
+    layout = FrameLayout.of(shape[nav:], [recorded.stored], word_bytes=word, file_header=header.offset)
     said = {axis: _calibration(keys, axis) for axis in axes}
     light = keys.get("signal", "").strip().upper() == "CL"
     dims = _dims(axes, nav, {axis: spelled(one["unit"]) for axis, one in said.items()}, light)
@@ -230,45 +231,16 @@ def open(
         StoredArray(
             "data",
             files,
-            layout,
+            layout.arranged(shape[:nav]),
             PlainDecoder(header.dtype),
             shape,
             dims,
             nav,
             attrs=attrs,
-            absent=absent,
+            absent=recorded.absences("a scan", shape[:nav], whole=True),
             declared=math.prod(shape[:nav]) if nav else None,
         )
     ]
-
-
-def _held(
-    header: _Header, shape: tuple[int, ...], nav: int, files: Files, path: str
-) -> tuple[int, tuple[Absence, ...]]:
-    """Count the frames that the `.raw` holds, and report what it lacks or has besides.
-
-    Raises:
-        TruncatedSourceError: there is not one whole frame.
-    """
-    frame, count = math.prod(shape[nav:]) * header.dtype.itemsize, math.prod(shape[:nav])
-    size, end = int(files.sizes[0]), header.offset + frame * count
-    held = min(count, max(0, size - header.offset) // frame)
-    said = (
-        f"{files.paths[0]}: {path} says {' × '.join(f'{n:,}' for n in shape)} numbers of {header.dtype.itemsize} bytes"
-        f" from byte {header.offset:,} on, {end:,} bytes in all; the file has {size:,}"
-    )
-    if not held:
-        raise TruncatedSourceError(f"{said}; it looks truncated")
-    if held < count:
-        said += "; it looks truncated"
-        return held, (
-            Absence(
-                said, TruncatedSourceError, "shows the others as blank", {"frames_missing": count - held}, to_come=True
-            ),
-        )
-    if size > end:
-        return held, (Absence(f"{said}; the bytes behind are left out", counts={"bytes_left_over": size - end}),)
-    return held, ()
 
 
 FORMAT = Format(

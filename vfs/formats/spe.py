@@ -25,6 +25,7 @@ from vfs.formats import Format
 from vfs.formats.headers import fields, parse_xml, read_at
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable, plausible
+from vfs.formats.recorded import Recorded
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -168,9 +169,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     for path, one, size in zip(files.paths, sets, files.sizes.tolist(), strict=True):
         plausible(path, one.number, one.stride, size)
         end = one.header["xml"] or size
-        if (more := (end - HEADER.itemsize) // one.stride - one.number) > 0:
-            said = f"{path}: says {one.number:,} frames and has room for {one.number + more:,}; the others are left out"
-            lost.append(Absence(said, counts={"frames_left_out": more}))
+        held = Recorded(path, "frames", "it", *divmod(max(0, end - HEADER.itemsize), one.stride))
+        if held.stored >= one.number:  # else its planes say what is not there
+            lost += held.absences("a series", (one.number,))
     row = joined(sources, files.paths, np.array([one.number for one in sets], np.int64))
     return [*_arrays(files, sets, row.first, row.frames, (*lost, *row.absent))]
 

@@ -30,7 +30,8 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError
 from vfs.formats import Format
 from vfs.formats.empad.second import FRAME, PARTS, WORDS, Combined, are, may_be, read_constants
 from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
-from vfs.model.decode import Decoder, PlainDecoder
+from vfs.formats.recorded import Recorded
+from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import surplus
@@ -44,7 +45,6 @@ from vfs.sources.names import basename, beside, dirname, splitext
 _SIDE = 128  # pixels
 _FOOTER = 2  # rows
 _RECORD = (_SIDE + _FOOTER) * _SIDE * 4  # bytes
-_KINDS = {_RECORD: "130 × 128 float32", FRAME: "128 × 128 words of EMPAD-G2"}
 _NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re.IGNORECASE)
 _OLD_VIEWS = [
     f"iom_measurements/optics{mark}get_full_scan_field_of_view" for mark in "./"
@@ -241,32 +241,34 @@ def open(
         raise OptionError(f"{format_option(generation=generation)}: expected 1 or 2")
     raw, xml, root, garbled = _members(paths, sources)
     files = Files.stat(sources, [raw])
-    size = int(files.sizes[0])
     scans = list(_scans(root, raw))
     sure = len(root.findall("scan_parameters")) < 2 and len(set(scans)) == 1
     told = () if garbled is None else (left_out(garbled),)
-    if generation == 2 or (generation is None and _of_words(sources, raw, size, scans)):
-        return _second(sources, files, xml, root, scans, sure, told, constants)
-    if constants is not None:
+    words = generation == 2 or (generation is None and _of_words(sources, raw, int(files.sizes[0]), scans))
+    if constants is not None and not words:
         raise OptionError(
-            f"{format_option(constants=str(constants))}: expected words of EMPAD-G2, found {_KINDS[_RECORD]}"
+            f"{format_option(constants=str(constants))}: expected words of EMPAD-G2, found 130 × 128 float32"
         )
-    stored, rest = divmod(size, _RECORD)
-    if stored < 1:
-        raise TruncatedSourceError(
-            f"{raw}: expected records of {_RECORD:,} bytes (130 × 128 float32), the file has {size:,} bytes"
-        )
-    nav, doubt = _choose_scan(root, raw, scans, stored, rest, sure)
-    absent = told + doubt + _absences(raw, xml, scans, nav, size, _RECORD)
-    layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4, frame_footer=_FOOTER * _SIDE * 4).arranged(nav)
+    record, declarer = FRAME if words else _RECORD, basename(xml) if xml else "its name"
+    recorded = Recorded.of(files, "records", record, declarer=declarer)
+    nav, doubt = _choose_scan(root, recorded, scans, sure)
     attrs = {
         "xml": basename(xml) if xml else None,
         "metadata": _as_attributes(root),
-        "stored_frames": stored,
+        "stored_frames": recorded.stored,
         "calibration": _calibration(root, nav),
     }
-    declared = math.prod(nav) if sure else None
-    main = scan_array(files, layout, PlainDecoder(np.dtype("<f4")), attrs=attrs, absent=absent, declared=declared)
+    layout = FrameLayout.of((_SIDE, _SIDE), [recorded.stored], word_bytes=4, frame_footer=record - FRAME).arranged(nav)
+    main = scan_array(
+        files,
+        layout,
+        PlainDecoder(WORDS if words else np.dtype("<f4")),
+        attrs=attrs,
+        absent=told + doubt + _absences(recorded, scans, nav, record),
+        declared=math.prod(nav) if sure else None,
+    )
+    if words:
+        return _second(main, None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1]))
     return [
         main,
         per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x")),
@@ -284,41 +286,14 @@ def _of_words(sources: Sources, raw: str, size: int, scans: Sequence[tuple[int, 
     return (may_be if fits == [True, False] else are)(sources.read(raw, 0, FRAME))
 
 
-def _second(
-    sources: Sources,
-    files: Files,
-    xml: str | None,
-    root: Element,
-    scans: Sequence[tuple[int, ...]],
-    sure: bool,
-    told: tuple[Absence, ...],
-    constants: Path | None,
-) -> list[StoredArray]:
-    """Make the arrays of the second generation.
+def _second(main: StoredArray, combined: Combined | None) -> list[StoredArray]:
+    """Return the arrays of the second generation: the words, or the intensities that are `combined` of them, and parts.
 
-    Raises:
-        FormatError, SourceError: the constants cannot be read.
-        TruncatedSourceError: there is no whole frame.
+    The parts are companions.
     """
-    raw, size = files.paths[0], int(files.sizes[0])
-    stored, rest = divmod(size, FRAME)
-    if not stored:
-        raise TruncatedSourceError(f"{raw}: expected {_KINDS[FRAME]}, {FRAME:,} bytes, the file has {size:,} bytes")
-    nav, doubt = _choose_scan(root, raw, scans, stored, rest, sure)
-    absent = told + doubt + _absences(raw, xml, scans, nav, size, FRAME)
-    attrs: dict[str, Any] = {"xml": basename(xml) if xml else None, "metadata": _as_attributes(root)}
-    attrs |= {"stored_frames": stored, "generation": 2, "calibration": _calibration(root, nav)}
-    layout = FrameLayout.of((_SIDE, _SIDE), [stored], word_bytes=4).arranged(nav)
-
-    def made(name: str, decoder: Decoder, attrs: dict[str, Any]) -> StoredArray:
-        one = scan_array(files, layout, decoder, attrs=attrs)
-        declared = math.prod(nav) if sure else None
-        return altered(one, path=name, absent=absent, companion=name != "data", declared=declared)
-
-    combined = None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1])
-    attrs["intensities"] = combined is not None
-    data = PlainDecoder(WORDS) if combined is None else combined
-    return [made("data", data, attrs), *(made(name, part, {}) for name, part in PARTS.items())]
+    attrs = {**main.attrs, "generation": 2, "intensities": combined is not None}
+    parts = [altered(main, path=name, decoder=part, attrs={}, companion=True) for name, part in PARTS.items()]
+    return [altered(main, decoder=combined or main.decoder, attrs=attrs), *parts]
 
 
 def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, Element, FormatError | None]:
@@ -346,7 +321,7 @@ def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, E
 
 
 def _choose_scan(
-    root: Element, raw: str, scans: Sequence[tuple[int, ...]], stored: int, rest: int, sure: bool
+    root: Element, recorded: Recorded, scans: Sequence[tuple[int, ...]], sure: bool
 ) -> tuple[tuple[int, ...], tuple[Absence, ...]]:
     """Choose the shape of the scan to show.
 
@@ -355,7 +330,8 @@ def _choose_scan(
 
     Returns: (shape, what to say if others are as likely).
     """
-    fitting = [scan for scan in dict.fromkeys(scans) if math.prod(scan) == stored and not rest]
+    raw, stored = recorded.path, recorded.stored
+    fitting = [scan for scan in dict.fromkeys(scans) if math.prod(scan) == stored and not recorded.rest]
     if not fitting:
         return (scans[0] if sure and math.prod(scans[0]) > stored else (stored,)), ()
     names = [*_scans_in_names(root.find("raw_file"), raw)]
@@ -368,36 +344,26 @@ def _choose_scan(
 
 
 def _absences(
-    raw: str, xml: str | None, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], size: int, record: int
+    recorded: Recorded, scans: Sequence[tuple[int, ...]], nav: tuple[int, ...], record: int
 ) -> tuple[Absence, ...]:
     """Report data that a raw file lacks, or that lie beyond whole records and scans.
 
     Args:
         scans: scan shapes in the XML or the names.
         nav: shape of the scan that is shown.
-        size: size of the file in bytes.
         record: bytes of a frame in the file.
     """
-    stored, rest = divmod(size, record)
-    less = math.prod(nav) - stored
-    if nav in scans and not less and not rest:
-        return ()
-    held = f"the file has {size:,} bytes, {stored:,} whole records"
-    lost = {name: count for name, count in (("frames_missing", less), ("bytes_left_over", rest)) if count}
-    if not scans:
-        said = (
-            f"{raw}: expected whole records of {record:,} bytes ({_KINDS[record]}), found {stored:,} and {rest:,}"
-            " bytes more"
-        )
-        return (Absence(said, TruncatedSourceError, "leaves these bytes out", lost, to_come=True),) if rest else ()
+    if nav in scans or not scans:
+        return recorded.absences("a scan", nav if scans else None)
+    stored, rest = recorded.stored, recorded.rest
     wanted = " or ".join(" × ".join(map(str, scan)) for scan in dict.fromkeys(scans))
     said = (
-        f"{raw}: expected {wanted} records of {record:,} bytes, as {basename(xml) if xml else 'its name'} says; {held}"
+        f"{recorded.path}: expected {wanted} records of {record:,} bytes, as {recorded.declarer} says; it holds"
+        f" {stored:,} whole records{f' and {rest:,} bytes' if rest else ''}"
     )
-    if nav in scans:
-        return (Absence(f"{said}: the rest of {' × '.join(map(str, nav))} is missing", counts=lost, to_come=True),)
     said += "" if rest else next(filter(None, (surplus(scan, stored, shown=False) for scan in scans)), "")
-    kind = TruncatedSourceError if size < min(map(math.prod, scans)) * record else FormatError
+    kind = TruncatedSourceError if stored < min(map(math.prod, scans)) else FormatError
+    lost = {"bytes_left_over": rest} if rest else {}
     return (Absence(said, kind, "takes these as one axis", lost),)
 
 

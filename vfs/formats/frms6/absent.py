@@ -15,8 +15,8 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.frms6.members import FRAME_HEADER, HEADER, Frms6Set
+from vfs.formats.recorded import Recorded
 from vfs.model.files import Files
-from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence
 from vfs.sources.names import basename
 
@@ -159,11 +159,7 @@ def at_the_end(
         )
         found.append(Absence(text))
     if more > 0:
-        text = (
-            f"{chosen.hdr}: says a scan of {nav[0]} × {nav[1]}, {stored:,} frames are stored: {more:,}"
-            f" {'is' if more == 1 else 'are'} left out{surplus(nav, stored)}"
-        )
-        found.append(Absence(text, counts={"frames_left_out": more}))
+        found += Recorded(chosen.hdr, "frames", "it", stored, 0).absences("a scan", nav)
     return tuple(found)
 
 

@@ -39,6 +39,7 @@ from vfs.formats import Format, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
 from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
+from vfs.formats.recorded import left_over
 from vfs.kernels import k2is_blocks as k2is
 from vfs.kernels.columns import NO_LIMIT
 from vfs.model.decode import Elements
@@ -48,7 +49,7 @@ from vfs.model.name_order import natural
 from vfs.model.region import Region
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
-from vfs.model.wording import format_option
+from vfs.model.wording import are, format_option
 from vfs.sources.names import basename, splitext
 
 _SYNC = b"\xff\xff\x00\x55"
@@ -199,18 +200,16 @@ def _absences(
         )
     rests = np.where(files.sizes > 0, files.sizes % k2is.BYTES, 0)
     if rests.any():
-        said = f"{files.paths[int(np.argmax(rests > 0))]}: ends within a block: {int(rests.sum()):,} bytes are left out"
-        found.append(Absence(said, counts={"bytes_left_over": int(rests.sum())}, to_come=True))
+        cut = files.paths[int(np.argmax(rests > 0))]
+        found.append(left_over(cut, "blocks", int(rests.sum()), refused=False, to_come=True))
     short, more = behind
     if more:
-        said = f"{short}: ends before other sectors do: {more:,} {'frame is' if more == 1 else 'frames are'} left out"
+        said = f"{short}: ends before other sectors do: {are(more, 'frame')} left out"
         found.append(Absence(said, counts={"frames_left_out": more}, to_come=True))
     less = math.prod(scan) - stored if scan else 0
     if less > 0:
-        shown, are = " × ".join(map(str, scan)), "is" if less == 1 else "are"
-        said = (
-            f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {less:,} {are} missing"
-        )
+        shown = " × ".join(map(str, scan))
+        said = f"{named}: says a scan of {shown}, {stored:,} frames are stored from its start on: {are(less)} missing"
         found.append(Absence(said, counts={"frames_missing": less}, to_come=True))
     return tuple(found)
 

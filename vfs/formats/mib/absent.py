@@ -18,6 +18,7 @@ from vfs.formats.mib.heads import MibFiles
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
 from vfs.model.stored import Absence
+from vfs.model.wording import are
 from vfs.sources.names import basename
 
 _BLANK = "shows these frames as blank"
@@ -100,8 +101,8 @@ def absences(
         more = total - shown
         hint = "" if line_skip else surplus(scan, total)
         text = (
-            f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored: {more:,}"
-            f" {'is' if more == 1 else 'are'} left out{hint}"
+            f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored:"
+            f" {are(more)} left out{hint}"
         )
         found.append(Absence(text, counts={"frames_left_out": more}))
     elif 0 < expected < total and len(scan) == 1:
@@ -199,8 +200,7 @@ def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
     """Report the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = (
-        f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {left:,}"
-        f" {'byte is' if left == 1 else 'bytes are'} left out"
+        f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {are(left, 'byte')} left out"
     )
     return Absence(said, counts={"bytes_left_over": left}, to_come=bool(files[-1] == len(rests) - 1))
 

@@ -29,11 +29,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vfs.errors import FormatError, OptionError, TruncatedSourceError
+from vfs.errors import FormatError, OptionError
 from vfs.formats import Format
 from vfs.formats.direct_electron import MovieScan, info_of, info_of_another_run, scan_of
 from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.numbering import Joined, joined
+from vfs.formats.recorded import left_over, without_records
 from vfs.formats.seq.direct_electron import Beside
 from vfs.formats.seq.halves import half_of, other_half
 from vfs.formats.written import written_records
@@ -202,10 +203,7 @@ def _sequence(sources: Sources, path: str, size: int) -> _Sequence:
     first = 8192 if version >= 5 else 1024
     frames = max(size - first, 0) // stride
     if frames < 1:
-        raise TruncatedSourceError(
-            f"{path}: expected an image of {stride:,} bytes at byte {first:,}, the file has {size:,} bytes; it looks"
-            " truncated"
-        )
+        raise without_records(path, "images", stride, first, size)
     text = header["_description"].tobytes().decode("utf-16-le", "replace").split("\0")[0].strip()
     return _Sequence(
         header, text, (height, width), np.dtype(f"<u{depth // 8}"), first, stride, frames, (size - first) % stride
@@ -310,17 +308,8 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
             line = f"{path}: the header says that recording went round in a loop and began with image {first:,}"
             found.append(Absence(f"{line}; images are shown in the order of the file", arrangement=True))
         if part.rest:
-            line = f"{path}: expected records of {part.stride:,} bytes, the file ends with {part.rest:,} bytes of one"
             inside = n < len(parts) - 1 and not split
-            found.append(
-                Absence(
-                    line,
-                    TruncatedSourceError if inside else None,
-                    "leaves them out",
-                    {"bytes_left_over": part.rest},
-                    to_come=not inside,
-                )
-            )
+            found.append(left_over(path, "images", part.rest, refused=inside, to_come=not inside))
     if split and parts[0].frames != parts[1].frames:
         more = abs(parts[0].frames - parts[1].frames) * parts[0].stride
         line = (
