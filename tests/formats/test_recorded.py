@@ -106,3 +106,10 @@ def test_sets_of_one_file_are_opened_one_at_a_time(tmp_path: Path, name: str) ->
     refuses(
         paths, f"b: one file is, or names, a set of format {name}", "one at a time", kind=vfs.OptionError, format=name
     )
+
+
+def test_part_of_a_record_may_have_yet_to_come(tmp_path: Path) -> None:
+    path = write_up(tmp_path, TWIN, version=1)  # says no number of patterns
+    path.write_bytes(path.read_bytes()[:-7])
+    refuses(path, "29 bytes are left over", kind=vfs.TruncatedSourceError)
+    same(vfs.open(path, follow=True)[:11], TWIN.reshape(12, 6, 6)[:11])
