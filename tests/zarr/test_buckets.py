@@ -20,14 +20,14 @@ import zarr
 import vfs
 from tests.cli.support import run
 from tests.zarr.support import StoppedError, exported_scan, stop_after
+from vfs.outputs.buckets import Bucket
+from vfs.outputs.journals import MarksObjects
 from vfs.reduce import kept
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
 from vfs.testing.writers import write_npy
-from vfs.zarr.buckets import Bucket
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.files import UnitFiles
-from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.results import StateObject
 from vfs.zarr.verify import verify
 

@@ -21,7 +21,7 @@ from vfs.model.wording import option
 from vfs.outputs.outputs import unwritten
 from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
-from vfs.reduce.kept import KeptPass, KeptState
+from vfs.reduce.kept import KeptPass, KeptState, PassSubject
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.reduction import Reduction
@@ -168,7 +168,8 @@ def reduced_kept(
             return None
         files = array.backend.files
         files.look()
-        kept = KeptState(place, sources.hex(), files.identity(), _asked(opened, wanted), resume)
+        subject = PassSubject(sources.hex(), _asked(opened, wanted), files.identity())
+        kept = KeptState(place, subject, resume)
     except OSError as error:
         if isinstance(error, VfsError):
             raise

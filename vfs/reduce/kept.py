@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from vfs.errors import OptionError
 from vfs.model.wording import option
 from vfs.new_files import replacing
-from vfs.outputs.journals import MarkLines, MarksFile
+from vfs.outputs.journals import Journal, JournalSubject, MarkLines, MarksFile
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
 
@@ -88,7 +89,7 @@ class StateFile(StatePlace):
         return os.path.lexists(self.part)
 
     def journal(self) -> MarksFile:
-        return MarksFile(f"{self.part}.marks", "another reduction")
+        return MarksFile(f"{self.part}.marks", "a reduction")
 
     def read(self) -> BinaryIO:
         return open(self.part, "rb")
@@ -105,13 +106,39 @@ class StateFile(StatePlace):
                 os.unlink(name)
 
 
+@dataclass(frozen=True)
+class PassSubject(JournalSubject):
+    """Identifies a reduction: the same subject gives the same results, bit for bit.
+
+    Attributes:
+        sources: digest of the sources and of how they were opened.
+        what: digest of all that is asked for.
+        state: what `Files.identity` says of the sources now. A state of a pass that is of another one is dropped.
+    """
+
+    sources: str
+    what: str
+    state: str = ""
+
+    def line(self) -> bytes:
+        return json.dumps({"vfs_reduce": asdict(self)}).encode() + b"\n"
+
+    @classmethod
+    def of(cls, line: bytes) -> PassSubject:
+        return cls(**json.loads(line)["vfs_reduce"])
+
+    def unlike(self, told: PassSubject) -> str:
+        if (told.sources, told.what) != (self.sources, self.what):
+            return "was of other files, or these were changed since, or it had other options, results or code of vfs"
+        return ""
+
+
 class KeptState:
     """The state of a pass, and its journal. Only one process can have them.
 
     Args:
         place: where they are.
-        sources: digest of the sources and of how they were opened; state: what `Files.identity` says of them now.
-        what: digest of all that is asked for.
+        subject: what is reduced, and how.
         resume: True to go on with one that is there.
 
     Attributes:
@@ -125,67 +152,38 @@ class KeptState:
         OSError: it cannot be written.
     """
 
-    def __init__(self, place: StatePlace, sources: str, state: str, what: str, resume: bool) -> None:
-        self._place = place
+    def __init__(self, place: StatePlace, subject: PassSubject, resume: bool) -> None:
+        self._place, self._subject = place, subject
         self.part = place.part
+        if place.there() and not place.noted():
+            raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
         self._lines = place.journal()
         self.marks = self._lines.name
         self._due = time.monotonic() + SECONDS
-        self._subject, self._state, self.dropped = {"sources": sources, "what": what}, state, False
         try:
-            self.kept = self._begin(resume, place.complete())
+            there = place.there()
+            self._journal = Journal(self._lines, subject, resume, anew=not (there or place.complete()))
+            told = self._journal.told
+            self.kept = there and told == subject
+            self.dropped = there and told not in (None, subject)
+            if self.dropped:
+                self._begin(subject)
+            elif there and not self.kept:
+                place.remove()
         except BaseException:
             self._lines.close()
             raise
 
-    def _begin(self, resume: bool, complete: bool) -> bool:
-        lines = self._lines.lines()
-        there = self._place.there()
-        if not lines and there:
-            self._lines.remove()
-            raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
-        name, rest = self._lines.name, self._lines.rest
-        if lines and (there or lines[0].endswith(b"\n")):  # else it was not written to its end, and tells of nothing
-            try:
-                told = json.loads(lines[0])["vfs_reduce"]
-            except (ValueError, KeyError, TypeError):
-                raise OptionError(
-                    f"{name}: is no journal of a reduction, or is damaged; remove {rest if there else 'it'}, and begin"
-                    " anew"
-                ) from None
-            if there and not resume:
-                raise OptionError(
-                    f"{name}: tells of a reduction that was interrupted; {option(resume=True)} goes on with it, or"
-                    f" remove {rest}"
-                )
-            was = told.pop("state", "") if isinstance(told, dict) else ""
-            if (there or complete) and told != self._subject:
-                raise OptionError(
-                    f"{name}: the interrupted reduction was of other files, or these were changed since, or it had"
-                    f" other options, results or code of vfs; give the same again, or remove {rest}, and begin anew"
-                )
-            self.dropped = there and was != self._state
-        if self.dropped:
-            self._place.remove()
-        if not there or self.dropped:
-            self._note_subject()
-        return there and not self.dropped
-
-    def _note_subject(self) -> None:
-        """Begin the journal anew: what the state is of."""
-        self._lines.cut([])
-        try:
-            self._lines.begin(json.dumps({"vfs_reduce": self._subject | {"state": self._state}}).encode() + b"\n")
-        except OSError:
-            self._lines.remove()
-            raise
+    def _begin(self, subject: PassSubject) -> None:
+        """Begin anew, without a state."""
+        self._place.remove()
+        self._subject, self.kept = subject, False
+        self._journal.begin(subject)
 
     def forget(self, state: str) -> None:
         """Forget what is kept if it is of another state of the files than this one."""
-        if state != self._state:
-            self._place.remove()
-            self._state, self.kept = state, False
-            self._note_subject()
+        if state != self._subject.state:
+            self._begin(replace(self._subject, state=state))
 
     def load(self) -> dict[str, np.ndarray]:
         """Return the state that was kept.

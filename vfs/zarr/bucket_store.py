@@ -13,7 +13,7 @@ from typing import NoReturn
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
-from vfs.zarr.buckets import Bucket, PartOf
+from vfs.outputs.buckets import Bucket, PartOf
 
 
 class BucketStore(Store):

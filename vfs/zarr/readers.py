@@ -15,8 +15,8 @@ import numpy as np
 
 from vfs.errors import OptionError, VerifyError
 from vfs.model.region import Region
+from vfs.outputs.buckets import Bucket, bucket_name
 from vfs.sources.urls import place
-from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
 from vfs.zarr.export.places import sums_name
 from vfs.zarr.export.zipped import is_sound

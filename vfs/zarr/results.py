@@ -21,12 +21,12 @@ import numpy as np
 from vfs.errors import OptionError, VfsError
 from vfs.faces.documents import plain_json
 from vfs.model.result_values import ResultValues
+from vfs.outputs.buckets import Bucket, bucket_name
+from vfs.outputs.journals import MarksObjects
 from vfs.outputs.outputs import check_target, unwritten, whole
 from vfs.reduce.kept import StateFile, StatePlace
 from vfs.reduce.saving import SAVERS, Saver
 from vfs.reduce.spelling import attributes
-from vfs.zarr.buckets import Bucket, bucket_name
-from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.places import ROOTS
 
 
@@ -166,7 +166,7 @@ class StateObject(StatePlace):
         return self._bucket.read(self.part) is not None
 
     def journal(self) -> MarksObjects:
-        return MarksObjects(self._bucket, self._marks, f"{self.part} and {self._marks}", "another reduction")
+        return MarksObjects(self._bucket, self._marks, f"{self.part} and {self._marks}", "a reduction")
 
     def read(self) -> BytesIO:
         found = self._bucket.read(self.part)

@@ -32,7 +32,7 @@ from vfs.sets.following import for_workers
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
-from vfs.zarr.export.journal import Journal, Mark, Subject
+from vfs.zarr.export.journal import ExportJournal, Mark, Subject
 from vfs.zarr.export.passing import Work, works
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.plan import BATCH
@@ -109,7 +109,7 @@ def export(
         if finished and not place.noted():
             return place.complete(subject) + sum(map(len, documents.values()))
         with closing(place.journal()) as marks:
-            journal = Journal(marks, subject, resume, anew=not (finished or place.begun()))
+            journal = ExportJournal(marks, subject, resume, anew=not (finished or place.begun()))
             if finished:
                 stored = journal.stored + sum(map(len, documents.values()))
             else:
@@ -147,7 +147,7 @@ def _made(
     face: ZarrFace,
     exports: Sequence[ArrayExport],
     documents: Mapping[str, bytes],
-    journal: Journal,
+    journal: ExportJournal,
     place: StorePlace,
     tell: Callable[[int, int, int], object],
     by: tuple[Any, ExportWork] | None,
@@ -235,7 +235,7 @@ class _Writing:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: ExportJournal,
         tell: Callable[[int, int, int], object],
         total: int,
         done: int,
@@ -308,7 +308,7 @@ def _write(
     face: ZarrFace,
     exports: Sequence[ArrayExport],
     place: StorePlace,
-    journal: Journal,
+    journal: ExportJournal,
     tell: Callable[[int, int, int], object],
 ) -> int:
     """Write all units that are not done. Return the bytes of the files of all."""

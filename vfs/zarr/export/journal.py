@@ -1,6 +1,6 @@
 """Notes beside an unfinished store which of its units are done, so that an export can go on where it was stopped.
 
-The journal is lines of JSON (`vfs.outputs.journals.MarkLines`). Its first line says what is exported and how
+The journal is lines of JSON (`vfs.outputs.journals`). Its first line says what is exported and how
 (`Subject`). Each further line, a *mark*, says that the files of a unit are on the disk, how many bytes they have, and
 the CRC-32C of each of its chunks, in C order: of the elements that the chunk holds of the array, in C order, before
 compression. Before marks of another state of the sources than the marks before stands a line that says which
@@ -20,13 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from vfs.errors import OptionError
-from vfs.model.wording import option
-from vfs.outputs.journals import MarkLines
+from vfs.outputs.journals import Journal, JournalSubject, MarkLines
 
 
 @dataclass(frozen=True)
-class Subject:
+class Subject(JournalSubject):
     """Identifies an export: the same subject gives the same files, byte for byte.
 
     Attributes:
@@ -44,6 +42,20 @@ class Subject:
     zarr_format: int
     vfs: str
     documents: dict[str, int] = field(default_factory=dict, compare=False)
+
+    def line(self) -> bytes:
+        return _line({"vfs_export": asdict(self)})
+
+    @classmethod
+    def of(cls, line: bytes) -> Subject:
+        return cls(**_told_by(line)["vfs_export"])
+
+    def unlike(self, told: Subject) -> str:
+        if told.sources != self.sources:
+            return "was of other files, or these were changed since, or opened with other options"
+        if told.store != self.store or told.vfs != self.vfs:
+            return "had another codec, chunks, shards or code of vfs"
+        return ""
 
 
 class Mark(NamedTuple):
@@ -79,61 +91,28 @@ class Mark(NamedTuple):
         return cls(str(told["array"]), tuple(map(int, told["unit"])), int(told["bytes"]), sums)
 
 
-class Journal:
-    """The journal of an export that is under way.
-
-    Args:
-        marks: its lines.
-        subject: what is exported.
-        resume: True to go on with one that is there.
-        anew: True to begin anew if one is there.
+class ExportJournal(Journal[Subject]):
+    """The journal of an export that is under way: see `vfs.outputs.journals.Journal`.
 
     Attributes:
         marks: (array, unit) -> mark, of the units that are done.
         states: those of which the sources were while these were written; only the last one is known to be the present.
-
-    Raises:
-        OptionError: another process has it; it is there and `resume` is False; or it is about something else.
     """
 
-    def __init__(self, marks: MarkLines, subject: Subject, resume: bool, anew: bool = False) -> None:
+    def __init__(self, lines: MarkLines, subject: Subject, resume: bool, anew: bool = False) -> None:
+        super().__init__(lines, subject, resume, anew)
         self.marks: dict[tuple[str, tuple[int, ...]], Mark] = {}
         self.states: list[str] = []
-        self._marks = marks
-        self._first = _header(subject)
-        self._begin(subject, resume, anew)
-
-    def _begin(self, subject: Subject, resume: bool, anew: bool) -> None:
-        """Read what is there, and cut off a line that was not written to its end: nothing is written anew."""
-        lines = self._marks.lines()
-        told = _told(self._marks, lines[0]) if lines and lines[0].endswith(b"\n") else None
-        if told is None or anew:
-            self._marks.cut([])
-            try:
-                self._marks.begin(self._first)
-            except OSError:  # of it nothing is there to go on from
-                self._marks.remove()
-                raise
-            return
-        name = self._marks.name
-        if not resume:
-            raise OptionError(
-                f"{name}: tells of an export that was interrupted; {option(resume=True)} goes on with it, or remove"
-                f" {self._marks.rest}"
-            )
-        _check_same(self._marks, told, subject)
-        whole = 1
-        for line in lines[1:]:
+        self._first = subject.line()
+        for k, line in enumerate(self.found[1:], 1):
             mark, state = _mark(line), _state(line)
-            if mark is None and state is None:
-                break
-            whole += 1
             if mark is not None:
                 self._note(mark)
-            else:
-                self.states.append(state or "")
-        if whole < len(lines):
-            self._marks.cut(lines[:whole])
+            elif state is not None:
+                self.states.append(state)
+            else:  # it was not written to its end: it is cut off, and nothing is written anew
+                lines.cut(self.found[:k])
+                break
 
     def _note(self, mark: Mark) -> None:
         if mark.size < 0:
@@ -151,7 +130,7 @@ class Journal:
         taken = [Mark(path, unit, -1, np.zeros(0, np.uint32)) for path, unit in keys]
         for mark in taken:
             self._note(mark)
-        self._marks.add([mark.line() for mark in taken])
+        self._lines.add([mark.line() for mark in taken])
 
     def add(self, mark: Mark, state: str) -> None:
         """Note that a unit is done.
@@ -164,7 +143,7 @@ class Journal:
             self.states.append(state)
             lines.insert(0, _line({"state": state}))
         self._note(mark)
-        self._marks.add(lines)
+        self._lines.add(lines)
 
     def sums(self) -> Iterator[bytes]:
         """Return the marks of all units, in order, as lines of the sums of a store."""
@@ -174,7 +153,7 @@ class Journal:
 
 def sums_lines(subject: Subject, marks: Iterable[Mark]) -> Iterator[bytes]:
     """Return sums of what no journal was kept of, as lines."""
-    yield _header(subject)
+    yield subject.line()
     yield from (mark.line() for mark in marks)
 
 
@@ -194,18 +173,13 @@ def read_sums(path: str) -> tuple[Subject, Iterator[Mark]]:
 
 def sums_in(lines: Sequence[bytes]) -> tuple[Subject, Iterator[Mark]]:
     """Read the sums of a store from lines: see `read_sums`."""
-    subject = Subject(**_told_by(lines[0] if lines else b"")["vfs_export"])
-    return subject, map(Mark.of, lines[1:])
+    return Subject.of(lines[0] if lines else b""), map(Mark.of, lines[1:])
 
 
 def _marks(path: str) -> Iterator[Mark]:
     with open(path, "rb") as file:
         file.readline()
         yield from map(Mark.of, file)
-
-
-def _header(subject: Subject) -> bytes:
-    return _line({"vfs_export": asdict(subject)})
 
 
 _END = b', "line": "'
@@ -226,30 +200,6 @@ def _told_by(line: bytes) -> Any:
     if crc != b'%08x"}\n' % crc32c(text):
         raise ValueError("the line has another checksum")
     return json.loads(text + b"}")
-
-
-def _told(marks: MarkLines, line: bytes) -> Subject:
-    """Return what a journal is about.
-
-    Raises:
-        OptionError: it is something else.
-    """
-    try:
-        return Subject(**_told_by(line)["vfs_export"])
-    except (ValueError, KeyError, TypeError):
-        raise OptionError(f"{marks.name}: is no journal of an export; remove it, or give another name") from None
-
-
-def _check_same(marks: MarkLines, told: Subject, subject: Subject) -> None:
-    path = marks.name
-    again = f"; give the same again, or remove {marks.rest}, and begin anew"
-    if told.sources != subject.sources:
-        raise OptionError(
-            f"{path}: the interrupted export was of other files, or these were changed since, or opened with other"
-            f" options{again}"
-        )
-    if told.store != subject.store or told.vfs != subject.vfs:
-        raise OptionError(f"{path}: the interrupted export had another codec, chunks, shards or code of vfs{again}")
 
 
 def _state(line: bytes) -> str | None:

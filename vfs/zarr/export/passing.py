@@ -27,7 +27,7 @@ from vfs.engine.stored_reader import within
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.beside import UnnamedFile
-from vfs.zarr.export.journal import Journal
+from vfs.zarr.export.journal import ExportJournal
 from vfs.zarr.export.plan import ExportPlan, cut_to
 from vfs.zarr.export.slabs import BlocksWork, Round, Slabs
 from vfs.zarr.export.units import Unit, units
@@ -260,7 +260,7 @@ def _last(region: Region, below: ArrayExport) -> tuple[tuple[int, ...], int]:
 
 
 def works(
-    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal, files: ExitStack
+    exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: ExportJournal, files: ExitStack
 ) -> Iterator[Work]:
     """Return the batches that are to be written, in order.
 

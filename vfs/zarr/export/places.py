@@ -17,12 +17,11 @@ from typing import Self
 
 from vfs.errors import OptionError, VfsError
 from vfs.new_files import create, create_anew, folder_below
-from vfs.outputs.journals import MarkLines, MarksFile
+from vfs.outputs.buckets import Bucket, bucket_name
+from vfs.outputs.journals import MarkLines, MarksFile, MarksObjects
 from vfs.outputs.outputs import appear, check_target, flush, flush_together, unwritten, whole
-from vfs.zarr.buckets import Bucket, bucket_name
 from vfs.zarr.export.files import TEMPORARY, folders_above, seal
 from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
-from vfs.zarr.export.marks import MarksObjects
 from vfs.zarr.export.zipped import Archive, is_zipped
 
 

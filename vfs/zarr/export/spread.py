@@ -24,7 +24,7 @@ from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.own_code import code_key
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.beside import UnnamedFile
-from vfs.zarr.export.journal import Journal, Mark
+from vfs.zarr.export.journal import ExportJournal, Mark
 from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.slabs import Slabs
 from vfs.zarr.export.units import Unit, done_before, has_unit, unit_of
@@ -134,7 +134,7 @@ def written_by(
     work: ExportWork,
     exports: Sequence[ArrayExport],
     place: StorePlace,
-    journal: Journal,
+    journal: ExportJournal,
     tell: Callable[[int, int, int], object],
 ) -> int:
     """Have an executor write all units that are not done. Return the bytes of the files of all.

@@ -13,7 +13,7 @@ from vfs.model.one_state import in_one_state
 from vfs.model.region import Region
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.files import UnitFiles, chunk_name
-from vfs.zarr.export.journal import Journal, Mark
+from vfs.zarr.export.journal import ExportJournal, Mark
 from vfs.zarr.export.places import StorePlace
 from vfs.zarr.unchanged import state_of
 
@@ -64,7 +64,7 @@ class Unit:
 
 
 def done_before(
-    exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: Journal
+    exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: ExportJournal
 ) -> tuple[int, int]:
     """Check that the files of the units that were done before are there; others are to be done again.
 
@@ -83,7 +83,7 @@ def done_before(
     return done, journal.stored
 
 
-def units(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: Journal) -> Iterator[Unit]:
+def units(exports: Sequence[ArrayExport], folder: str, zarr_format: int, journal: ExportJournal) -> Iterator[Unit]:
     """Return the units that are to be written."""
     for one in exports:
         for position in one.plan.units.touched(Region.whole(one.plan.shape)):
@@ -108,7 +108,7 @@ def has_unit(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) 
     return place.has(_files(one, place, zarr_format, mark), mark.size)
 
 
-def check_state(exports: Sequence[ArrayExport], journal: Journal) -> list[Key]:
+def check_state(exports: Sequence[ArrayExport], journal: ExportJournal) -> list[Key]:
     """Compare the units that are done with the sources, if these were touched since some of them were written.
 
     Returns: those that the sources do not hold any more, whose marks are taken back.
@@ -142,7 +142,7 @@ def check_state(exports: Sequence[ArrayExport], journal: Journal) -> list[Key]:
     return spoilt
 
 
-def check_all(exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: Journal) -> None:
+def check_all(exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: ExportJournal) -> None:
     """Check that all units are there that marks tell of: see `StorePlace.check_kept`."""
     plans = {one.path: one for one in exports}
     place.check_kept(
