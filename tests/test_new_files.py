@@ -13,7 +13,8 @@ import vfs
 from vfs.errors import OptionError
 from vfs.new_files import create, create_anew, folder_below, put, reopen, replacing
 from vfs.outputs.journals import MarksFile
-from vfs.zarr.export.files import UnitFiles, seal
+from vfs.outputs.outputs import seal
+from vfs.zarr.export.files import UnitFiles
 from vfs.zarr.export.plan import ExportPlan
 
 HELD = b"what a detector wrote"

@@ -22,13 +22,13 @@ from tests.cli.support import run
 from tests.zarr.support import StoppedError, exported_scan, stop_after
 from vfs.outputs.buckets import Bucket
 from vfs.outputs.journals import MarksObjects
+from vfs.outputs.places import BucketPlace
 from vfs.reduce import kept
 from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
 from vfs.testing.writers import write_npy
 from vfs.zarr.export import plan as planning
 from vfs.zarr.export.files import UnitFiles
-from vfs.zarr.results import StateObject
 from vfs.zarr.verify import verify
 
 obstore = pytest.importorskip("obstore")
@@ -275,7 +275,7 @@ def test_a_pass_goes_on_there(
     whole = bucket.objects("bucket")
     Bucket(OUT).delete([f"s3://bucket/{name}" for name in whole])
     said, resume = "", ()
-    for n in range(4, 200, 7):
+    for n in range(4, 200, 5):
         left = n
 
         def refuse(one: ServedRequest) -> bool:
@@ -296,7 +296,7 @@ def test_a_pass_goes_on_there(
     assert "bug" not in said
     bucket.refuse = lambda one: False
     Bucket(OUT).delete([f"s3://bucket/{name}" for name in whole])
-    monkeypatch.setattr(StateObject, "remove", lambda place: sys.exit(143))
+    monkeypatch.setattr(BucketPlace, "delete", lambda place, name: sys.exit(143))
     with pytest.raises(SystemExit):
         run("reduce", *words)
     monkeypatch.undo()

@@ -15,7 +15,7 @@ import vfs
 from tests.cli.support import run
 from tests.zarr.support import content, exported_scan
 from vfs.outputs.journals import MarksFile
-from vfs.zarr.export.places import FolderPlace, ZipPlace
+from vfs.outputs.places import FolderPlace, ZipPlace
 
 pytestmark = pytest.mark.zarr
 

@@ -15,8 +15,8 @@ import zarr
 
 import vfs
 from tests.cli.support import run
+from vfs.outputs.zipped import is_sound
 from vfs.testing.writers import write_mib, write_npy
-from vfs.zarr.export.zipped import is_sound
 from vfs.zarr.verify import verify
 
 pytestmark = pytest.mark.zarr

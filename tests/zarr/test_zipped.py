@@ -19,10 +19,11 @@ from tests.zarr.support import StoppedError, stop_after
 from vfs.cli.app import main
 from vfs.errors import OptionError, VerifyError
 from vfs.model.region import Region
+from vfs.outputs import outputs, zipped
+from vfs.outputs.places import ZipPlace
 from vfs.testing.writers import write_mib, write_npy
-from vfs.zarr.export import files, zipped
+from vfs.zarr.export import files
 from vfs.zarr.export import plan as planning
-from vfs.zarr.export.places import ZipPlace
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.verify import verify
 
@@ -178,7 +179,7 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
     paths = [str(tmp_path / f"{n % 2}" / f"{n}") for n in range(40)]
     for path in paths:
         Path(path).parent.mkdir(exist_ok=True)
-        Path(path + files.TEMPORARY).write_bytes(b"12345")
+        Path(path + outputs.TEMPORARY).write_bytes(b"12345")
     flushed: list[str] = []
 
     def flush(path: str) -> int:
@@ -187,17 +188,17 @@ def test_files_have_their_names_only_when_all_of_a_unit_are_on_the_disk(
         return os.path.getsize(path)
 
     monkeypatch.setattr("vfs.outputs.outputs.flush", flush)
-    assert files.seal(paths, str(tmp_path)) == 200
+    assert outputs.seal(paths, str(tmp_path)) == 200
     folders = [str(tmp_path), str(tmp_path / "0"), str(tmp_path / "1")]
-    assert sorted(flushed) == sorted([*folders, *(path + files.TEMPORARY for path in paths)])
+    assert sorted(flushed) == sorted([*folders, *(path + outputs.TEMPORARY for path in paths)])
     assert all(map(os.path.exists, paths))
-    assert files.seal([], str(tmp_path)) == 0
+    assert outputs.seal([], str(tmp_path)) == 0
 
 
 def test_a_file_that_cannot_be_flushed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / f"a{files.TEMPORARY}").write_bytes(b"1")
+    (tmp_path / f"a{outputs.TEMPORARY}").write_bytes(b"1")
     with pytest.raises(FileNotFoundError):
-        files.seal([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path))
+        outputs.seal([str(tmp_path / "a"), str(tmp_path / "b")], str(tmp_path))
     assert not (tmp_path / "a").exists()
 
 

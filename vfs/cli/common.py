@@ -41,6 +41,7 @@ from vfs.streams import give_up
 if TYPE_CHECKING:
     from vfs.engine.cache import ChunkCache
     from vfs.formats import Format
+    from vfs.outputs.place import OutputPlace
     from vfs.sets.opening import OpenedSet
 
 _LOOKS = 0.5  # seconds between two tries to open a set that is not there yet, with --follow
@@ -248,14 +249,22 @@ def say(text: str) -> None:
         give_up(2)
 
 
-def say_how_to_go_on(error: BaseException, target: str, how: str) -> None:
-    """Say that something is unfinished, and how to go on: in the message of the error, or after Ctrl-C in its own.
+def say_how_to_go_on(error: BaseException, target: str, place: OutputPlace) -> None:
+    """Say what to do with what is unfinished: in the message of the error, or after Ctrl-C in its own.
 
     Args:
         error: ended it, and is raised again.
         target: what is unfinished.
-        how: what to do.
+        place: where it is written.
     """
+    if place.noted():
+        how = f"the same command with --resume goes on from what {place.holds} holds"
+        if isinstance(error, CHANGED):
+            how = f"remove {place.holds} and {place.marks}, and begin anew"
+    elif place.begun():  # somebody removed what tells of it
+        how = f"remove {place.holds}, and begin anew"
+    else:
+        return
     if isinstance(error, VfsError):
         error.args = (*error.args[:-1], f"{error}; {how}")
     else:

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
 from vfs.api.growth import GrowthOf
-from vfs.cli.common import CHANGED, say, say_how_to_go_on
+from vfs.cli.common import say, say_how_to_go_on
 from vfs.engine.array import ArrayReader
-from vfs.errors import DependencyError, OptionError, VerifyError, VfsError, extra
+from vfs.errors import DependencyError, OptionError, VerifyError, extra
 from vfs.model.pickles import packed
 from vfs.model.region import Region
 from vfs.model.wording import option
-from vfs.outputs.outputs import unwritten
+from vfs.outputs.places import place_of
 from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
 from vfs.reduce.kept import KeptPass, KeptState, PassSubject
@@ -32,7 +33,6 @@ from vfs.sets.following import Following
 from vfs.sets.opening import OpenedSet
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.result_sums import ResultSums
-from vfs.zarr.results import state_place  # also adds stores to what results can be saved as
 from vfs.zarr.verify import difference
 
 
@@ -160,23 +160,18 @@ def reduced_kept(
                 " whether they did"
             )
         return reduced(array, wanted, target, progress, sums)
-    try:
-        place = state_place(target)
-        complete = place.complete()
+    place = place_of(target, "reduction")
+    with place.errors():
+        complete = place.exists()
         if complete and sums is not None and not place.noted():
             sums.check_complete(_like(array, wanted))
             return None
         files = array.backend.files
         files.look()
-        subject = PassSubject(sources.hex(), _asked(opened, wanted), files.identity())
-        kept = KeptState(place, subject, resume)
-    except OSError as error:
-        if isinstance(error, VfsError):
-            raise
-        raise unwritten(target, error) from None
+        kept = KeptState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
     with closing(kept):
         if kept.dropped:
-            say(f"{kept.part}: is of a time before files of the set were touched; the reduction begins anew")
+            say(f"{place.holds}: is of a time before files of the set were touched; the reduction begins anew")
         if complete:  # it was killed behind its last step but one
             kept.remove()
             return None
@@ -184,10 +179,7 @@ def reduced_kept(
             made = reduced(array, wanted, target, progress, sums, partial(KeptPass, kept=kept))
         except BaseException as error:
             if kept.kept and not isinstance(error, OptionError):
-                on = f"the same command with --resume goes on from what {kept.part} holds"
-                if isinstance(error, CHANGED):
-                    on = f"remove {kept.part} and {kept.marks}, and begin anew"
-                say_how_to_go_on(error, target, on)
+                say_how_to_go_on(error, target, place)
             raise
         kept.remove()
     return made

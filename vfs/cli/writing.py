@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vfs.cli.common import (
-    CHANGED,
     OF_IMAGES,
     Settings,
     is_zarr,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
     from vfs.sets.opening import OpenedSet
-    from vfs.zarr.export.places import StorePlace
     from vfs.zarr.result_sums import ResultSums
 
 
@@ -95,9 +93,9 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
     from vfs.cli.reduce import cluster
     from vfs.cli.report import count
     from vfs.errors import size
+    from vfs.outputs.places import place_of
     from vfs.zarr.export import check_store_name, face_of
     from vfs.zarr.export import export as write
-    from vfs.zarr.export.places import place_of
 
     options = settings.options
     assert isinstance(options, ExportOptions)
@@ -130,7 +128,7 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
             )
     except BaseException as error:
         if begun or not isinstance(error, OptionError):
-            _say_how_to_go_on(error, target, place)
+            say_how_to_go_on(error, target, place)
         raise
     put(
         f"{target}: {'was complete: ' * complete}{count(len(face.arrays), 'array')}, {size(total)}; {size(stored)} on"
@@ -138,19 +136,6 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
     )
     if options.verify:
         _verified(target, None, total)
-
-
-def _say_how_to_go_on(error: BaseException, target: str, place: StorePlace) -> None:
-    """Say what to do with what an export leaves that was ended by an error."""
-    if place.noted():
-        on = f"the same command with --resume goes on from what {place.holds} holds"
-        if isinstance(error, CHANGED):
-            on = f"remove {place.holds} and {place.marks}, and begin anew"
-    elif place.begun():  # somebody removed what tells of it
-        on = f"remove {place.holds}, and begin anew"
-    else:
-        return
-    say_how_to_go_on(error, target, on)
 
 
 def _page(datasets: list[str], target: str, settings: Settings) -> None:

@@ -26,7 +26,7 @@ class MarkLines(ABC):
     Attributes:
         name: for messages.
         rest: what to remove in order to begin anew.
-        what: what is under way: "an export" or "a reduction".
+        what: what is under way: "export" or "reduction".
     """
 
     name: str
@@ -34,9 +34,9 @@ class MarkLines(ABC):
     what: str
 
     @property
-    def word(self) -> str:
-        """`what`, without its article."""
-        return self.what.partition(" ")[2]
+    def a_what(self) -> str:
+        """`what`, with its article."""
+        return f"{'an' if self.what == 'export' else 'a'} {self.what}"
 
     @abstractmethod
     def lines(self) -> list[bytes]:
@@ -68,7 +68,7 @@ class MarkLines(ABC):
 
     def another(self) -> OptionError:
         """Return the error for another process that has it."""
-        return OptionError(f"{self.name}: another {self.word} of this name is running; wait for it, or end it")
+        return OptionError(f"{self.name}: another {self.what} of this name is running; wait for it, or end it")
 
 
 class MarksFile(MarkLines):
@@ -80,7 +80,7 @@ class MarksFile(MarkLines):
 
     rest = "the two .part files of this name"
 
-    def __init__(self, name: str, what: str = "an export") -> None:
+    def __init__(self, name: str, what: str = "export") -> None:
         self.name, self.what = name, what
         while not self._locked():  # another process removed it before this one locked it
             self._file.close()
@@ -133,7 +133,7 @@ class MarksObjects(MarkLines):
     No object is written over: of two processes, one is told that there is another.
     """
 
-    def __init__(self, bucket: Bucket, name: str, rest: str, what: str = "an export") -> None:
+    def __init__(self, bucket: Bucket, name: str, rest: str, what: str = "export") -> None:
         self.name, self.rest, self.what = name, rest, what
         self._bucket = bucket
         self._next = 0
@@ -200,6 +200,7 @@ class Journal(Generic[_Subject]):
         anew: True if there is nothing to go on with: a journal that is there is begun anew.
 
     Attributes:
+        subject: what the output is of.
         told: the subject of the journal that is gone on with; None if it was begun anew.
         found: its lines; the last one may not be whole.
 
@@ -209,7 +210,7 @@ class Journal(Generic[_Subject]):
     """
 
     def __init__(self, lines: MarkLines, subject: _Subject, resume: bool, anew: bool) -> None:
-        self._lines = lines
+        self._lines, self.subject = lines, subject
         self.found = lines.lines()
         self.told = self._told(subject, "it" if anew else lines.rest)
         if anew or self.told is None:
@@ -219,7 +220,7 @@ class Journal(Generic[_Subject]):
 
     def begin(self, subject: _Subject) -> None:
         """Begin anew. What cannot be begun leaves nothing."""
-        self.told, self.found = None, []
+        self.subject, self.told, self.found = subject, None, []
         self._lines.cut([])
         try:
             self._lines.begin(subject.line())
@@ -234,7 +235,7 @@ class Journal(Generic[_Subject]):
         try:
             return subject.of(self.found[0])
         except (ValueError, KeyError, TypeError):
-            name, what = self._lines.name, self._lines.what
+            name, what = self._lines.name, self._lines.a_what
             raise OptionError(
                 f"{name}: is no journal of {what}, or is damaged; remove {rest}, or give another name"
             ) from None
@@ -243,11 +244,11 @@ class Journal(Generic[_Subject]):
         name, rest = self._lines.name, self._lines.rest
         if not resume:
             raise OptionError(
-                f"{name}: tells of {self._lines.what} that was interrupted; {option(resume=True)} goes on with it, or"
+                f"{name}: tells of {self._lines.a_what} that was interrupted; {option(resume=True)} goes on with it, or"
                 f" remove {rest}"
             )
         if why := subject.unlike(told):
             raise OptionError(
-                f"{name}: the interrupted {self._lines.word} {why}; give the same again, or remove {rest}, and begin"
+                f"{name}: the interrupted {self._lines.what} {why}; give the same again, or remove {rest}, and begin"
                 " anew"
             )

@@ -10,13 +10,17 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from shlex import quote
 
 from vfs.errors import OptionError, VfsError
+from vfs.new_files import folder_below
 
+TEMPORARY = ".part"
+"""Ending of the names that files of an unfinished store have before they are on the disk."""
 _FLUSHED = 16  # files that are flushed at the same time
 
 
@@ -103,6 +107,33 @@ def flush_all(path: str) -> None:
     found = list(os.walk(path))
     flush_together([os.path.join(folder, name) for folder, _, names in found for name in names])
     flush_together([folder for folder, _, _ in found] or [path])
+
+
+def seal(paths: Sequence[str], top: str) -> int:
+    """Flush files to the disk, give them their names, and flush these. Return the bytes of the files.
+
+    Args:
+        top: the folder below which they are.
+    """
+    size = flush_together([path + TEMPORARY for path in paths])
+    for above, some in groupby(paths, os.path.dirname):
+        with folder_below(top, os.path.relpath(above, top)) as folder:
+            for name in map(os.path.basename, some):
+                os.replace(name + TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
+    flush_together(folders_above(paths, top))
+    return size
+
+
+def folders_above(paths: Iterable[str], top: str) -> list[str]:
+    """Return the folders that files below `top` are in, and those above these, with `top`."""
+    found: set[str] = set()
+    for path in paths:
+        while path != top:
+            path = os.path.dirname(path)
+            if path in found:
+                break
+            found.add(path)
+    return sorted(found)
 
 
 def check_target(target: str | os.PathLike[str], replace: bool = False) -> str:

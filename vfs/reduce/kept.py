@@ -1,7 +1,7 @@
 """A pass whose state is kept on the disk now and then, so that one that was interrupted can go on.
 
 `OUT.part` holds all buffers as they were after some part of the frames, `OUT.part.marks` says what is reduced, and how;
-elsewhere than on a disk they have other names (`StatePlace`).
+in a store of objects they have other names (`vfs.outputs.places`).
 Parts depend on the data alone, and the number of threads is kept, too: so the results are the same, to the last digit
 of floats, as those of a pass that was not interrupted.
 """
@@ -9,20 +9,18 @@ of floats, as those of a pass that was not interrupted.
 from __future__ import annotations
 
 import json
-import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from vfs.errors import OptionError
 from vfs.model.wording import option
-from vfs.new_files import replacing
-from vfs.outputs.journals import Journal, JournalSubject, MarkLines, MarksFile
+from vfs.outputs.journals import Journal, JournalSubject
+from vfs.outputs.place import OutputPlace
 from vfs.reduce.passes import Pass
 from vfs.reduce.result import Results
 
@@ -32,78 +30,6 @@ SECONDS = 10.0
 """Time between two states that are kept, at least."""
 SHARE = 0.05
 """Share of the time of a pass that may go into keeping its state."""
-
-
-class StatePlace(ABC):
-    """Where the state of a pass is kept.
-
-    Attributes:
-        part: name of what holds it.
-    """
-
-    part: str
-
-    @abstractmethod
-    def complete(self) -> bool:
-        """Return True if what the results are written to is there."""
-
-    @abstractmethod
-    def noted(self) -> bool:
-        """Return True if there is a journal."""
-
-    @abstractmethod
-    def there(self) -> bool:
-        """Return True if there is a state."""
-
-    @abstractmethod
-    def journal(self) -> MarkLines:
-        """Open the journal: see `MarkLines`."""
-
-    @abstractmethod
-    def read(self) -> BinaryIO:
-        """Open the state, as a file that the caller closes."""
-
-    @abstractmethod
-    def write(self, state: Mapping[str, Any]) -> None:
-        """Keep a state instead of the one before, which stays if that fails."""
-
-    @abstractmethod
-    def remove(self) -> None:
-        """Remove the state, if there is one."""
-
-
-class StateFile(StatePlace):
-    """Files beside the target."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self.part = f"{target}.part"
-
-    def complete(self) -> bool:
-        return os.path.lexists(self._target)
-
-    def noted(self) -> bool:
-        return os.path.lexists(f"{self.part}.marks")
-
-    def there(self) -> bool:
-        return os.path.lexists(self.part)
-
-    def journal(self) -> MarksFile:
-        return MarksFile(f"{self.part}.marks", "a reduction")
-
-    def read(self) -> BinaryIO:
-        return open(self.part, "rb")
-
-    def write(self, state: Mapping[str, Any]) -> None:
-        with replacing(self.part, f"{os.path.basename(self.part)}.new") as file:
-            np.savez(file, **state)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def remove(self) -> None:
-        for name in (self.part, f"{self.part}.new"):
-            with suppress(FileNotFoundError):
-                os.unlink(name)
 
 
 @dataclass(frozen=True)
@@ -142,7 +68,6 @@ class KeptState:
         resume: True to go on with one that is there.
 
     Attributes:
-        part, marks: names of what holds the state, and of the journal.
         kept: True once there is a state to go on from.
         dropped: True if there was one, of files that were touched since. Nothing tells if their bytes are the same, so
             the pass begins anew.
@@ -152,38 +77,35 @@ class KeptState:
         OSError: it cannot be written.
     """
 
-    def __init__(self, place: StatePlace, subject: PassSubject, resume: bool) -> None:
-        self._place, self._subject = place, subject
-        self.part = place.part
-        if place.there() and not place.noted():
-            raise OptionError(f"{self.part}: is in the way, and no reduction that was interrupted left it; remove it")
+    def __init__(self, place: OutputPlace, subject: PassSubject, resume: bool) -> None:
+        self._place, self._part = place, place.holds
+        place.check_begun()
         self._lines = place.journal()
-        self.marks = self._lines.name
         self._due = time.monotonic() + SECONDS
         try:
-            there = place.there()
-            self._journal = Journal(self._lines, subject, resume, anew=not (there or place.complete()))
+            there = place.begun()
+            self._journal = Journal(self._lines, subject, resume, anew=not (there or place.exists()))
             told = self._journal.told
             self.kept = there and told == subject
             self.dropped = there and told not in (None, subject)
             if self.dropped:
                 self._begin(subject)
             elif there and not self.kept:
-                place.remove()
+                place.delete(self._part)
         except BaseException:
             self._lines.close()
             raise
 
     def _begin(self, subject: PassSubject) -> None:
         """Begin anew, without a state."""
-        self._place.remove()
-        self._subject, self.kept = subject, False
+        self._place.delete(self._part)
+        self.kept = False
         self._journal.begin(subject)
 
     def forget(self, state: str) -> None:
         """Forget what is kept if it is of another state of the files than this one."""
-        if state != self._subject.state:
-            self._begin(replace(self._subject, state=state))
+        if state != self._journal.subject.state:
+            self._begin(replace(self._journal.subject, state=state))
 
     def load(self) -> dict[str, np.ndarray]:
         """Return the state that was kept.
@@ -192,7 +114,7 @@ class KeptState:
             OptionError: it is not whole.
         """
         try:
-            with self._place.read() as file, np.load(file, allow_pickle=False) as state:
+            with self._place.open(self._part) as file, np.load(file, allow_pickle=False) as state:
                 return dict(state)
         except Exception as error:  # numpy and zipfile raise a dozen kinds for what is damaged
             raise self.damaged(error) from None
@@ -201,8 +123,8 @@ class KeptState:
         """Return the error for a state that cannot be gone on from."""
         why = str(error) or type(error).__name__
         return OptionError(
-            f"{self.part}: holds no state of a reduction, or is damaged ({why}); remove it, and the same command begins"
-            " anew"
+            f"{self._part}: holds no state of a reduction, or is damaged ({why}); remove it, and the same command"
+            " begins anew"
         )
 
     @property
@@ -218,11 +140,12 @@ class KeptState:
         """
         began = time.monotonic()
         try:
-            self._place.write(state)
+            with self._place.writing(self._part) as file:
+                np.savez(file, **state)
         except OSError as error:
             on = f"; {option(resume=True)} goes on from the one before" if self.kept else ""
             raise OptionError(
-                f"{self.part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
+                f"{self._part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
             ) from None
         self.kept = True
         now = time.monotonic()
@@ -238,12 +161,12 @@ class KeptState:
             self._clear()
         except OSError as error:
             raise OptionError(
-                f"{self.marks}: cannot be removed: {error.strerror or error}; the results are complete, and"
+                f"{self._place.marks}: cannot be removed: {error.strerror or error}; the results are complete, and"
                 f" {option(resume=True)} tries again"
             ) from None
 
     def _clear(self) -> None:
-        self._place.remove()
+        self._place.delete(self._part)
         self._lines.remove()
 
     def close(self) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 from vfs.errors import OptionError, VerifyError
 from vfs.model.region import Region
 from vfs.outputs.buckets import Bucket, bucket_name
+from vfs.outputs.places import place_of
+from vfs.outputs.sums import Mark, Subject
+from vfs.outputs.zipped import is_sound
 from vfs.sources.urls import place
-from vfs.zarr.export.journal import Mark, Subject, read_sums, sums_in
-from vfs.zarr.export.places import sums_name
-from vfs.zarr.export.zipped import is_sound
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,12 @@ class StoreToRead:
         return sorted(path for path in found if self._is_array(path))
 
     def is_sound(self) -> bool:
-        """Return False for a zip file whose list of files is damaged: see `vfs.zarr.export.zipped.is_sound`."""
+        """Return False for a zip file whose list of files is damaged: see `vfs.outputs.zipped.is_sound`."""
         return not self._zipped or is_sound(self.name)
 
     def sums(self) -> tuple[Subject, Iterator[Mark]]:
-        """Read the checksums beside the store: see `vfs.zarr.export.journal.read_sums`."""
-        name = sums_name(self.name)
-        if self._bucket is None:
-            return read_sums(name)
-        found = self._bucket.read(name)
-        if found is None:
-            raise FileNotFoundError(name)
-        return sums_in(found.splitlines(keepends=True))
+        """Read the checksums beside the store: see `vfs.outputs.place.OutputPlace.read_sums`."""
+        return place_of(self.name).read_sums()
 
     @cached_property
     def sizes(self) -> dict[str, int]:

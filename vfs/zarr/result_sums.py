@@ -14,10 +14,10 @@ import numpy as np
 
 from vfs.model.naming import DOCUMENTS
 from vfs.model.result_values import ResultValues
+from vfs.outputs.places import place_of
+from vfs.outputs.sums import Mark, Subject, sums_lines, sums_name
 from vfs.own_code import code_key
 from vfs.zarr.export.arrays import checksum
-from vfs.zarr.export.journal import Mark, Subject, sums_lines
-from vfs.zarr.export.places import place_of, sums_name
 
 
 class ResultSums:
@@ -32,7 +32,7 @@ class ResultSums:
         name: their name.
 
     Raises:
-        OptionError: something else has the name of the sums, or see `vfs.zarr.export.places.place_of`.
+        OptionError: something else has the name of the sums, or see `vfs.outputs.places.place_of`.
     """
 
     def __init__(self, target: str, sources: bytes, what: str) -> None:
@@ -66,13 +66,14 @@ class ResultSums:
         marks = [_mark(name, result, unfinished) for name, result in sorted(results.items())]
         with self._place.errors():
             subject = replace(self._subject(results), documents=_documents(unfinished))
-            self._place.write_sums(sums_lines(subject, marks))
+            with self._place.writing(self._place.sums) as file:
+                file.writelines(sums_lines(subject, marks))
 
     def take_back(self) -> None:
         """Remove sums that were written of results that are not there after all."""
         if self._written:
             with self._place.errors():
-                self._place.remove_sums()
+                self._place.delete(self._place.sums)
 
     def difference(self, name: str, values: np.ndarray) -> str | None:
         """Say how a result that was read back is not what is noted of it; None if it is that.
@@ -80,7 +81,7 @@ class ResultSums:
         Raises:
             ValueError, KeyError, TypeError, OSError: nothing is noted of it.
         """
-        subject, marks = self._place.sums()
+        subject, marks = self._place.read_sums()
         (noted,) = (mark for mark in marks if mark.array == name)
         about = subject.arrays[name]
         shape, dtype = tuple(about["shape"]), np.dtype(about["dtype"])

@@ -22,11 +22,10 @@ from vfs.engine.array import ArrayReader, ahead
 from vfs.errors import OptionError, RegionError, VerifyError, VfsError, size
 from vfs.model.naming import DOCUMENTS
 from vfs.model.region import Region
+from vfs.outputs.sums import Mark, sums_name
 from vfs.zarr.belonging import ChunkKeys, array_above, strangers
 from vfs.zarr.export.arrays import checksum, planned_export
 from vfs.zarr.export.beside import UnnamedFile
-from vfs.zarr.export.journal import Mark
-from vfs.zarr.export.places import sums_name
 from vfs.zarr.export.plan import ExportPlan
 from vfs.zarr.export.slabs import BlocksWork, Round, Slabs
 from vfs.zarr.readers import StoredZarr, StoreToRead

@@ -2,7 +2,7 @@
 
 Reading and encoding are done in threads; the main thread appends what comes, in order, to the files of the present
 unit (`vfs.zarr.export.plan`). Levels of images are made of the blocks that pass by (`vfs.zarr.export.passing`).
-`OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk (`vfs.zarr.export.places`); its documents are written
+`OUT.zarr.part` becomes `OUT.zarr` when everything is on the disk (`vfs.outputs.places`); its documents are written
 last, when all chunks are on the disk and the sources are what they were: no reader takes it for a store before.
 `OUT.zarr.part.marks` notes what is done (`vfs.zarr.export.journal`).
 
@@ -27,18 +27,20 @@ from vfs.faces.face import ZarrFace
 from vfs.formats import formats
 from vfs.model.wording import option
 from vfs.outputs.executors import checked
+from vfs.outputs.place import OutputPlace
+from vfs.outputs.places import place_of
+from vfs.outputs.sums import Mark, Subject
+from vfs.outputs.zipped import is_zipped
 from vfs.own_code import code_key
 from vfs.sets.following import for_workers
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents
-from vfs.zarr.export.journal import ExportJournal, Mark, Subject
+from vfs.zarr.export.journal import ExportJournal
 from vfs.zarr.export.passing import Work, works
-from vfs.zarr.export.places import StorePlace, place_of
 from vfs.zarr.export.plan import BATCH
 from vfs.zarr.export.spread import ExportWork, written_by
 from vfs.zarr.export.units import Unit, check_all, check_state, done_before
-from vfs.zarr.export.zipped import is_zipped
 from vfs.zarr.unchanged import check_sources, sources_of
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def export(
 ) -> int:
     """Write what a face shows as a zarr store: in a folder, one zip file, or a store of objects.
 
-    See `vfs.zarr.export.places`.
+    See `vfs.outputs.places`.
 
     This takes memory for `AHEAD` bytes of batches, for one if that is larger, or for one of each of `BUSY` threads,
     twice; whatever the shards are.
@@ -133,8 +135,8 @@ def _untold(done: int, total: int, stored: int) -> None:
     """Tell nobody how far an export is."""
 
 
-def _begins(place: StorePlace, resume: bool, sources: bytes) -> bool:
-    """Check that an export can begin, or go on, or is complete: see `StorePlace.check`."""
+def _begins(place: OutputPlace, resume: bool, sources: bytes) -> bool:
+    """Check that an export can begin, or go on, or is complete: see `vfs.outputs.place.OutputPlace.check`."""
     if resume and not sources:
         raise OptionError(
             f"{option(resume=True)}: the sources may change ({option(accept_changes=True)}), so that nothing tells"
@@ -148,7 +150,7 @@ def _made(
     exports: Sequence[ArrayExport],
     documents: Mapping[str, bytes],
     journal: ExportJournal,
-    place: StorePlace,
+    place: OutputPlace,
     tell: Callable[[int, int, int], object],
     by: tuple[Any, ExportWork] | None,
 ) -> int:
@@ -307,7 +309,7 @@ class _Writing:
 def _write(
     face: ZarrFace,
     exports: Sequence[ArrayExport],
-    place: StorePlace,
+    place: OutputPlace,
     journal: ExportJournal,
     tell: Callable[[int, int, int], object],
 ) -> int:

@@ -4,27 +4,25 @@ A shard holds its chunks one after the other, and at its end their places: two l
 and bytes, both 2^64 - 1 where a chunk is not stored, and a CRC-32C of these
 (https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/index.html).
 
-Files are written under a temporary name, flushed to the disk, and renamed; then their folders are flushed.
+Files are written under a temporary name (`vfs.outputs.outputs.seal`).
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 from typing import BinaryIO
 
 import numpy as np
 from crc32c import crc32c
 
 from vfs.new_files import create_anew, folder_below
-from vfs.outputs.outputs import flush_together
+from vfs.outputs.outputs import TEMPORARY
 from vfs.zarr.export.plan import ExportPlan
 
-TEMPORARY = ".part"
 WRITTEN = 8 << 20
 """Bytes after which a disk is to begin with them, so that little is left to wait for when a file is flushed."""
 _ABSENT = np.iinfo(np.uint64).max
@@ -113,30 +111,3 @@ def chunk_name(folder: str, position: Sequence[int], zarr_format: int) -> str:
     """Return the name of the file of a chunk or shard of the array in a folder."""
     coordinates = ["c", *map(str, position)] if zarr_format == 3 else list(map(str, position)) or ["0"]
     return "/".join([folder, *coordinates])
-
-
-def seal(paths: Sequence[str], top: str) -> int:
-    """Flush files to the disk, give them their names, and flush these. Return the bytes of the files.
-
-    Args:
-        top: the folder below which they are.
-    """
-    size = flush_together([path + TEMPORARY for path in paths])
-    for above, some in groupby(paths, os.path.dirname):
-        with folder_below(top, os.path.relpath(above, top)) as folder:
-            for name in map(os.path.basename, some):
-                os.replace(name + TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
-    flush_together(folders_above(paths, top))
-    return size
-
-
-def folders_above(paths: Iterable[str], top: str) -> list[str]:
-    """Return the folders that files below `top` are in, and those above these, with `top`."""
-    found: set[str] = set()
-    for path in paths:
-        while path != top:
-            path = os.path.dirname(path)
-            if path in found:
-                break
-            found.add(path)
-    return sorted(found)

@@ -2,7 +2,7 @@
 
 A task says how the set was opened, how it is exported, and which unit is wanted: never data. A worker opens the set
 again, once for all units that it gets, and writes the files of a unit to the place of the unfinished store, which it
-must find by the same name (`vfs.zarr.export.places`). It returns the mark, and of which state of the sources it is.
+must find by the same name (`vfs.outputs.places`). It returns the mark, and of which state of the sources it is.
 So the store is the same, byte for byte, as one that the threads of a process wrote, and is resumed in the same way.
 """
 
@@ -20,12 +20,14 @@ from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
 from vfs.outputs.executors import in_order
+from vfs.outputs.place import OutputPlace
+from vfs.outputs.places import place_of
 from vfs.outputs.stop_file import StopFile, Stopped
+from vfs.outputs.sums import Mark
 from vfs.own_code import code_key
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.beside import UnnamedFile
-from vfs.zarr.export.journal import ExportJournal, Mark
-from vfs.zarr.export.places import StorePlace, place_of
+from vfs.zarr.export.journal import ExportJournal
 from vfs.zarr.export.slabs import Slabs
 from vfs.zarr.export.units import Unit, done_before, has_unit, unit_of
 
@@ -133,7 +135,7 @@ def written_by(
     executor: Any,
     work: ExportWork,
     exports: Sequence[ArrayExport],
-    place: StorePlace,
+    place: OutputPlace,
     journal: ExportJournal,
     tell: Callable[[int, int, int], object],
 ) -> int:

@@ -11,10 +11,11 @@ import numpy as np
 
 from vfs.model.one_state import in_one_state
 from vfs.model.region import Region
+from vfs.outputs.place import OutputPlace
+from vfs.outputs.sums import Mark
 from vfs.zarr.export.arrays import ArrayExport, Encoded
 from vfs.zarr.export.files import UnitFiles, chunk_name
-from vfs.zarr.export.journal import ExportJournal, Mark
-from vfs.zarr.export.places import StorePlace
+from vfs.zarr.export.journal import ExportJournal
 from vfs.zarr.unchanged import state_of
 
 Key = tuple[str, tuple[int, ...]]
@@ -64,7 +65,7 @@ class Unit:
 
 
 def done_before(
-    exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: ExportJournal
+    exports: Sequence[ArrayExport], place: OutputPlace, zarr_format: int, journal: ExportJournal
 ) -> tuple[int, int]:
     """Check that the files of the units that were done before are there; others are to be done again.
 
@@ -103,7 +104,7 @@ def unit_of(one: ArrayExport, position: tuple[int, ...], folder: str, zarr_forma
     return Unit(one, position, region, files, sum(1 for _ in one.plan.batches(region)), state_of([one.array]))
 
 
-def has_unit(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) -> bool:
+def has_unit(one: ArrayExport, place: OutputPlace, zarr_format: int, mark: Mark) -> bool:
     """Return True if a place has the files of a unit that a mark tells of."""
     return place.has(_files(one, place, zarr_format, mark), mark.size)
 
@@ -142,15 +143,15 @@ def check_state(exports: Sequence[ArrayExport], journal: ExportJournal) -> list[
     return spoilt
 
 
-def check_all(exports: Sequence[ArrayExport], place: StorePlace, zarr_format: int, journal: ExportJournal) -> None:
-    """Check that all units are there that marks tell of: see `StorePlace.check_kept`."""
+def check_all(exports: Sequence[ArrayExport], place: OutputPlace, zarr_format: int, journal: ExportJournal) -> None:
+    """Check that all units are there that marks tell of: see `vfs.outputs.place.OutputPlace.check_kept`."""
     plans = {one.path: one for one in exports}
     place.check_kept(
         (_files(plans[mark.array], place, zarr_format, mark), mark.size) for mark in journal.marks.values()
     )
 
 
-def _files(one: ArrayExport, place: StorePlace, zarr_format: int, mark: Mark) -> list[str]:
+def _files(one: ArrayExport, place: OutputPlace, zarr_format: int, mark: Mark) -> list[str]:
     folder = f"{place.folder}/{one.path}"
     files = one.plan.files.touched(one.plan.units.region(mark.unit))
     return [chunk_name(folder, position, zarr_format) for position in files]

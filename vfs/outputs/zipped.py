@@ -20,7 +20,7 @@ from typing import BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from vfs.new_files import reopen
-from vfs.zarr.export.files import TEMPORARY
+from vfs.outputs.outputs import TEMPORARY
 
 ENDINGS = (".zarr.zip", ".ozx")
 """Endings of the names of stores that are one file."""
