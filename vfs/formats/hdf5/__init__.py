@@ -45,7 +45,7 @@ from vfs.formats.hdf5.pieces import StoredData, frames
 from vfs.formats.hdf5.program import Axes
 from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.formats.hdf5.ranks import marks, mask_bits
-from vfs.formats.hdf5.series import absences, declared, join_numbered, partly, unflushed
+from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
@@ -261,30 +261,24 @@ def _datasets(
         )
         for name in order
     ]
-    shown = [_with_declared(sources, path, known, one) if one.nav_ndim else one for one in made]
+    shown = [_with_declared(path, known, one) if one.nav_ndim else one for one in made]
     for program in PROGRAMS:
         if program.in_scan:
             shown = [program.in_scan(one, found, known) for one in shown]
     return shown
 
 
-def _with_declared(sources: Sources, path: str, known: Survey, array: StoredArray) -> StoredArray:
+def _with_declared(path: str, known: Survey, array: StoredArray) -> StoredArray:
     """Return an array with the number of frames that it will have; fewer, where the master says so, are said."""
-    count = _frames_of(sources, known, array)
-    held = math.prod(array.shape[: array.nav_ndim])
+    held, data = math.prod(array.shape[: array.nav_ndim]), known.data.get(array.path)
+    if data is not None:
+        return altered(array, declared=None if data.file in known.growing and data.grows else held)
+    count, words = next(filter(None, (one.declared(array.path, known) for one in PROGRAMS if one.declared)), (None, ""))
     if count is None or count <= held:
-        return altered(array, declared=count)
-    said = f"{path}: says {count:,} images (nimages times ntrigger) of {array.path}, {held:,} are stored"
+        return altered(array, declared=count if count == held else None)
+    said = f"{path}: says {count:,} images ({words}) of {array.path}, {held:,} are stored"
     fewer = Absence(said, counts={"frames_missing": count - held}, to_come=True)
     return altered(array, declared=count, absent=(*array.absent, fewer))
-
-
-def _frames_of(sources: Sources, known: Survey, array: StoredArray) -> int | None:
-    """Return the number of frames that an array will have: those it has, unless it is joined of numbered pieces."""
-    held, data = math.prod(array.shape[: array.nav_ndim]), known.data.get(array.path)
-    if data is not None and data.file in known.growing and data.grows:
-        return None
-    return held if data is not None else declared(sources, known, array.path, held)
 
 
 def _unchanged(files: Files, known: Survey) -> Files:

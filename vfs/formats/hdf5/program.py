@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,6 +53,28 @@ class Axes:
         return names if self.picture or (all(names) and len(set(names)) == len(names)) else ()
 
 
+class Numbered(NamedTuple):
+    """How a program numbers data sets that are pieces of one array.
+
+    Attributes:
+        find: returns the path of the array -> number -> path of the piece, in the order of the numbers, given the path
+            of the file and the names of its data sets.
+        path: returns the path of the piece of a number, given that of another one.
+        begin: number of the first piece. If it is 1, those before the first one that is there are lost, unless that
+            would be most.
+        beside: returns the path of what is shown of a piece only where it stands alone.
+        first_image: returns the number that a piece gives its first image, if it gives one.
+        arranged: returns the array of a path in the shape of its scan.
+    """
+
+    find: Callable[[str, Iterable[str], Survey], dict[str, dict[int, str]]]
+    path: Callable[[int, str], str]
+    begin: int = 1
+    beside: Callable[[str], str] = lambda piece: ""
+    first_image: Callable[[StoredData], int | None] = lambda piece: None
+    arranged: Callable[[str, StoredData, Survey], StoredData] = lambda whole, made, survey: made
+
+
 class Program(NamedTuple):
     """What vfs knows of a program, or of a convention that several follow.
 
@@ -68,6 +91,8 @@ class Program(NamedTuple):
         computed: makes arrays that are counted from what is stored, given the files of an array; returns them, and
             reasons why others are not there.
         in_scan: returns an array in the shape of its scan.
+        numbered: how pieces of an array are numbered.
+        declared: returns how many frames the joined array of a path will hold, and by which words the file says it.
     """
 
     first: Callable[[Found, Survey], list[str]] | None = None
@@ -78,11 +103,19 @@ class Program(NamedTuple):
     mask_bits: Callable[[str, Survey], int] | None = None
     computed: Callable[[Found, Survey, Callable[[str], Files]], tuple[list[StoredArray], dict[str, str]]] | None = None
     in_scan: Callable[[StoredArray, Found, Survey], StoredArray] | None = None
+    numbered: Numbered | None = None
+    declared: Callable[[str, Survey], tuple[int, str] | None] | None = None
 
 
 def named(pattern: re.Pattern[str]) -> Callable[[Found, Survey], list[str]]:
     """Return what finds the arrays whose whole names match a pattern."""
     return lambda found, survey: [name for name in found if pattern.fullmatch(name)]
+
+
+def elsewhere(path: str, name: str, survey: Survey) -> bool:
+    """Return True if a data set should lie in another file than `path`."""
+    data = survey.data.get(name)
+    return data is not None and (data.absent or data.file or path) != path
 
 
 def axis_name(value: Any) -> str:
@@ -118,6 +151,17 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
     if scale == 0 or np.abs(values - values[0] - scale * np.arange(n)).max() > _EVEN * abs(scale):
         return None
     return scale, float(values[0]) + (scale / 2 if n == length + 1 and not (short and n == 2) else 0.0)
+
+
+def number(path: str, found: Found, survey: Survey) -> float:
+    """Return the only number of an array; 0 if it has none, or several."""
+    values = read_small(survey.origin, found[path]) if path in found and math.prod(found[path].shape) == 1 else None
+    return float(values[0]) if values is not None and np.isfinite(values[0]) else 0.0
+
+
+def json_of(path: str, survey: Survey) -> dict[str, Any]:
+    """Return the object in the text of a data set; {} where there is none."""
+    return json_object(survey.data[path].text.encode()) if path in survey.data else {}
 
 
 def json_object(text: bytes) -> dict[str, Any]:

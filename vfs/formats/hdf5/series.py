@@ -1,38 +1,26 @@
-"""Joins arrays in several HDF5 files, and reports absent ones.
-
-A Dectris master holds or links to numbered pieces (`data_000001`, `data_000002` …), which become one
-array. Dectris numbers them from 1 with six digits, so those before the first one that is there are missing, too, unless
-that would be most. Other programs use fewer digits: pieces with other numbers of digits are joined only if each lies in
-another file.
-"""
+"""Joins arrays that are numbered pieces of one, as their program says, and reports absent ones."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 
-import numpy as np
-
 from vfs.errors import FormatError, MissingSourceError, OutsideError, SourceError
 from vfs.formats.hdf5.pieces import StoredData, as_stack, joined
-from vfs.formats.hdf5.programs import topspin
-from vfs.formats.headers import read_at
+from vfs.formats.hdf5.program import Numbered, elsewhere
+from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
-from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 
-_DIGITS = 6  # of Dectris
-_MOST_FRAMES = 1 << 40  # a number of images is taken for garbled from there on
 _MOST_GONE = 10  # most missing pieces for each existing one
 
 
 def join_numbered(
     path: str, found: dict[str, StoredData], left: dict[str, str], gone: dict[str, AbsentError], known: Survey
 ) -> list[Absence]:
-    """Replace numbered pieces (Dectris: data_000001, data_000002 …) by one array, `data`, and the frames of TopSpin.
+    """Replace numbered pieces (Dectris: data_000001, data_000002 …; TopSpin: frames) by one array.
 
     Pieces with three axes follow each other along the first one. A piece with two axes is one frame.
 
@@ -44,19 +32,23 @@ def join_numbered(
     Returns: what to say of pieces that are not joined. If all pieces of an array are gone, nothing.
     """
     said = []
-    scans = topspin.pieces({*found, *left})
-    for whole, pieces in (_pieces(path, {*found, *left}, known) | scans).items():
+    numbered = [
+        (how, whole, pieces)
+        for how in (program.numbered for program in PROGRAMS)
+        if how
+        for whole, pieces in how.find(path, {*found, *left}, known).items()
+    ]
+    for how, whole, pieces in numbered:
         there = {number: found[name] for number, name in pieces.items() if name in found}
-        begin = 0 if whole in scans else 1
         if len(pieces) < 2 or not there or whole in {*found, *left, *known.groups}:
-            said += _before(path, pieces, begin) if there else []
+            said += _before(path, pieces, how.begin) if there else []
             continue
-        lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces, whole in scans)
+        lost = {name: left[name] for name in pieces.values() if name in left} | _holes(pieces, how)
         try:
-            made = _joined(pieces, there, whole in scans)
+            made = _joined(pieces, there, how.begin)
         except LeftOutError as reason:
             left[whole] = str(reason)
-            linked = any(_elsewhere(path, name, known) for name in pieces.values())
+            linked = any(elsewhere(path, name, known) for name in pieces.values())
             gaps = {name: why for name, why in lost.items() if name not in gone}
             said += _apart(path, whole, gaps, str(reason), linked)
             continue
@@ -64,45 +56,27 @@ def join_numbered(
         for name in pieces.values():
             gone.pop(name, None)
             found.pop(name, None)
-            left.pop(topspin.beside(name), None)
+            left.pop(how.beside(name), None)
         partly_lost = chain.from_iterable(piece.absent for piece in there.values())
-        before = () if _begins_with_1(pieces, whole in scans) else _before(path, pieces, begin)
-        others = _of_another_run(path, whole, pieces, there)
+        before = () if _begins_with_1(pieces, how.begin) else _before(path, pieces, how.begin)
+        others = _of_another_run(path, whole, pieces, there, how.first_image)
         made = replace(made, absent=(*absent, *partly_lost, *before, *others))
-        found[whole] = topspin.arranged(whole, made, known) if whole in scans else made
+        found[whole] = how.arranged(whole, made, known)
     return said
 
 
-def _pieces(path: str, names: Iterable[str], known: Survey) -> dict[str, dict[int, str]]:
-    """Return the pieces of each array: its path -> number -> path of the piece, in the order of the numbers."""
-    series: dict[str, list[tuple[int, str]]] = {}
-    for name in names:
-        above, _, last = name.rpartition("/")
-        digits = re.fullmatch(r"data_(\d{1,9})", last, re.ASCII)
-        if digits and (len(digits[1]) == _DIGITS or _elsewhere(path, name, known)):
-            series.setdefault(f"{above}/data".lstrip("/"), []).append((int(digits[1]), name))
-    made = {whole: dict(sorted(pieces)) for whole, pieces in series.items()}
-    return {whole: pieces for whole, pieces in made.items() if len(pieces) == len(series[whole])}
+def _begins_with_1(pieces: Mapping[int, str], begin: int) -> bool:
+    """Return True if pieces from 1 to the first one that is there are missing, and not many."""
+    return begin == 1 < min(pieces) < _MOST_GONE * len(pieces)
 
 
-def _elsewhere(path: str, name: str, known: Survey) -> bool:
-    """Return True if a data set should lie in another file."""
-    data = known.data.get(name)
-    return data is not None and (data.absent or data.file or path) != path
-
-
-def _begins_with_1(pieces: Mapping[int, str], of_scan: bool) -> bool:
-    """Return True if pieces before the first one that is there are missing: not many, and no frames of TopSpin."""
-    return not of_scan and 1 < min(pieces) < _MOST_GONE * len(pieces)
-
-
-def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], of_scan: bool) -> StoredData:
+def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], begin: int) -> StoredData:
     """Join pieces in the order of their numbers, with room for missing ones.
 
     Raises:
         LeftOutError: they cannot be joined.
     """
-    first, last = 1 if _begins_with_1(pieces, of_scan) else min(pieces), max(pieces)
+    first, last = 1 if _begins_with_1(pieces, begin) else min(pieces), max(pieces)
     if last - first >= _MOST_GONE * len(pieces) + len(pieces):
         raise LeftOutError(f"its pieces are numbered from {first:,} to {last:,}, and most numbers are missing")
     stacked = dict(zip(there, as_stack([*there.values()]), strict=True))
@@ -110,22 +84,15 @@ def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], of_scan:
     return joined(parts, _length(parts))
 
 
-def _holes(pieces: Mapping[int, str], of_scan: bool) -> dict[str, str]:
-    """Return the pieces whose numbers are missing: path -> reason; no more than a message can use.
-
-    Args:
-        of_scan: the pieces are frames of TopSpin, ID/0/Data …, else data_000001 ….
-    """
-    numbers = [0] * _begins_with_1(pieces, of_scan) + sorted(pieces)
+def _holes(pieces: Mapping[int, str], how: Numbered) -> dict[str, str]:
+    """Return the pieces whose numbers are missing: path -> reason; no more than a message can use."""
+    numbers = [0] * _begins_with_1(pieces, how.begin) + sorted(pieces)
     found: dict[str, str] = {}
     for before, after in pairwise(numbers):
         if after - before > 1 and after - before < _MOST_GONE * len(pieces) + len(pieces):
-            why = f"is not there, but {pieces[after] if of_scan else pieces[after].rpartition('/')[2]} is"
-            at = re.search(r"\d+(?=/Data$)" if of_scan else r"\d+$", pieces[after])
-            assert at is not None
-            start, width = pieces[after][: at.start()], 0 if of_scan else len(at[0])
-            end = pieces[after][at.end() :]
-            found |= {f"{start}{number:0{width}d}{end}": why for number in range(before + 1, after)}
+            last = pieces[after].rpartition("/")[2]
+            why = f"is not there, but {last if last[-1].isdigit() else pieces[after]} is"
+            found |= {how.path(number, pieces[after]): why for number in range(before + 1, after)}
     return found
 
 
@@ -148,19 +115,25 @@ def _length(parts: Sequence[StoredData | None]) -> int:
 def _lost(path: str, whole: str, lost: Mapping[str, str], blank: int, known: Survey) -> Absence:
     name, why = next(iter(sorted(lost.items())))
     said = f"{path}: {whole}: {name} {why}{_more(len(lost))}: frames are missing"
-    files = sum(name not in known.data or _elsewhere(path, name, known) for name in lost)
+    files = sum(name not in known.data or elsewhere(path, name, known) for name in lost)
     counts = {"files_missing": files, "frames_missing": blank}
     names = dict.fromkeys(known.data[name].absent for name in lost if name in known.data and known.data[name].absent)
     shows = "shows them as blank, but not those at the end"
     return Absence(said, MissingSourceError, shows, counts, tuple(names), to_come=True)
 
 
-def _of_another_run(path: str, whole: str, pieces: Mapping[int, str], there: Mapping[int, StoredData]) -> list[Absence]:
-    """Report pieces that say that they hold other images than those of their place (Dectris: `image_nr_low`).
+def _of_another_run(
+    path: str,
+    whole: str,
+    pieces: Mapping[int, str],
+    there: Mapping[int, StoredData],
+    first_image: Callable[[StoredData], int | None],
+) -> list[Absence]:
+    """Report pieces that say that they hold other images than those of their place.
 
     A file of another run, or under another number, may fit in size. Numbers that are alike in all pieces tell nothing.
     """
-    lows = {number: _first_image(one) for number, one in there.items()}
+    lows = {number: first_image(one) for number, one in there.items()}
     numbers = sorted(there)
     if None in lows.values() or len({*lows.values()}) < 2:
         return []
@@ -180,12 +153,6 @@ def _of_another_run(path: str, whole: str, pieces: Mapping[int, str], there: Map
         f" {int(low or 0) - found + usual:,}{_more(len(wrong))}: it is of another run, or has another's name"
     )
     return [Absence(said, FormatError, "shows it in the place of its number")]
-
-
-def _first_image(piece: StoredData) -> int | None:
-    """Return the number that a piece gives its first image; None if it gives none."""
-    low = np.asarray(piece.attrs.get("image_nr_low"))
-    return int(low) if low.dtype.kind in "iu" and low.size == 1 else None
 
 
 def _apart(path: str, whole: str, lost: Mapping[str, str], why: str, linked: bool) -> list[Absence]:
@@ -211,26 +178,6 @@ def _before(path: str, pieces: Mapping[int, str], begin: int) -> list[Absence]:
     first = min(pieces)
     said = f"{path}: {pieces[first]} is the first of its numbered pieces: those before it are not in the file"
     return [Absence(said)] if first > begin else []
-
-
-def declared(sources: Sources, known: Survey, whole: str, held: int) -> int | None:
-    """Return the number of frames that all numbered pieces of an array will hold, as a Dectris master says.
-
-    Args:
-        whole: path of the array.
-        held: number of frames that are there.
-
-    Returns: None where the file does not say it, or says fewer.
-    """
-    about = whole.rpartition("/")[0].rpartition("/")[0]
-    count = 1
-    for name in ("nimages", "ntrigger"):  # images for each trigger, and triggers
-        data = known.data.get(f"{about}/instrument/detector/detectorSpecific/{name}".lstrip("/"))
-        if data is None or data.shape or data.offset < 0 or np.dtype(data.dtype).kind not in "iu":
-            return None
-        dtype = np.dtype(data.dtype)
-        count *= int(np.frombuffer(read_at(sources, data.file, dtype.itemsize, data.offset), dtype)[0])
-    return count if held <= count < _MOST_FRAMES else None
 
 
 def absences(path: str, gone: Mapping[str, AbsentError]) -> list[Absence]:

@@ -13,7 +13,7 @@ import re
 
 import numpy as np
 
-from vfs.formats.hdf5.program import Found, Program
+from vfs.formats.hdf5.program import Found, Program, number
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.layout import FrameLayout, ScanOrder, altered
@@ -41,20 +41,12 @@ def _in_scan(array: StoredArray, found: Found, survey: Survey) -> StoredArray:
     if hit is None or len(array.shape) != 3 or array.nav_ndim != 1:
         return array
     for names in _WRITERS:
-        rows, columns, *steps = (_number(f"{hit[1]}EBSD/Header/{name}", found, survey) for name in names)
+        rows, columns, *steps = (number(f"{hit[1]}EBSD/Header/{name}", found, survey) for name in names)
         if rows > 0 and columns > 0 and rows == int(rows) and columns == int(columns):
             if (grid := _grid(hit[1], survey)).lower() not in _SQUARE:
                 return _as_stored(array, (int(rows), int(columns)), f"its grid is {grid!r}, not square")
             return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], found, survey))
     return array
-
-
-def _number(path: str, found: Found, survey: Survey) -> float:
-    """Return a number of the header; 0 if there is none."""
-    if path not in found or math.prod(found[path].shape) != 1:
-        return 0.0
-    value = read_small(survey.origin, found[path])
-    return float(value[0]) if value is not None and np.isfinite(value[0]) else 0.0
 
 
 def _grid(top: str, survey: Survey) -> str:

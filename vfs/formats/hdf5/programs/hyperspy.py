@@ -8,8 +8,7 @@ Experiments/ID/metadata, original_metadata      attributes of the groups below a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from vfs.formats.hdf5.program import DEEPEST, Axes, Axis, Found, Program, axis_name, named
 from vfs.h5.facts import Survey
@@ -19,16 +18,16 @@ _OF_SIGNAL = re.compile(r"(Experiments/[^/]+)/((?:original_)?metadata(?:/.*)?)")
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     group, _, own = name.rpartition("/")
-    said = [survey.groups.get(f"{group}/axis-{k}") for k in range(len(shape))]
-    if own != "data" or not shape or any(axis is None for axis in said):
+    groups = [f"{group}/axis-{k}" for k in range(len(shape))]
+    if own != "data" or not shape or not survey.groups.keys() >= {*groups}:
         return None
-    axes = []
-    for axis in cast(list[Mapping[str, Any]], said):
+    axes, said = [], [survey.groups[path] for path in groups]
+    for axis in said:
         known: dict[str, Any] = {"unit": axis.get("units")}
         if all(isinstance(axis.get(word), int | float) for word in ("scale", "offset")):
             known = {"scale": float(axis["scale"]), "offset": float(axis["offset"]), **known}
         axes.append(Axis(axis_name(axis.get("name")), known))
-    navigate = [axis.get("navigate") for axis in said if axis is not None]
+    navigate = [axis.get("navigate") for axis in said]
     nav = sum(flag is True for flag in navigate)
     told = navigate == [True] * nav + [False] * (len(shape) - nav)
     return Axes(tuple(axes), nav if told else None)

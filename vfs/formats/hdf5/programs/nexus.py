@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from vfs.formats.hdf5.program import Axes, Axis, Found, Program, axis_of
@@ -29,7 +29,9 @@ def _first(found: Found, survey: Survey) -> list[str]:
     groups = survey.groups
     kinds = {path: str(about.get("NX_class", "")) for path, about in groups.items()}
     roots = [""] if "default" in groups.get("", {}) else [path for path, kind in kinds.items() if kind == "NXentry"]
-    inside = _inside({**survey.data, **found})
+    inside: dict[str, list[str]] = {}  # group -> the data sets directly in it
+    for name in {**survey.data, **found}:
+        inside.setdefault(name.rpartition("/")[0], []).append(name)
     of: list[str] = []
     for root in roots or [""]:
         end = _default(root, survey)
@@ -78,14 +80,6 @@ def _signals(path: str, inside: Mapping[str, list[str]], found: Found, survey: S
 
 def _one(value: object) -> bool:
     return str(value[0] if isinstance(value, list) and value else value).strip() == "1"
-
-
-def _inside(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return group -> the data sets directly in it."""
-    inside: dict[str, list[str]] = {}
-    for name in names:
-        inside.setdefault(name.rpartition("/")[0], []).append(name)
-    return inside
 
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:

@@ -20,7 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_object
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_of
 from vfs.h5.facts import Survey
 from vfs.model.colours import AXIS
 from vfs.model.stored import nav_dims, scan_dims
@@ -61,7 +61,7 @@ def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
 def _properties(name: str, survey: Survey) -> dict[str, Any]:
     """Return the properties of a data set; {} if it has none. They are the text that is read of numbers."""
     data = survey.data.get(name)
-    return json_object(data.text.encode()) if data is not None and data.text and not data.left_out else {}
+    return json_of(name, survey) if data is not None and not data.left_out else {}
 
 
 def _data(said: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from vfs.errors import VfsError
 from vfs.formats.hdf5.pieces import StoredData
-from vfs.formats.hdf5.program import Axes, Axis, Found, Program, named
+from vfs.formats.hdf5.program import Axes, Axis, Found, Numbered, Program, named
 from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
 
@@ -48,7 +48,7 @@ class Raster:
     x: tuple[float, float]
 
 
-def pieces(names: Iterable[str]) -> dict[str, dict[int, str]]:
+def _frames(path: str, names: Iterable[str], survey: Survey) -> dict[str, dict[int, str]]:
     """Return the frames of each scan: path of the scan -> number -> path of the frame, in the order of the numbers."""
     series: dict[str, dict[int, str]] = {}
     for name in names:
@@ -57,12 +57,16 @@ def pieces(names: Iterable[str]) -> dict[str, dict[int, str]]:
     return {whole: dict(sorted(frames.items())) for whole, frames in series.items()}
 
 
-def beside(frame: str) -> str:
+def _path(number: int, other: str) -> str:
+    return f"{other.rsplit('/', 2)[0]}/{number}/Data"
+
+
+def _beside(frame: str) -> str:
     """Return the path of the metadata of a frame."""
     return f"{frame.removesuffix('Data')}Metadata"
 
 
-def arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
+def _arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
     """Return a scan in the shape of its raster, if it has one; else as it is."""
     of = raster(whole, made.shape[0], survey) if len(made.shape) == 3 else None
     if of is None:
@@ -119,11 +123,9 @@ def _calibration(whole: str, survey: Survey) -> dict[str, dict[str, Any]]:
 def _text(whole: str, n: int, survey: Survey) -> bytes:
     """Return the metadata of a frame; b"" if the file has none."""
     data = survey.data.get(f"{whole.removesuffix('Data')}{n}/Metadata")
-    return (
-        read_at(survey.origin, data.file, data.text_at[1], data.text_at[0])
-        if data is not None and data.text_at
-        else b""
-    )
+    if data is None or not data.text_at:
+        return b""
+    return read_at(survey.origin, data.file, data.text_at[1], data.text_at[0])
 
 
 def _raster(at: Callable[[int], Position], frames: int) -> Raster | None:
@@ -159,4 +161,8 @@ def _first(away: Callable[[int], bool], stop: int) -> int:
     return high
 
 
-PROGRAM = Program(first=named(_SCAN), axes=_axes)
+PROGRAM = Program(
+    first=named(_SCAN),
+    axes=_axes,
+    numbered=Numbered(_frames, _path, begin=0, beside=_beside, arranged=_arranged),
+)

@@ -29,7 +29,7 @@ import numpy as np
 from vfs.errors import SourceError
 from vfs.formats.hdf5 import spectra
 from vfs.formats.hdf5.pieces import StoredData
-from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_object
+from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_object, json_of
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.files import Files
@@ -127,12 +127,10 @@ def _metadata(group: str, found: Found, survey: Survey, own: str = "Metadata") -
         own: name of the data set that has them.
     """
     entry = found.get(f"{group}/{own}")
-    text = (
-        None if entry is None else read_small(survey.origin, entry, lambda whole: (whole[0], *(1 for _ in whole[1:])))
-    )
-    if text is None:
+    if entry is None:
         return {}
-    return json_object(bytes(text.astype(np.uint8)).split(b"\0")[0])
+    text = read_small(survey.origin, entry, lambda whole: (whole[0], *(1 for _ in whole[1:])))
+    return {} if text is None else json_object(bytes(text.astype(np.uint8)).split(b"\0")[0])
 
 
 def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
@@ -141,22 +139,16 @@ def _displays(survey: Survey) -> dict[str, tuple[str, float]]:
     for name, data in survey.data.items():
         if not data.text or not _DISPLAY.fullmatch(name):
             continue
-        said = json_object(data.text.encode())
+        said = json_of(name, survey)
         about = said.get("display")
         about = about if isinstance(about, dict) else {}
         where = said.get("dataPath")
         if isinstance(reference := said.get("data"), str) and reference.strip("/") in survey.data:
-            where = json_object(survey.data[reference.strip("/")].text.encode()).get("dataPath")
+            where = json_of(reference.strip("/"), survey).get("dataPath")
         label = about.get("label") or said.get("title") or said.get("id")
         if isinstance(where, str) and isinstance(label, str):
             found[where.strip("/")] = unquote(label), _real(about.get("priority"))
     return found
-
-
-def _settings(group: str, survey: Survey) -> dict[str, Any]:
-    """Return how the events of a stream are encoded; {} if the file does not say it."""
-    data = survey.data.get(f"{group}/AcquisitionSettings")
-    return json_object(data.text.encode()) if data is not None else {}
 
 
 _AXES: Mapping[str, tuple[str, ...]] = {"Image": ("y", "x", "frame"), "Spectrum": ("energy", "spectrum")}
@@ -213,7 +205,7 @@ def _counted_spectra(
         group, stream = name.rpartition("/")[0], found[name]
         if kinds[name] != "SpectrumStream" or stream.shape[1:] != (1,) or stream.dtype != np.uint16:
             continue
-        said = _settings(group, survey)
+        said = json_of(f"{group}/AcquisitionSettings", survey)
         channels = _channels(said)
         if not channels or "RasterScanDefinition" not in said:
             continue  # a spectrum of one place
