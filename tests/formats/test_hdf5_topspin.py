@@ -114,7 +114,15 @@ def test_several_experiments(tmp_path: Path) -> None:
     group = vfs.open_group(path)
     assert np.array_equal(group[f"{B}/{A}/Data"][...], TWIN.reshape(2, 3, 5, 4))
     assert np.array_equal(group[f"{C}/{A}/Data"][...], TWIN[::-1].reshape(3, 2, 5, 4))
-    assert set_of(group).tree.main in (f"{B}/{A}/Data", f"{C}/{A}/Data")
+    assert set_of(group).tree.main == f"{B}/{A}/Data"
+
+
+def test_experiments_have_the_order_of_the_file(tmp_path: Path) -> None:
+    """In every process the same, although all are equals."""
+    for k in range(6):
+        path = write(tmp_path, raster(2, 3), TWIN, f"{k}{A[1:]}")
+    scans = [name for name in vfs.open_group(path) if name.endswith("/Data")]
+    assert scans == [f"{k}{A[1:]}/{A}/Data" for k in range(6)]
 
 
 def test_a_frame_that_is_not_there_is_a_loss(tmp_path: Path) -> None:

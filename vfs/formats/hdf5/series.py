@@ -36,7 +36,7 @@ def join_numbered(
         (how, whole, pieces)
         for how in (program.numbered for program in PROGRAMS)
         if how
-        for whole, pieces in how.find(path, {*found, *left}, known).items()
+        for whole, pieces in how.find(path, {**found, **left}, known).items()
     ]
     for how, whole, pieces in numbered:
         there = {number: found[name] for number, name in pieces.items() if name in found}
