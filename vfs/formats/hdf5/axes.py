@@ -12,6 +12,8 @@ from vfs.h5.facts import Survey
 from vfs.model.stored import scan_dims
 from vfs.model.units import DIFFRACTION, ENERGIES, LENGTHS, spelled
 
+_AXES = tuple(program.axes for program in PROGRAMS if program.axes)
+
 
 def axes_of(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     """Return the axes of a data set from the metadata of the file; None if there are none.
@@ -34,9 +36,10 @@ def _with_parts(axes: Axes | None, ndim: int) -> Axes:
 
 def _by_program(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     """Return what the first program says that knows the array."""
-    said = (program.axes(name, shape, found, survey) for program in PROGRAMS if program.axes)
-    axes = next((one for one in said if one is not None), None)
-    return None if axes is None else _named_by_unit(_curves(axes))
+    for axes_by in _AXES:
+        if (axes := axes_by(name, shape, found, survey)) is not None:
+            return _named_by_unit(_curves(axes))
+    return None
 
 
 def _named_by_unit(axes: Axes) -> Axes:

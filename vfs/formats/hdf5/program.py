@@ -161,7 +161,8 @@ def number(path: str, found: Found, survey: Survey) -> float:
 
 def json_of(path: str, survey: Survey) -> dict[str, Any]:
     """Return the object in the text of a data set; {} where there is none."""
-    return json_object(survey.data[path].text.encode()) if path in survey.data else {}
+    data = survey.data.get(path)
+    return json_object(data.text.encode()) if data is not None and data.text else {}
 
 
 def json_object(text: bytes) -> dict[str, Any]:

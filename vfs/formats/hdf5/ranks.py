@@ -10,6 +10,7 @@ from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.h5.facts import Survey
 
 _NEVER = re.compile("|".join(program.never for program in PROGRAMS if program.never), re.I)
+_MASK_BITS = tuple(program.mask_bits for program in PROGRAMS if program.mask_bits)
 
 
 def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | None]:
@@ -33,9 +34,7 @@ def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | N
 
 def mask_bits(name: str, data: StoredData, survey: Survey) -> int:
     """Return what `StoredArray.mask_bits` says."""
-    if data.dtype.kind not in "biu":
-        return 0
-    return next(filter(None, (program.mask_bits(name, survey) for program in PROGRAMS if program.mask_bits)), 0)
+    return max(bits(name, survey) for bits in _MASK_BITS) if data.dtype.kind in "biu" else 0
 
 
 def _is_scale(name: str, survey: Survey) -> bool:

@@ -24,6 +24,7 @@ from vfs.h5.facts import Survey
 
 _DIGITS = 6
 _MOST_FRAMES = 1 << 40  # a number of images is taken for garbled from there on
+_ARRAY = re.compile(r"data(_\d{6})?", re.ASCII)
 _PIECE = re.compile(r"data_\d{6}", re.ASCII)
 
 
@@ -37,7 +38,7 @@ def _first(found: Found, survey: Survey) -> list[str]:
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     group, _, own = name.rpartition("/")
-    if not re.fullmatch(r"data(_\d{6})?", own, re.ASCII) or len(shape) != 3:
+    if len(shape) != 3 or not _ARRAY.fullmatch(own):
         return None
     detector = f"{group.rpartition('/')[0]}/instrument/detector".lstrip("/")
     axes = []

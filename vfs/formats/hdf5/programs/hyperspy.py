@@ -18,8 +18,8 @@ _OF_SIGNAL = re.compile(r"(Experiments/[^/]+)/((?:original_)?metadata(?:/.*)?)")
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
     group, _, own = name.rpartition("/")
-    groups = [f"{group}/axis-{k}" for k in range(len(shape))]
-    if own != "data" or not shape or not survey.groups.keys() >= {*groups}:
+    groups = [f"{group}/axis-{k}" for k in range(len(shape))] if own == "data" else []
+    if not groups or not survey.groups.keys() >= {*groups}:
         return None
     axes, said = [], [survey.groups[path] for path in groups]
     for axis in said:

@@ -155,7 +155,8 @@ _AXES: Mapping[str, tuple[str, ...]] = {"Image": ("y", "x", "frame"), "Spectrum"
 
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
-    group, kind = name.rpartition("/")[0], _kinds([name]).get(name, "")
+    hit = _ARRAY.fullmatch(name)
+    group, kind = name.rpartition("/")[0], hit[1] if hit and hit[3] == "Data" else ""
     if kind == "EelsSpectrumImage":
         return _eels_axes(group, len(shape), found, survey)
     names = _AXES.get(kind, ())
