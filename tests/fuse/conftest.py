@@ -70,12 +70,15 @@ def direct() -> Iterator[Callable[[Contents], Direct]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what takes a library on libfuse 3, and on one of the others; unless a test names its own."""
+    """Run what takes a library on libfuse 3 or one of the others, thoroughly on both, unless a test names its own."""
     named = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "lib" in metafunc.fixturenames and not any("lib" in names for names in named):
         first, *others = LIBRARIES
         turn = sum(metafunc.function.__name__.encode())
-        metafunc.parametrize("lib", [first, *others[turn % max(1, len(others)) :][:1]], indirect=True)
+        both = [first, *others[turn % max(1, len(others)) :][:1]]
+        of_day = both[turn // 3 % len(both)]
+        libraries = [pytest.param(one, marks=() if one == of_day else pytest.mark.thorough) for one in both]
+        metafunc.parametrize("lib", libraries, indirect=True)
 
 
 @pytest.fixture
