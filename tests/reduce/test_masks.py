@@ -117,7 +117,7 @@ def test_the_edges_of_a_file(tmp_path: Path, backend: str) -> None:
     backend=st.sampled_from(["mmap", "buffered"]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_last_byte_of_a_page(
     tmp_path: Path, dtype: str, shape: tuple[int, int, int], backend: str, seed: int
 ) -> None:

@@ -46,7 +46,7 @@ def test_equals_its_twin(tmp_path: Path, dtype: str) -> None:
         check(name, result.data, frames, rtol=1e-6 if dtype == "<f2" else 1e-9)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_part_of_any_scan(tmp_path: Path, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(["<u2", ">u2", ">i4", "<f4"]))
