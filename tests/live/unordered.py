@@ -229,6 +229,9 @@ class Readers:
             return
         order = [*range(COUNT)] if chance.random() < 0.7 else [chance.randrange(COUNT)]
         for number in order:
+            if number >= np.prod(nav, dtype=int):  # of several files, one was there
+                self.seen["not there"] += 1
+                continue
             at = tuple(int(k) for k in np.unravel_index(number, nav))
             try:
                 found = read(at)
