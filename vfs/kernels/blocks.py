@@ -10,11 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import COLUMNS, COUNT, DEST, FAN, FILE, LINES, NEXT, PLANE, START, STEP, STOP
-from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.deferred import inner, kernel
 from vfs.kernels.planning import box_rows, push
 
 
-@kernel
+def _overlapping(tree, levels, start, stop):
+    """Return how many boxes overlap a region; all of them where they are so many that this takes longer than numba."""
+    n, nd = int(levels[1]), len(start)
+    boxes = tree[:n]
+    return n if n > _COUNTED else int(((boxes[:, :nd] < stop) & (boxes[:, nd:] > start)).all(axis=1).sum())
+
+
+_COUNTED = 1 << 14  # numpy compares so many boxes in 0.3 ms
+
+
+@kernel(rows=_overlapping)
 def find(tree, levels, start, stop):
     """Find the boxes that overlap the region `start` to `stop`. Return their indices in curve order."""
     nd = len(start)
@@ -84,7 +94,7 @@ def mark(boxes, shape, found):
                 k -= 1
 
 
-@kernel
+@inner
 def _meet(tree, a, b, nd):
     for k in range(nd):  # noqa: SIM110 (numba does not compile the generator)
         if tree[a, k] >= tree[b, nd + k] or tree[b, k] >= tree[a, nd + k]:
@@ -92,7 +102,7 @@ def _meet(tree, a, b, nd):
     return True
 
 
-@kernel
+@kernel(rows=lambda tree, levels: int(levels[1]))
 def first_overlap(tree, levels):
     """Find two boxes that overlap.
 
@@ -178,7 +188,7 @@ def _place_if_straight(region, tree, pitch, h):
     return to if straight else -1
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", rows=lambda region, hits, *_: len(hits))
 def plan_blocks(region, hits, tree, place, pitch, whole, word_bytes, box, rows, most):
     """Plan the read ranges of the blocks that a region touches.
 

@@ -12,6 +12,7 @@ are taken in this order.
 """
 
 import os
+import sys
 from contextlib import suppress
 from functools import partial
 
@@ -20,7 +21,9 @@ from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.sigutils import normalize_signature
 
+import vfs.kernels.intrinsics as intrinsics
 from vfs.errors import DependencyError, printable
+from vfs.kernels.deferred import compile_all
 from vfs.kernels.kept import Kept
 from vfs.kernels.own_folder import made, temporary
 
@@ -29,6 +32,10 @@ inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_m
 
 No code is compiled to call them from elsewhere, and they lie in the disk cache of their callers.
 """
+
+
+inlined = njit(nogil=True, inline="always", error_model="numpy")
+"""Decorates functions whose code stands for their calls in kernels."""
 
 
 def kernel(function=None, **options):
@@ -95,6 +102,9 @@ if config.DISABLE_JIT:
         "NUMBA_DISABLE_JIT is set: numba would not compile, and most of vfs works only compiled; unset it"
     )
 _keep_compiled()
+compile_all(
+    sys.modules, kernel=kernel, inner=inner, inlined=inlined, intrinsic=lambda of: getattr(intrinsics, of.__name__)
+)
 os.register_at_fork(
     before=global_compiler_lock.acquire,
     after_in_parent=global_compiler_lock.release,

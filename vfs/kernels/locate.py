@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import S_BYTE, S_COLUMNS, S_FILE, S_START, S_STOP
-from vfs.kernels.compiled import inner, kernel
-from vfs.kernels.intrinsics import get
+from vfs.kernels.deferred import get, inner, kernel
 
 STRIDE, HEADER, STORED, OFFSET = range(4)
 """Indices of the numbers that place frames.

@@ -7,8 +7,9 @@ lines of 512 bytes would take half as long as copying them.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import njit
 
 from vfs.kernels.columns import (
     COLUMNS,
@@ -28,7 +29,7 @@ from vfs.kernels.columns import (
     STEP,
     STOP,
 )
-from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.deferred import inlined, inner, kernel
 from vfs.kernels.locate import OFFSET, locate, row_of, tables
 
 # Working memory of `box_rows`, a row for each axis: distance in the file, distance in the output,
@@ -125,7 +126,7 @@ def box_rows(box, region, axis, word_bytes, word_pixels, rows, n):
     return end
 
 
-@njit(nogil=True, inline="always", error_model="numpy")
+@inlined
 def push(rows, first, n, file, start, stop, dest, by, skip, count, plane, word_bytes, word_pixels):
     """Append a range of one line, or lengthen the last range.
 
@@ -213,7 +214,13 @@ WORD_BYTES, WORD_PIXELS, NAV_SHAPE = range(OFFSET + 1, OFFSET + 4)
 They are bytes and pixels of a word, then the length of each navigation axis."""
 
 
-@kernel(error_model="numpy")
+def _frames(region, how, *_):
+    """Return how many frames `plan_frames` goes through."""
+    count = -(-(region[1] - region[0]) // region[2])
+    return math.prod(count[: how.shape[0] - NAV_SHAPE].tolist())
+
+
+@kernel(error_model="numpy", rows=_frames)
 def plan_frames(region, how, pieces, stream, chosen, rows, most):
     """Plan the read ranges of a region of an array of frames.
 

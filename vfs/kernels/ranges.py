@@ -27,10 +27,15 @@ from vfs.kernels.columns import (
     W_STOP,
     W_WANTED,
 )
-from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.deferred import inner, kernel
 
 MOST_INTERLEAVED = 16
 """Most interleaved ranges whose lines are read in the order of the file."""
+
+
+def _rows(ranges, *_):
+    """Return the number of ranges that a kernel goes through."""
+    return len(ranges)
 
 
 @inner
@@ -62,7 +67,7 @@ def _end_of_interleaved(ranges, r):
     return end
 
 
-@kernel
+@kernel(rows=_rows)
 def in_lines(ranges, limit):
     """Cut ranges of several lines until none spans more than `limit` bytes; single lines are not cut.
 
@@ -154,7 +159,7 @@ def interleaved(ranges, r, ahead):
     return end, lines
 
 
-@kernel
+@kernel(rows=_rows)
 def split(ranges, limit, word_bytes, word_pixels):
     """Cut ranges of one line that are longer than `limit` bytes, at borders of words."""
     words = max(1, limit // word_bytes)
@@ -236,7 +241,7 @@ def at_edges(ranges, edges, word_bytes, word_pixels):
     return rows[:n], begins
 
 
-@kernel
+@kernel(rows=_rows)
 def by_file(ranges):
     """Sort rows by file if files alternate, so that `windows` finds neighbours."""
     for r in range(1, ranges.shape[0]):
@@ -245,7 +250,7 @@ def by_file(ranges):
     return ranges
 
 
-@kernel
+@kernel(rows=_rows)
 def windows(ranges, limit):
     """Group neighbouring rows of one file into windows of at most `limit` bytes.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from vfs.kernels.columns import COUNT, DEST, START, STEP
-from vfs.kernels.compiled import inner, kernel
+from vfs.kernels.deferred import inner, kernel
 
 NONE = np.iinfo(np.int64).min
 """Result of `time_at` where there is no time."""
@@ -20,9 +20,9 @@ _COMMA, _POINT, _ZERO = 44, 46, 48
 def _number(text, a, b):
     """Return the number that the bytes `a` to `b` (half-open) of a text spell, -1 if they are not all digits."""
     value = -1
-    if b <= text.shape[0]:
+    if b <= len(text):
         for i in range(a, b):
-            digit = np.int64(text[i]) - _ZERO
+            digit = text[i] - _ZERO
             if digit < 0 or digit > 9:
                 return -1
             value = max(value, 0) * 10 + digit
@@ -61,9 +61,9 @@ def time_at(text, a):
         return NONE
     fraction, unit = 0, 1_000_000_000
     i = a + 20
-    if i <= text.shape[0] and text[i - 1] == _POINT:
-        while i < text.shape[0] and unit > 1:
-            digit = np.int64(text[i]) - _ZERO
+    if i <= len(text) and text[i - 1] == _POINT:
+        while i < len(text) and unit > 1:
+            digit = text[i] - _ZERO
             if digit < 0 or digit > 9:
                 break
             unit //= 10
@@ -77,13 +77,13 @@ def time_at(text, a):
 @inner
 def decimal_at(text, a):
     """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN if there is none."""
-    n = text.shape[0]
+    n = len(text)
     i = a
     while 0 <= i < n and text[i] == 32:
         i += 1
     value, digits, scale, point = 0.0, 0, 0, False
     while 0 <= i < n:
-        digit = np.int64(text[i]) - _ZERO
+        digit = text[i] - _ZERO
         if 0 <= digit <= 9:
             value = value * 10 + digit
             digits += 1
@@ -106,7 +106,19 @@ def decimal_at(text, a):
     return value / 10.0**-scale if scale < 0 else value * 10.0**scale
 
 
-@inner
+def _fields_of(header):
+    """Do what `_fields` does, for bytes."""
+    text = header.partition(b"\0")[0]
+    newer = text.find(b",MQ1A,")
+    if 0 <= newer < len(header) - 6:
+        after = header.find(b",", newer + 6)
+        return newer + 6, after + 1 if after >= 0 else -1, 1e9
+    older = text.split(b",", 10)
+    time = sum(map(len, older[:9])) + 9 if len(older) > 9 else -1
+    return time, time + len(older[9]) + 1 if len(older) > 10 else -1, 1.0
+
+
+@inner(python=_fields_of)
 def _fields(header):
     """Find the time and the exposure in a header.
 
@@ -115,7 +127,7 @@ def _fields(header):
     """
     comma = 0
     time, exposure = -1, -1
-    for i in range(header.shape[0]):
+    for i in range(len(header)):
         if header[i] == 0:
             break
         if header[i] == _COMMA:
@@ -125,7 +137,7 @@ def _fields(header):
             elif comma == 10:
                 exposure = i + 1
             if (
-                i + 6 < header.shape[0]
+                i + 6 < len(header)
                 and header[i + 1] == 77
                 and header[i + 2] == 81
                 and header[i + 3] == 49
@@ -133,14 +145,25 @@ def _fields(header):
                 and header[i + 5] == _COMMA
             ):
                 time = i + 6  # newer software: to the nanosecond, in UTC
-                for j in range(time, header.shape[0]):
+                for j in range(time, len(header)):
                     if header[j] == _COMMA:
                         return time, j + 1, 1e9
                 return time, -1, 1e9
     return time, exposure, 1.0
 
 
-@kernel
+@inner(python=lambda data, a, width: data[a : a + width].tobytes())
+def _header(data, a, width):
+    """Return the bytes of a header."""
+    return data[a : a + width]
+
+
+def _headers(ranges, *_):
+    """Return the number of headers that a kernel reads."""
+    return int(ranges[:, COUNT].sum())
+
+
+@kernel(rows=_headers)
 def place_times(ranges, data, base, width, out):
     """Read the time stamps of headers.
 
@@ -156,7 +179,7 @@ def place_times(ranges, data, base, width, out):
     for r in range(ranges.shape[0]):
         for i in range(ranges[r, COUNT]):
             a = ranges[r, START] - base + i * width
-            header = data[a : a + width]
+            header = _header(data, a, width)
             value = time_at(header, _fields(header)[0])
             if value == NONE:
                 return a + base
@@ -164,13 +187,13 @@ def place_times(ranges, data, base, width, out):
     return -1
 
 
-@kernel
+@kernel(rows=_headers)
 def place_exposures(ranges, data, base, width, out):
     """Do what `place_times` does, for exposures: float64, seconds."""
     for r in range(ranges.shape[0]):
         for i in range(ranges[r, COUNT]):
             a = ranges[r, START] - base + i * width
-            header = data[a : a + width]
+            header = _header(data, a, width)
             _, at, unit = _fields(header)
             value = decimal_at(header, at) if at >= 0 else np.nan
             if np.isnan(value):

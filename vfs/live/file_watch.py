@@ -21,7 +21,6 @@ from vfs.errors import SourceError
 from vfs.kernels.columns import FILE, START, STOP
 from vfs.model.file_state import FileState
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
@@ -243,8 +242,6 @@ def places(dataset: StoredArray, position: int) -> list[tuple[int, int, int]]:
     at = np.unravel_index(position, nav)
     start = (*(int(n) for n in at), *[0] * (len(dataset.shape) - len(nav)))
     stop = (*(int(n) + 1 for n in at), *dataset.shape[len(nav) :])
-    region, layout = Region(start, stop, (1,) * len(start)), dataset.layout
-    alone = layout.range_of_frame(region) if isinstance(layout, FrameLayout) else None
-    rows, _ = alone or layout.read_ranges(region, _ROWS)  # the kernel may have to be compiled first
+    rows, _ = dataset.layout.read_ranges(Region(start, stop, (1,) * len(start)), _ROWS)
     most = max(1, MARK // max(1, len(rows)))
     return [(f, a, min(b, a + most)) for f, a, b in rows[:, (FILE, START, STOP)].tolist()]

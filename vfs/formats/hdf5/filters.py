@@ -59,10 +59,11 @@ def _shuffle(data: np.ndarray, out: np.ndarray, values: tuple[int, ...]) -> np.n
     if data.size != out.size or width < 1:
         raise ValueError(f"expected {out.size:,} bytes, found {data.size:,}")
     whole = out.size // width * width
-    if width in _UNSHUFFLE and whole and not out.ctypes.data % width:
+    if width in _UNSHUFFLE and whole and not out.ctypes.data % width and kernels.wanted():
         getattr(kernels.shuffle, _UNSHUFFLE[width])(data[:whole], out[:whole].view(f"u{width}"))
     else:
-        out[:whole].reshape(-1, width)[...] = data[:whole].reshape(width, -1).T
+        with kernels.in_python():
+            out[:whole].reshape(-1, width)[...] = data[:whole].reshape(width, -1).T
     out[whole:] = data[whole:]
     return out
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -481,8 +480,6 @@ class FrameLayout:
         return runs[runs[:, 0] < runs[:, 1]]
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
-        if not kernels.wanted() and (alone := self.range_of_frame(region)) is not None:
-            return alone
         box = np.array((region.start, region.stop, region.step), np.int64)
         how, chosen = self.how
         room = ROOM
@@ -493,26 +490,3 @@ class FrameLayout:
                 # NO_ROWS: an empty view would keep a long table alive
                 return (rows[first:end] if covered >= 0 else NO_ROWS), covered
             room = end
-
-    def range_of_frame(self, region: Region) -> tuple[np.ndarray, int] | None:
-        """Do what `vfs.kernels.planning.plan_frames` does for one whole frame, in one piece of one file.
-
-        Returns: what `read_ranges` returns; None where it is not one, or not in one piece.
-        """
-        nav = len(region.start) - len(self.sig_shape)
-        shape, size = region.shape, math.prod(self.sig_shape)
-        if shape != (1,) * nav + self.sig_shape or not size or (self.pieces != whole_frame(self.sig_shape)).any():
-            return None
-        position = 0
-        for index, length in zip(region.start, self.shape[:nav], strict=False):
-            position = position * length + index
-        frame = self.offset + (position if self.in_order else self.how[1].item(position))
-        if not 0 <= frame < self.stored:
-            return NO_ROWS, 0
-        begin = frame * self.stride + self.header
-        end = begin + self.pixel_bytes
-        row = bisect_right(range(len(self.stream)), begin, key=lambda row: self.stream.item(row, S_START)) - 1
-        if row < 0 or end > self.stream.item(row, S_STOP):
-            return None
-        move = self.stream.item(row, S_BYTE) - self.stream.item(row, S_START)
-        return _ints((self.stream.item(row, S_FILE), begin + move, end + move, 0, 1, 0, size, 0, 1, 0, 0))[None], size

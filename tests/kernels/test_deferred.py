@@ -1,0 +1,29 @@
+"""Python runs kernels until numba is loaded, with the same results."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.first_uses import sets
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_python_and_numba_agree() -> None:
+    done = python("-m", "tests.kernels.in_python")
+    assert int(done.split()[0]) > 100
+
+
+def test_info_needs_no_numba(tmp_path: Path) -> None:
+    """Time stamps of one of these sets are read out of 2,304 headers."""
+    code = "import sys; from vfs.cli.app import main; main(); sys.exit('numba' in sys.modules)"
+    for path in sets(tmp_path):
+        python("-c", code, "info", str(path))
+
+
+def python(*words: str) -> str:
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
