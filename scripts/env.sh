@@ -19,13 +19,22 @@ system_install() {
     manager=apt-get packages=$2
     command -v apt-get >/dev/null || { command -v dnf >/dev/null && manager=dnf packages=${3:-$2}; } || return 1
     say "$1: installing $packages (${sudo:+sudo }$manager; VFS_NO_INSTALL=1 refuses)"
-    quiet='-qq -y --no-install-recommends'
+    quiet='-q -y --no-install-recommends'
     [ $manager = apt-get ] || quiet='-q -y --setopt=install_weak_deps=False'
     [ $manager = dnf ] || [ -n "${updated:-}" ] || $sudo apt-get update -qq >/dev/null 2>&1 || true
     updated=1
-    said=$($sudo env DEBIAN_FRONTEND=noninteractive $manager install $quiet $packages 2>&1) && return 0
-    say "$manager could not: $(printf '%s\n' "$said" | grep -m 1 '^E: \|^Error: ' || printf '%s' "$said" | tail -n 1)"
-    return 1
+    said=$(mktemp)
+    { $sudo env DEBIAN_FRONTEND=noninteractive $manager install $quiet $packages 2>&1 || echo "$manager failed"; } | tee "$said" | system_packages >&2
+    failed=$(grep -c "^$manager failed$" "$said" || true)
+    [ "$failed" = 0 ] || say "$manager could not: $(grep -m 1 '^E: \|^Error: ' "$said" || tail -n 2 "$said" | head -n 1)"
+    rm -f "$said"
+    [ "$failed" = 0 ]
+}
+
+# Of what apt-get and dnf print, a line for each package that is fetched, `  fuse3, 28.1 kB`, and for each that is set up.
+system_packages() {
+    sed -un -e 's/^Get:[0-9]* [^ ]* [^ ]* [^ ]* \([^ ]*\) .*\[\(.*\)\]$/vfs:   \1, \2/p' \
+        -e 's/^Setting up \([^ ]*\) .*/vfs:   setting up \1/p' -e 's/^ *Installing *: \([^ ]*\) .*/vfs:   setting up \1/p'
 }
 
 # True for root, and where sudo asks for no password; sets $sudo.

@@ -27,11 +27,13 @@ TOOLS = (
     "ldconfig",
     "ls",
     "mkdir",
+    "mktemp",
     "printf",
     "du",
     "cut",
     "readlink",
     "rm",
+    "sed",
     "sleep",
     "tail",
     "tee",
@@ -270,7 +272,13 @@ def test_a_python_without_venv_alone_names_the_package(tmp_path: Path) -> None:
     assert err.count("\n") == 1
 
 
-APT = '#!/bin/sh\necho "$@" >>"$LOG.apt"\n'
+APT = """#!/bin/sh
+echo "$@" >>"$LOG.apt"
+case "$*" in *install*)
+    echo "Get:1 http://deb.debian.org/debian trixie/main amd64 python3-venv amd64 3.13.5-1 [1224 B]"
+    echo "Setting up python3-venv (3.13.5-1) ..." ;;
+esac
+"""
 PYTHON_BY_APT = 'case "$*" in *install*python3*) mv "{made}" "{tools}/python3" ;; esac\n'
 
 
@@ -314,6 +322,7 @@ def test_what_the_system_lacks_is_installed_where_that_is_allowed(
         )
         assert err.startswith(f"vfs: {what} python3")
         assert manager in err.splitlines()[0]
+        assert "vfs:   python3-venv, 1224 B\nvfs:   setting up python3-venv\n" in err
     else:
         assert (status, out) == (1, "")
         assert err.count("\n") == 1
