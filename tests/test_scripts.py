@@ -63,7 +63,7 @@ case "$*" in
     "-I -c import pip") ;;
     *ensurepip*) REAL "$@" >/dev/null && echo "$here" ;;
     "-m tests.clients.install"*) echo "clients into ${3##*/}" >>"$LOG" ;;
-    "-m tests."*) echo "${0#"$(pwd)"/}" "$@" ;;
+    "-m tests."* | "-m scripts."*) echo "${0#"$(pwd)"/}" "$@" ;;
     "-m pytest"*) [ -z "${VFS_CLIENTS:-}" ] || echo "clients of ${VFS_CLIENTS##*/}"; echo "pytest in $(pwd): $*" ;;
     *) exec REAL "$@" ;;
 esac
@@ -358,7 +358,7 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
 
 
 @pytest.mark.parametrize(
-    ("script", "module"), [("load", "tests.fuse.load"), ("fuzz", "tests.fuzz"), ("bench", "tests.benchmarks.bench")]
+    ("script", "module"), [("load", "tests.fuse.load"), ("fuzz", "tests.fuzz"), ("bench", "scripts.benchmarks.bench")]
 )
 def test_bench_load_and_fuzz_take_the_python_asked_for(checkout: Checkout, script: str, module: str) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"

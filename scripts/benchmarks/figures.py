@@ -21,9 +21,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.benchmarks import figure_samples as samples
-from tests.benchmarks.figure_samples import FULL_SHAPES, SMALL_SHAPES, Sample, Shapes
-from tests.benchmarks.figure_tools import TOOLS
+from scripts.benchmarks import figure_samples as samples
+from scripts.benchmarks.figure_samples import FULL_SHAPES, SMALL_SHAPES, Sample, Shapes
+from scripts.benchmarks.figure_tools import TOOLS
 
 LONGEST = 150
 """Seconds after which a tool is given up."""
@@ -147,7 +147,7 @@ def run(job: dict[str, Any], folder: Path) -> Row:
     """Have a tool do a job in a process of its own: see `figure_tools.main`."""
     name = folder / "job.json"
     name.write_text(json.dumps(job))
-    command = [sys.executable, "-m", "tests.benchmarks.figure_tools", str(name)]
+    command = [sys.executable, "-m", "scripts.benchmarks.figure_tools", str(name)]
     with (folder / "said").open("wb") as said, (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(command, stdout=said, stderr=errors, start_new_session=True)
         memory = Memory(process)
@@ -219,8 +219,8 @@ def _said(kind: str, row: Row) -> Row:
 
 def main() -> None:
     """Measure, then write the page and its pictures."""
-    from tests.benchmarks import figure_page
-    from tests.benchmarks.rows import machine
+    from scripts.benchmarks import figure_page
+    from scripts.benchmarks.rows import machine
 
     parser = argparse.ArgumentParser(prog="scripts/bench --publish", description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=figure_page.DOCS, help="where the page is written")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import READ, TINY, Row, Size, against, frames_of, spent
+from scripts.benchmarks.rows import READ, TINY, Row, Size, against, frames_of, spent
 from vfs.testing.frame_writers import write_blo, write_empad, write_frms6, write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_mrc, write_ser

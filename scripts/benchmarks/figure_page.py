@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.figure_samples import FULL_SHAPES, Shapes
-from tests.benchmarks.figure_tools import WRONG
-from tests.benchmarks.figures import BUSY, LOOKS, Figure, Row, Table
-from tests.benchmarks.peers import PEERS, missing
+from scripts.benchmarks.figure_samples import FULL_SHAPES, Shapes
+from scripts.benchmarks.figure_tools import WRONG
+from scripts.benchmarks.figures import BUSY, LOOKS, Figure, Row, Table
+from scripts.benchmarks.peers import PEERS, missing
 
 DOCS = Path(__file__).parents[2] / "vfs" / "docs"
 NAMES = {

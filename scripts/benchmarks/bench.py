@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks import (
+from scripts.benchmarks import (
     distributed_bench,
     doors_bench,
     export_bench,
@@ -39,8 +39,8 @@ from tests.benchmarks import (
     start_bench,
     zarr_bench,
 )
-from tests.benchmarks.mount_bench import through_mount
-from tests.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
+from scripts.benchmarks.mount_bench import through_mount
+from scripts.benchmarks.rows import FITS, FRAME, FULL, READ, Row, Size, frames_of, going_on, machine, share, spent, walk
 from vfs.engine.chunk_access import Chunks
 from vfs.testing import writers
 from vfs.testing.inside import reader_of

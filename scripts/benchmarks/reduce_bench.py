@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 
 import vfs
-from tests.benchmarks.hdf5_bench import bitshuffle, chunks_of, counts, written
-from tests.benchmarks.rows import Row, Size, frames_of
+from scripts.benchmarks.hdf5_bench import bitshuffle, chunks_of, counts, written
+from scripts.benchmarks.rows import Row, Size, frames_of
 from vfs.testing import writers
 from vfs.testing.frame_writers import write_frms6
 from vfs.testing.gatan_writers import write_k2is

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.rows import FRAME, TINY, Row, Size, frames_of
+from scripts.benchmarks.rows import FRAME, TINY, Row, Size, frames_of
 from vfs.testing.writers import write_mib
 
 _RAW = "import sys, vfs; a = vfs.open(sys.argv[1], format='raw', dtype='<u2', sig_shape=(256, 256)); "

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.benchmarks import peers
-from tests.benchmarks.rows import TINY
+from scripts.benchmarks import peers
+from scripts.benchmarks.rows import TINY
 
 pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to mend
 

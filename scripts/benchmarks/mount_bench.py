@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size
+from scripts.benchmarks.rows import Row, Size
 from vfs.testing import writers
 
 HOW = "apt install gcc pkg-config libfuse3-dev (Fedora: dnf install gcc pkgconf fuse3-devel)"

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import vfs
-from tests.benchmarks.hdf5_bench import counts, written
-from tests.benchmarks.peer_cases import Call, Case, Tiled, frame_sets
-from tests.benchmarks.rows import Size
+from scripts.benchmarks.hdf5_bench import counts, written
+from scripts.benchmarks.peer_cases import Call, Case, Tiled, frame_sets
+from scripts.benchmarks.rows import Size
 from vfs.engine.cache import ChunkCache
 
 FILES = ("raw", "MIB U16 12 bit, ", "MIB R64 12 bit, ", "FRMS6", "K2IS")

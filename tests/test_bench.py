@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import figure_page, figures
-from tests.benchmarks.bench import PARTS
-from tests.benchmarks.figure_samples import SMALL_SHAPES, samples
-from tests.benchmarks.figure_tools import exported, measured
-from tests.benchmarks.rows import TINY
+from scripts.benchmarks import figure_page, figures
+from scripts.benchmarks.bench import PARTS
+from scripts.benchmarks.figure_samples import SMALL_SHAPES, samples
+from scripts.benchmarks.figure_tools import exported, measured
+from scripts.benchmarks.rows import TINY
 
 THOROUGH = pytest.mark.thorough
 QUICK = {"decode", "cached", "random", "zarr", "formats", "references", "remote"}

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import vfs
-from tests.benchmarks.bench import frames_of
-from tests.benchmarks.rows import Size
+from scripts.benchmarks.bench import frames_of
+from scripts.benchmarks.rows import Size
 from vfs.testing import frame_writers, gatan_writers, stack_writers, writers
 from vfs.testing.tiff_writers import write_tiff
 

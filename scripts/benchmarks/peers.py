@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.benchmarks.peer_cases import PARTS as FILE_PARTS
-from tests.benchmarks.peer_cases import Case
-from tests.benchmarks.peer_reductions import with_reductions
-from tests.benchmarks.rows import FULL, Size
+from scripts.benchmarks.peer_cases import PARTS as FILE_PARTS
+from scripts.benchmarks.peer_cases import Case
+from scripts.benchmarks.peer_reductions import with_reductions
+from scripts.benchmarks.rows import FULL, Size
 
 PARTS = (*FILE_PARTS, with_reductions)
 

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import TINY, Row, Size, frames_of
+from scripts.benchmarks.rows import TINY, Row, Size, frames_of
 from vfs.page.computing import Asked, Computation, following
 from vfs.reduce.bright_field import central_disk
 from vfs.testing.inside import reader_of

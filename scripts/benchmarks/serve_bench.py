@@ -31,8 +31,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import vfs
-from tests.benchmarks.mount_bench import settle
-from tests.benchmarks.rows import Row, Size
+from scripts.benchmarks.mount_bench import settle
+from scripts.benchmarks.rows import Row, Size
 from vfs.testing import writers
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ with as many cores that have nothing else to do.
 
 Then what dask's scheduler and its client take for partitions of a petabyte (sparse files), which 100 workers
 are sent. These open the set and make buffers, but read nothing: they are in one process. At most 300 partitions
-are under way, however many there are: `python -m tests.benchmarks.distributed_bench 100000` has so many made.
+are under way, however many there are: `python -m scripts.benchmarks.distributed_bench 100000` has so many made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from unittest.mock import patch
 
 import vfs
-from tests.benchmarks.rows import Row, Size, frames_of
+from scripts.benchmarks.rows import Row, Size, frames_of
 from vfs.engine.open_sets import OPEN
 from vfs.reduce import partitions
 from vfs.reduce.partitions import Part, Partition, PartitionWork, PartOfPass
@@ -90,7 +90,7 @@ def _scheduled(folder: Path, machines: int, count: int) -> Iterator[Row]:
         while not (folder / "scheduler.json").exists() and scheduler.poll() is None:
             time.sleep(0.05)
         address = json.loads((folder / "scheduler.json").read_text())["address"]
-        with _process("-m", "tests.benchmarks.distributed_bench", address, str(machines)), Client(address) as client:
+        with _process("-m", "scripts.benchmarks.distributed_bench", address, str(machines)), Client(address) as client:
             client.wait_for_workers(machines)
             with patch.multiple(partitions, MOST=machines, reduce_partition=answered):
                 array.reduce(**ASKED, executor=client)  # each has opened the set
@@ -160,7 +160,7 @@ if __name__ == "__main__":
     if len(sys.argv) > 2:
         asyncio.run(_machines(sys.argv[1], int(sys.argv[2])))
     else:
-        from tests.benchmarks import distributed_bench  # what is in `__main__` is sent whole, and not by its name
+        from scripts.benchmarks import distributed_bench  # what is in `__main__` is sent whole, and not by its name
 
         with tempfile.TemporaryDirectory() as place:
             for row in distributed_bench._scheduled(Path(place), MACHINES, int(sys.argv[1])):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size, against, frames_of, share
+from scripts.benchmarks.rows import Row, Size, against, frames_of, share
 from vfs.testing.writers import write_mib
 
 _WHOLE = {("raw", 4): ("≥ 0.85", "≥ 1.2"), ("MIB U16", 1): ("≥ 0.25", "≥ 0.75")}

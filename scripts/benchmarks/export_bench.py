@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import FRAME, TINY, Row, Size, share
+from scripts.benchmarks.rows import FRAME, TINY, Row, Size, share
 from vfs.model.region import Region
 from vfs.outputs.outputs import flush_together
 from vfs.testing.gatan_writers import write_dm

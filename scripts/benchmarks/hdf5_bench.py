@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size, against, share, spent, walk
+from scripts.benchmarks.rows import Row, Size, against, share, spent, walk
 
 Bare = Callable[[bytes, np.ndarray], None]
 

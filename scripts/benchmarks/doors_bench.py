@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.benchmarks.rows import Row, Size, frames_of
+from scripts.benchmarks.rows import Row, Size, frames_of
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.writers import write_mib
 

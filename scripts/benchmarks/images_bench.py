@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import TINY, Row, Size, share, spent
+from scripts.benchmarks.rows import TINY, Row, Size, share, spent
 from vfs.engine.array import ArrayReader
 from vfs.formats.tiff_structure.segments import SegmentDecoder
 from vfs.testing.tiff_writers import write_tiff

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import FRAME, Row, Size
+from scripts.benchmarks.rows import FRAME, Row, Size
 from vfs.testing.counted import counted
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib

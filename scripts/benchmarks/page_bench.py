@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from tests.benchmarks.rows import Row, Size
+from scripts.benchmarks.rows import Row, Size
 from vfs.testing import writers
 
 LATENCY = 50  # ms, added each way

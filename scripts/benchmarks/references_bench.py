@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.rows import TINY, Row, Size
+from scripts.benchmarks.rows import TINY, Row, Size
 
 COUNT = 1_000_000
 _HEADER, _SIDE = 384, 64

@@ -1,4 +1,4 @@
-"""What `figures.py` has each tool do, in a process of its own: `python -m tests.benchmarks.figure_tools JOB.json`.
+"""What `figures.py` has each tool do, in a process of its own: `python -m scripts.benchmarks.figure_tools JOB.json`.
 
 A tool opens a file, then gives a frame, the bright-field image and all pixels of it, each the way its manual shows.
 Before that it does the same to a small file of the same kind, as a notebook has that was used before: libraries are
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tests.benchmarks.figure_samples import Sample, bright, picked, ring
-from tests.benchmarks.rows import drop_cache
+from scripts.benchmarks.figure_samples import Sample, bright, picked, ring
+from scripts.benchmarks.rows import drop_cache
 
 WRONG = 1e-3
 """A difference from numpy, as a share of the largest value, from which a result counts as wrong."""
@@ -122,7 +122,7 @@ class LiberTEM:
     """LiberTEM: single frames and tiles by the inline executor, images by the pipelined one, on all cores."""
 
     def __init__(self, sample: Sample) -> None:
-        from tests.benchmarks.peer_cases import Tiled, _Loaded
+        from scripts.benchmarks.peer_cases import Tiled, _Loaded
 
         load: dict[str, Any] = {"nav_shape": sample.scan}
         kind = {"sparse": "mrc", "arina": "hdf5"}.get(sample.kind, sample.kind)
@@ -262,7 +262,7 @@ def _zarr_of(opened: Callable[[Sample], Any]) -> Callable[[Sample], Opened]:
 
 
 def _kerchunk(sample: Sample) -> Any:
-    from tests.benchmarks import peer_cases as cases
+    from scripts.benchmarks import peer_cases as cases
 
     if sample.kind == "tiff":
         return cases._kerchunk_tiff(Path(sample.file))
@@ -275,7 +275,7 @@ def _kerchunk(sample: Sample) -> Any:
 
 
 def _virtualizarr(sample: Sample) -> Any:
-    from tests.benchmarks import peer_cases as cases
+    from scripts.benchmarks import peer_cases as cases
 
     if sample.kind == "arina":
         return cases._virtual_hdf5(Path(sample.file), "entry/data")
