@@ -99,8 +99,13 @@ def test_what_was_killed_behind_the_end_is_complete(
         patch.setattr(kept.KeptState, "remove", lambda state: sys.exit(143))
         with pytest.raises(SystemExit):
             run("reduce", scan, target, TEXTS[0])
-    before = target.read_bytes()
+    before, marks = target.read_bytes(), tmp_path / "o.npy.part.marks"
+    noted = marks.read_bytes()
     assert "exists already" in refused(capsys, "reduce", scan, target, TEXTS[0])
+    for left in (b"", noted[:20]):  # a journal that tells nothing, as after a power cut, and there are no sums
+        marks.write_bytes(left)
+        assert "o.npy.sums does not tell of what" in refused(capsys, "reduce", scan, target, TEXTS[0], "--resume")
+    marks.write_bytes(noted)
     assert run("reduce", scan, target, TEXTS[0], "--resume") == 0
     assert "o.npy: was complete" in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == ["in", "o.npy"]

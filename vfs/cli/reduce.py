@@ -174,6 +174,8 @@ def reduced_kept(
             say(f"{place.holds}: is of a time before files of the set were touched; the reduction begins anew")
         if complete:  # it was killed behind its last step but one
             kept.remove()
+            if sums is not None and not kept.told:  # nothing of its journal reached the disk
+                sums.check_complete(_like(array, wanted))
             return None
         try:
             made = reduced(array, wanted, target, progress, sums, partial(KeptPass, kept=kept))

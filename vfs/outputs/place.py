@@ -80,7 +80,7 @@ class OutputPlace(ABC):
     def check(self, resume: bool) -> bool:
         """Check that an export can begin, or go on.
 
-        Returns: True if one is complete that this one may be: its journal is there (it was killed behind its last step
+        Returns: True if one is complete that this one may be: its journal says so (it was killed behind its last step
             but one), or its sums say what it is (`complete`).
 
         Raises:

@@ -71,6 +71,7 @@ class KeptState:
         kept: True once there is a state to go on from.
         dropped: True if there was one, of files that were touched since. Nothing tells if their bytes are the same, so
             the pass begins anew.
+        told: True if a journal that was there tells of this reduction.
 
     Raises:
         OptionError: another process has it; it is there and `resume` is False; or it is about something else.
@@ -86,6 +87,7 @@ class KeptState:
             there = place.begun()
             self._journal = Journal(self._lines, subject, resume, anew=not (there or place.exists()))
             told = self._journal.told
+            self.told = told is not None
             self.kept = there and told == subject
             self.dropped = there and told not in (None, subject)
             if self.dropped:

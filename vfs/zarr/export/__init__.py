@@ -108,12 +108,16 @@ def export(
         subject = _subject(face, exports, documents, sources)
         if executor is not None and not place.by_many:
             raise OptionError("executor: one process writes a zip file; export it without, or to a folder")
+        beside = sum(map(len, documents.values()))
         if finished and not place.noted():
-            return place.complete(subject) + sum(map(len, documents.values()))
+            return place.complete(subject) + beside
         with closing(place.journal()) as marks:
             journal = ExportJournal(marks, subject, resume, anew=not (finished or place.begun()))
+            if finished and journal.told is None:  # nothing of it reached the disk
+                marks.remove()
+                return place.complete(subject) + beside
             if finished:
-                stored = journal.stored + sum(map(len, documents.values()))
+                stored = journal.stored + beside
             else:
                 by = None
                 if executor is not None:
