@@ -356,6 +356,15 @@ def test_a_source_that_breaks_is_one_error(array: vfs.VirtualArray, executor: An
     assert caught.value.errno == errno.EIO
 
 
+def test_a_worker_of_another_version_is_refused(
+    array: vfs.VirtualArray, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its part was merged with those of this version."""
+    monkeypatch.setattr("vfs.outputs.executors.code_key", lambda: "other")
+    with pytest.raises(vfs.ExecutorError, match=r"a worker has other code of vfs than what merges the results \[in"):
+        array.reduce(s=vfs.FrameSum(), executor=threads)
+
+
 def test_a_set_that_changed_before_a_worker_opens_it(
     array: vfs.VirtualArray, executor: Any, tmp_path: Path, frames: np.ndarray
 ) -> None:

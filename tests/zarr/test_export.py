@@ -404,7 +404,7 @@ def test_workers_of_an_executor_write_the_same_bytes(scan: Path, tmp_path: Path)
             with pytest.raises(vfs.ExecutorError, match="on the same disk"):
                 vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("vfs.zarr.export.spread.code_key", lambda: "other")
+            patch.setattr("vfs.outputs.executors.code_key", lambda: "other")
             with pytest.raises(vfs.ExecutorError, match="a worker has other code of vfs"):
                 vfs.export(scan, tmp_path / "p.zarr", executor=pool, **HOW)
     assert "p.zarr" not in os.listdir(tmp_path)

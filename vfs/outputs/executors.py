@@ -17,6 +17,7 @@ processes is broken as a whole then, and cannot be mended by who was only lent i
 from __future__ import annotations
 
 import os
+import socket
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 
 from vfs.engine.array import threads_asked
 from vfs.errors import ExecutorError, OptionError
+from vfs.own_code import code_key
 
 UNDER_WAY = 3
 """Tasks for each worker: one runs, one waits beside it, one is on its way there or back."""
@@ -49,6 +51,24 @@ def checked(executor: Any) -> Any:
     if getattr(executor, "asynchronous", False):
         raise OptionError(f"executor={executor!r}: it is asynchronous, expected one whose futures can be waited for")
     return executor
+
+
+def check_code(key: str, does: str) -> None:
+    """Check, in a worker, that it has the code of the process that sends the tasks: else it may make something else.
+
+    Args:
+        key: `vfs.own_code.code_key` of that process; does: what the process does.
+
+    Raises:
+        ExecutorError: it has other code.
+    """
+    if code_key() != key:
+        raise ExecutorError(f"a worker has other code of vfs than what {does} [{here()}]")
+
+
+def here() -> str:
+    """Return which process this is, for messages of a worker."""
+    return f"in process {os.getpid()} of {socket.gethostname()}"
 
 
 def workers_of(executor: Any, asked: int | None) -> int:

@@ -12,8 +12,6 @@ in their last digits from those of threads in one process, which merge fewer, lo
 from __future__ import annotations
 
 import errno
-import os
-import socket
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -29,8 +27,9 @@ from vfs.engine.open_sets import OPEN
 from vfs.errors import SourceError
 from vfs.model.files import Files
 from vfs.model.one_state import MovedError, in_one_state
-from vfs.outputs.executors import checked, in_order, kept
+from vfs.outputs.executors import check_code, checked, here, in_order, kept
 from vfs.outputs.stop_file import StopFile, Stopped
+from vfs.own_code import code_key
 from vfs.reduce.in_frames import lasting
 from vfs.reduce.passes import Pass, Progress
 from vfs.reduce.reduction import Buffers, Reduction
@@ -64,11 +63,13 @@ class PartitionWork:
         opening: see `OpenSets.array` of `vfs.engine.open_sets`.
         reductions: by name, as the user gave them.
         roi: packed positions of the array's scan, see `_packed`; None: all.
+        vfs: the code that merges what workers make: see `vfs.own_code.code_key`.
     """
 
     opening: bytes
     reductions: Mapping[str, Reduction]
     roi: bytes | None
+    vfs: str
 
     @property
     def large(self) -> bool:
@@ -131,19 +132,17 @@ def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part
         held: what to make, where the executor knows it.
 
     Raises:
+        ExecutorError: this worker has other code of vfs.
         SourceError: the set cannot be opened or read here, or is not what it was. It says where "here" is:
             elsewhere the same files may be all right.
     """
     work = held or task.work
     assert work is not None
+    check_code(work.vfs, "merges the results")
     try:
         return _reduced(task, work)
     except SourceError as error:
-        raise type(error)(f"{error} [{_here()}]", error.errno or errno.EIO) from error
-
-
-def _here() -> str:
-    return f"in process {os.getpid()} of {socket.gethostname()}"
+        raise type(error)(f"{error} [{here()}]", error.errno or errno.EIO) from error
 
 
 def _reduced(task: Partition, work: PartitionWork) -> Part:
@@ -171,7 +170,7 @@ def _part(made: Pass, state: str) -> Part:
     where = slice(first, last) if done[first:last].all() else np.flatnonzero(done)
     nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
     at = slice(origin + first, origin + last) if isinstance(where, slice) else where + origin
-    return Part(at, int(np.count_nonzero(done)), nav, made.own[0], state, _here())
+    return Part(at, int(np.count_nonzero(done)), nav, made.own[0], state, here())
 
 
 class PartOfPass(Pass):
@@ -212,7 +211,7 @@ class SharedPass(Pass):
         super().__init__(array, reductions, roi, workers, progress)
         self.executor, self.asked = checked(executor), workers
         chosen = None if self.chosen is None else _packed(self.chosen)
-        self.work = PartitionWork(opening(), lasting(self.given), chosen)
+        self.work = PartitionWork(opening(), lasting(self.given), chosen, code_key())
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames. Gives results after each of at most so many parts; the last ones are complete.

@@ -9,8 +9,6 @@ So the store is the same, byte for byte, as one that the threads of a process wr
 from __future__ import annotations
 
 import errno
-import os
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,12 +17,11 @@ from typing import Any
 from vfs.engine.open_sets import OPEN
 from vfs.errors import ExecutorError, SourceError
 from vfs.model.region import Region
-from vfs.outputs.executors import in_order
+from vfs.outputs.executors import check_code, here, in_order
 from vfs.outputs.place import OutputPlace
 from vfs.outputs.places import place_of
 from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.outputs.sums import Mark
-from vfs.own_code import code_key
 from vfs.zarr.export.arrays import ArrayExport, ShardSpec, array_exports, little_memory
 from vfs.zarr.export.beside import UnnamedFile
 from vfs.zarr.export.journal import ExportJournal
@@ -85,16 +82,15 @@ def write_unit(task: UnitTask) -> tuple[Mark, str]:
         ExecutorError: this worker has other code of vfs, does not find the folder, or cannot write there.
         SourceError: the set cannot be opened or read here, or is not what it was.
     """
-    work, here = task.work, f"[in process {os.getpid()} of {socket.gethostname()}]"
-    if code_key() != work.vfs:
-        raise ExecutorError(f"a worker has other code of vfs than what plans the export {here}")
+    work = task.work
+    check_code(work.vfs, "plans the export")
     try:
         return _written(task)
     except SourceError as error:
-        raise type(error)(f"{error} {here}", error.errno or errno.EIO) from error
+        raise type(error)(f"{error} [{here()}]", error.errno or errno.EIO) from error
     except OSError as error:
         raise ExecutorError(
-            f"{work.target}: cannot be written by a worker: {error.strerror or error} {here}"
+            f"{work.target}: cannot be written by a worker: {error.strerror or error} [{here()}]"
         ) from error
 
 
