@@ -72,6 +72,6 @@ class GrowthOf:
 def _is_there(array: ArrayReader, grid: ChunkGrid, ended: bool, region: Region) -> bool:
     """Return True if a tile can be read and stays as it is."""
     dataset = array.dataset
-    if ended or dataset.head is None:
+    if ended or dataset.written.head is None:
         return True
-    return dataset.to_come(region) is None and (dataset.declared is not None or region.shape == grid.chunks)
+    return dataset.to_come(region) is None and (dataset.written.declared is not None or region.shape == grid.chunks)

@@ -32,7 +32,7 @@ def frame_lines(group: OpenedSet, position: str | None, screen: Screen) -> Itera
     """
     array = group.main
     view = FrameView.of(array)
-    head = array.dataset.head
+    head = array.dataset.written.head
     position = str(head - 1) if position is None and head is not None else position
     at = view.middle if position is None else view.position(position)
     sizes = (

@@ -367,7 +367,7 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
         yield from _paragraph(f"rows: bottom first; {format_option(flip_y=True)} shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
-        if array.dataset.head is None:
+        if array.dataset.written.head is None:
             read = f"{'it reads' if blank == 1 else 'they read'} as {array.dataset.fill}"
             yield f"    {blank:,} of {frames} {'is' if blank == 1 else 'are'} not stored: {read}"
         elif main:

@@ -223,7 +223,7 @@ class LiveFolder:
         if part is None or not part.file:
             return False
         array = part.array
-        if array.dataset.declared is not None or array.dataset.head is None:
+        if array.dataset.written.declared is not None or array.dataset.written.head is None:
             return True
         return part.header is None and array.grid.region(part.position).shape == array.chunks
 

@@ -286,7 +286,7 @@ class RegionReader(StoredReader):
         width = self.stored.itemsize
         rows, covered = (NO_ROWS, -1) if self.decodes_whole else self.dataset.layout.read_ranges(region, ROWS)
         total = region.size
-        if 0 <= covered < total and self.dataset.head is not None:
+        if 0 <= covered < total and self.dataset.written.head is not None:
             self.dataset.check_head(region)
         tiles = [region] if covered >= 0 else []
         sizes, begins = [total], [0, len(rows)] if tiles else []

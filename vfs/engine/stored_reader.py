@@ -154,7 +154,7 @@ class StoredReader:
             NotYetError: frames of the region are yet to be written.
         """
         rows, covered = self.dataset.layout.read_ranges(region, ROWS)
-        if covered < flat.size and self.dataset.head is not None:
+        if covered < flat.size and self.dataset.written.head is not None:
             self.dataset.check_head(region)
         if self.decodes_whole and (rows[:, NEXT] != 1).any():
             return NO_ROWS, -1
@@ -251,7 +251,7 @@ class StoredReader:
             cuts = [(where, shape, *cut) for box, shape, lead, where in touched if (cut := _overlap(box, lead, region))]
             covered = sum(size for *_, size in cuts)
         if covered < out.size:
-            if self.dataset.head is not None:
+            if self.dataset.written.head is not None:
                 self.dataset.check_head(region)
             out[...] = self.blank
         if straight:

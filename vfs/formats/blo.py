@@ -31,10 +31,10 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs
-from vfs.model.proofs import Proof
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
+from vfs.model.written import Proof, Written
 
 HEADER = np.dtype(
     [
@@ -147,7 +147,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     layout = layout if visited is None else layout.ordered(visited)
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
     main = scan_array(
-        files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), declared=nx * ny, proof=recorded.proof
+        files, layout, PlainDecoder(dtype), attrs=attrs | _said(header), written=Written(nx * ny, recorded.proof)
     )
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:

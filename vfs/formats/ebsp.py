@@ -37,6 +37,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_dims
+from vfs.model.written import Written
 
 _NEWEST = 64  # versions beyond this are numbers of another kind
 _PIECE = 1 << 16  # entries of the table that are read at a time
@@ -442,7 +443,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         len(nav),
         attrs=attrs,
         absent=(*_absent(path, table, int((table > 0).sum()) - len(present)), *_lone(path, held)),
-        declared=len(table) if (table > 0).all() else None,
+        written=Written(len(table) if (table > 0).all() else None),
     )
     companions = []
     for name, places in zip(("beam_x", "beam_y"), beams, strict=True):

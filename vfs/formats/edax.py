@@ -26,6 +26,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
+from vfs.model.written import Written
 
 START = np.dtype(
     [
@@ -104,8 +105,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     attrs: dict[str, Any] = {"header": fields(header), "stored_patterns": recorded.stored}
     nav, absent = _map(header, recorded, attrs)
     layout = FrameLayout.of(sig, [recorded.stored], word_bytes=pixel.itemsize, file_header=first).arranged(nav)
-    declared = nav[0] * nav[1] if len(nav) > 1 else None  # else the header says no map
-    return [scan_array(files, layout, PlainDecoder(pixel), attrs=attrs, absent=absent, declared=declared)]
+    written = Written(nav[0] * nav[1] if len(nav) > 1 else None)  # else the header says no map
+    return [scan_array(files, layout, PlainDecoder(pixel), attrs=attrs, absent=absent, written=written)]
 
 
 def _map(header: np.void, recorded: Recorded, attrs: dict[str, Any]) -> tuple[tuple[int, ...], tuple[Absence, ...]]:

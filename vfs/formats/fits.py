@@ -31,6 +31,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
+from vfs.model.written import Written
 
 _BLOCK = 2880  # bytes
 _CARD = 80  # bytes
@@ -372,11 +373,11 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
         conventions |= dict(zip(("scale_factor", "add_offset"), one.scaling, strict=True))
     if one.blank is not None and all(image.blank == one.blank for image in images):
         conventions["_FillValue"] = one.blank
-    declared = planes if before and frames == 1 else None
+    written = Written(planes if before and frames == 1 else None)
     absent = made.absent
     if len(images) < frames:  # files without an image are told of already
         absent = tuple(one for one in absent if one.refused is not None)
-    return altered(made, conventions=conventions, declared=declared, absent=absent)
+    return altered(made, conventions=conventions, written=written, absent=absent)
 
 
 def _placed(

@@ -37,6 +37,7 @@ from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.model.written import Written
 from vfs.sources.names import basename, split
 
 PLACE = np.dtype(
@@ -260,7 +261,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     places = [sources.join(split(index)[0], name) for name in named]
     files = Files.stat(sources, [*places, index], missing_ok=True)
     number = {name: k for k, name in enumerate(named)}
-    cut_at_end = _cut_at_end(sources, files, planes, number)
+    written = Written(cut_at_end=_cut_at_end(sources, files, planes, number))
     summary = _summary(sources, places[0])
     drawn = _drawn(sources, split(index)[0])
     absent = (*cut, *_of_another_run(sources, files))
@@ -274,7 +275,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
         array = _array(path, files, kind, some, number, attrs, drawn)
-        made.append(altered(array, absent=absent + array.absent, cut_at_end=cut_at_end))
+        made.append(altered(array, absent=absent + array.absent, written=written))
     return made
 
 

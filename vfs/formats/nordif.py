@@ -32,6 +32,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
+from vfs.model.written import Written
 from vfs.sources.names import basename, beside
 
 BITMAP = np.dtype(
@@ -149,7 +150,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": unit or "um"} for dim in nav_dims(2)}
     layout = FrameLayout.of((rows, columns), [recorded.stored], word_bytes=1).arranged(scan)
     absent += tuple(one for one in companions if isinstance(one, Absence))
-    main = scan_array(files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, declared=math.prod(scan))
+    main = scan_array(
+        files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, written=Written(math.prod(scan))
+    )
     return [main, *(one for one in companions if isinstance(one, StoredArray))]
 
 

@@ -24,6 +24,7 @@ from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.model.wording import format_option
+from vfs.model.written import Written
 
 _MARK = b"\x93NUMPY"
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
@@ -140,7 +141,7 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
             len(lead),
             attrs=attrs,
             absent=row.absent + absent + _behind(files, offsets, each * math.prod(sig) * dtype.itemsize),
-            declared=each if lead and not stacked and contiguous else None,
+            written=Written(each if lead and not stacked and contiguous else None),
         )
     ]
 

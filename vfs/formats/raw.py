@@ -29,6 +29,7 @@ from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.model.wording import format_option, shown
+from vfs.model.written import Written
 
 _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
@@ -98,8 +99,8 @@ def open(
         layout = layout.arranged(whole[:-2])
     names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
     attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
-    declared = None if whole is None else math.prod(whole[:-2])
-    return [scan_array(files, layout, decoder, dims=names, attrs=attrs, absent=absent, declared=declared)]
+    written = Written(None if whole is None else math.prod(whole[:-2]))
+    return [scan_array(files, layout, decoder, dims=names, attrs=attrs, absent=absent, written=written)]
 
 
 def _frames(

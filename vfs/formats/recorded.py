@@ -22,9 +22,9 @@ from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats.written import written_records
 from vfs.model.files import Files
 from vfs.model.layout.scan_order import surplus
-from vfs.model.proofs import Proof
 from vfs.model.stored import Absence
 from vfs.model.wording import are
+from vfs.model.written import Proof
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
 from vfs.model.wording import format_option
+from vfs.model.written import Written
 from vfs.sources.names import splitext
 
 _SIZES = ("width", "height", "depth")
@@ -238,7 +239,7 @@ def open(
             nav,
             attrs=attrs,
             absent=recorded.absences("a scan", shape[:nav], whole=True),
-            declared=math.prod(shape[:nav]) if nav else None,
+            written=Written(math.prod(shape[:nav]) if nav else None),
         )
     ]
 

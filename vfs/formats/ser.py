@@ -43,6 +43,7 @@ from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import TOP_FIRST, Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
+from vfs.model.written import Written
 from vfs.sources.names import basename, splitext
 
 HEADER = np.dtype(
@@ -244,7 +245,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
         scan + dims,
         len(nav),
         attrs=attrs,
-        declared=total,
+        written=Written(total),
     )
     found = [main, _stamps(main, f"{prefix}timestamp", series)] if len(series.tags) else [main]
     if series.cut:
@@ -282,7 +283,7 @@ def _stamps(main: StoredArray, path: str, series: _SerSeries) -> StoredArray:
         len(nav),
         conventions={"units": "seconds since 1970-01-01"},
         companion=True,
-        declared=main.declared,
+        written=main.written,
     )
 
 

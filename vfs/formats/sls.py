@@ -33,6 +33,7 @@ from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.model.written import Written
 from vfs.sources.names import basename, split
 
 RECORD = np.dtype(
@@ -342,7 +343,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         raise FormatError(f"{names[0]}: expected frames with numbers near {first:,}, found one {count:,} later")
     if isinstance(expected, int) and count < expected <= _MOST_BLANK * stored:
         count = expected
-    about: dict[str, Any] = {"passed": _passed(runs, record), "declared": count if count == expected else None}
+    written = Written(count if count == expected else None, over=_over(runs, record))
     last = {module: k for k, (module, *_) in enumerate(data_files)}.values()
     cut = tuple(_cut(files, [*last], sizes))
     attrs = {"master": said, "first_frame": first}
@@ -356,7 +357,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         absent = (*cut, *begins_again, *_blank(files, count, len(region.parts), held))
         if not own:
             raise TruncatedSourceError(f"{paths[0]}: expected raw files of region {k}, found none")
-        made.append(altered(_array(path, files, detector, region, own, record, count, attrs), absent=absent, **about))
+        made.append(
+            altered(_array(path, files, detector, region, own, record, count, attrs), absent=absent, written=written)
+        )
     return made
 
 
@@ -401,7 +404,7 @@ def _placed(
     return placed, first, (Absence(said),) if said else ()
 
 
-def _passed(runs: Sequence[tuple[int, _FrameRun]], modules: Collection[int]) -> int:
+def _over(runs: Sequence[tuple[int, _FrameRun]], modules: Collection[int]) -> int:
     """Return the number of frames that no module will add to: each has a later one.
 
     Args:

@@ -28,6 +28,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_array
+from vfs.model.written import Written
 from vfs.sources.names import beside, splitext
 
 HEADER = np.dtype(
@@ -113,7 +114,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     attrs = {"header": known, "calibration": _calibration(sources, files.paths[0], known["image"])}
     absent, wanted = recorded.absences("a map", scan), math.prod(scan)
     return [
-        scan_array(files, layout, PlainDecoder(count), dims=("energy",), attrs=attrs, absent=absent, declared=wanted)
+        scan_array(
+            files, layout, PlainDecoder(count), dims=("energy",), attrs=attrs, absent=absent, written=Written(wanted)
+        )
     ]
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.model.files import Files
-from vfs.model.proofs import Proof
 from vfs.model.sources import expect
 from vfs.model.stored import Absence
+from vfs.model.written import Proof
 
 _PART = 1 << 16  # bytes at the beginning and the end of a record without proof that are looked at
 

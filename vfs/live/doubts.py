@@ -4,7 +4,7 @@ Frames that nobody has written, or has written a part of, hold a run of zeros. A
 
 - if it is shorter than a block, and no longer than four times the longest one in each of eight other frames;
 - if it was first met `settle` seconds ago, and is shorter than a block, or something proves that it was written: what
-  records of its format have (`StoredArray.proof`), or that the disk, which knows holes, has none there. Once frames of
+  records of its format have (`Written.proof`), or that the disk, which knows holes, has none there. Once frames of
   a file were believed to be dark, those that are proved are, at once.
 
 All others are a `NotYetError`. One that the disk knows to be a hole always is. `said_of_holes` says of any set which
@@ -27,10 +27,10 @@ from vfs.live.written_part import BLOCK, SHORT, WrittenPart
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.open_options import OpenOptions
-from vfs.model.proofs import INDEX
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
+from vfs.model.written import INDEX
 from vfs.sources.holes import holes, tells_holes
 
 _WORD = 8  # bytes that are compared at once
@@ -75,7 +75,7 @@ class Doubts:
                 if why and wrong is None:  # all are noted
                     wrong = f"{self.files.paths[file]}: bytes {start:,} to {stop:,} are zeros, {why}"
         if wrong is not None:
-            raise NotYetError(wrong, head=self.dataset.head or 0)
+            raise NotYetError(wrong, head=self.dataset.written.head or 0)
 
     def _of_pixels(self, file: int, start: int, stop: int) -> bool:
         """Return True if a run of zeros is not one of a header or of a gap."""
@@ -98,7 +98,7 @@ class Doubts:
         if length >= BLOCK:
             if part.holes(file, start, stop):
                 return "and the disk knows that nobody has written all of them"
-            known = self.dataset.proof == INDEX or part.knows_holes(file)
+            known = self.dataset.written.proof == INDEX or part.knows_holes(file)
             if not (known or self._has_proof(file, start, stop)):
                 seen.doubt(start, length)
                 return f"and nothing proves yet that they were written; {option(give_up=0)} takes the set as it is"
@@ -114,7 +114,7 @@ class Doubts:
 
     def _has_proof(self, file: int, start: int, stop: int) -> bool:
         """Return True if the records at both ends of a run have what proves that they were written."""
-        proof, layout = self.dataset.proof, self.dataset.layout.frames
+        proof, layout = self.dataset.written.proof, self.dataset.layout.frames
         if proof is None or layout is None:
             return False
         rows = layout.stream[layout.stream[:, S_FILE] == file]
@@ -138,7 +138,7 @@ class Doubts:
     @cached_property
     def _samples(self) -> list[tuple[list[tuple[int, int, int]], int]]:
         """Some frames: where their bytes are, and the bytes of the longest run of zeros in each."""
-        frames = min(self.dataset.head or 0, math.prod(self.dataset.shape[: self.dataset.nav_ndim]))
+        frames = min(self.dataset.written.head or 0, math.prod(self.dataset.shape[: self.dataset.nav_ndim]))
         found = []
         for number in sorted({k * (frames - 1) // (_SAMPLES - 1) for k in range(_SAMPLES)}) if frames > 1 else ():
             at, longest = places(self.dataset, number), 0

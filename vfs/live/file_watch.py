@@ -229,10 +229,11 @@ def _first_and_last(dataset: StoredArray) -> list[int]:
     """Return the flat scan positions of the first and the last frame that are there."""
     frames = dataset.layout.frames
     if frames is not None and frames.in_order:
-        held = dataset.held if dataset.head is None else np.minimum(dataset.held, dataset.head - frames.offset)
+        held, head = dataset.held, dataset.written.head
+        held = held if head is None else np.minimum(held, head - frames.offset)
         held = held[held[:, 0] < held[:, 1]]
         return sorted({int(held[0, 0]), int(held[-1, 1]) - 1}) if len(held) else []
-    there = np.flatnonzero(dataset.valid.reshape(-1) & dataset.written(None).reshape(-1))
+    there = np.flatnonzero(dataset.valid.reshape(-1) & dataset.there_at(None).reshape(-1))
     return sorted({int(there[0]), int(there[-1])}) if len(there) else []
 
 

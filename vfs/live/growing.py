@@ -8,7 +8,7 @@ A frame counts when its bytes are there and something proves that it was finishe
 
 A file that was given its full size at once, or is written in several parts at once, holds frames that nobody has
 written. Formats whose frames have headers find those at the end themselves (`vfs.formats.written`), and say what all
-others have (`StoredArray.proof`). Of other formats, the size of a file proves nothing: `vfs.live.written_part`
+others have (`Written.proof`). Of other formats, the size of a file proves nothing: `vfs.live.written_part`
 says up to where a file is written. What both do not meet, `vfs.live.doubts` does when it is read.
 
 Blocks (HDF5, compressed images) are found by tables that their writers write behind the blocks, so that what a
@@ -32,10 +32,10 @@ from vfs.live.written_part import SHORT, WrittenPart
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, altered
 from vfs.model.open_options import OpenOptions
-from vfs.model.proofs import Proof
 from vfs.model.region import Region
 from vfs.model.sources import worth_looking
 from vfs.model.stored import StoredArray
+from vfs.model.written import Proof
 
 FEW = 64
 """Files of a set of which all are looked at, while they are written; of more, the last ones."""
@@ -83,20 +83,22 @@ def grown(dataset: StoredArray, options: OpenOptions) -> StoredArray:
     if not dataset.nav_ndim or dataset.computed:
         return dataset
     held = math.prod(dataset.shape[: dataset.nav_ndim])
-    if dataset.cut_at_end is not None and SEEN.of(dataset.files, dataset.cut_at_end).cut:
-        dataset = altered(dataset, declared=held, passed=held)
-    if dataset.nav_ndim == 1 and dataset.declared is not None and dataset.declared > held:
-        dataset = altered(dataset, head=held).arranged((dataset.declared,))
+    written = dataset.written
+    if written.cut_at_end is not None and SEEN.of(dataset.files, written.cut_at_end).cut:
+        dataset = dataset.with_written(declared=held, over=held)
+    declared = dataset.written.declared
+    if dataset.nav_ndim == 1 and declared is not None and declared > held:
+        dataset = dataset.with_written(head=held).arranged((declared,))
     layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up)
     if not isinstance(layout, FrameLayout):
         if isinstance(layout, BlockLayout):
             return _grown_blocks(dataset, layout, part)
-        return altered(dataset, head=_first_blank(dataset))
+        return dataset.with_written(head=_first_blank(dataset))
     head = min(_written_frames(dataset, layout, part), layout.stored - _unproved(dataset, layout, part))
     if any(one.to_come and (one.refused or one.scattered) for one in dataset.absent):
         head = min(head, _first_blank(dataset))
-    shown = altered(dataset, layout=altered(layout, stored=head), head=head)
-    if len(layout.nav_shape) == 1 and layout.in_order and dataset.declared is None:
+    shown = altered(dataset, layout=altered(layout, stored=head)).with_written(head=head)
+    if len(layout.nav_shape) == 1 and layout.in_order and dataset.written.declared is None:
         length = max(0, head - layout.offset)  # the axis is as long as the head
         shown = altered(
             shown,
@@ -108,21 +110,22 @@ def grown(dataset: StoredArray, options: OpenOptions) -> StoredArray:
 
 def _grown_blocks(dataset: StoredArray, layout: BlockLayout, part: WrittenPart) -> StoredArray:
     """Return an array that is stored in blocks as far as it is whole."""
-    if dataset.proved_frames is None:
+    written = dataset.written
+    if written.finished is None:
         stored = _first_blank(dataset)
         count = min(stored, _before(dataset, part))
-        passed = min(dataset.passed, count)
-        dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim), passed=passed)
+        dataset = altered(dataset, layout=layout.before(count, dataset.nav_ndim))
+        dataset = dataset.with_written(over=min(written.over, count))
         head = _first_blank(dataset)
-        return altered(dataset, head=head, proved_frames=(head, stored))
-    passed, held = dataset.proved_frames
+        return dataset.with_written(head=head, finished=(head, stored))
+    finished, held = written.finished
     rested = all(part.seen(k).quiet >= min(part.settle, part.give_up) for k in range(len(dataset.files)))
-    head = held if rested else passed
-    shown = altered(dataset, layout=layout.before(head, dataset.nav_ndim), head=head)
-    if dataset.nav_ndim == 1 and dataset.declared is None:
+    head = held if rested else finished
+    shown = altered(dataset, layout=layout.before(head, dataset.nav_ndim)).with_written(head=head)
+    if dataset.nav_ndim == 1 and written.declared is None:
         shape = (head, *dataset.shape[1:])
         return altered(shown, layout=altered(shown.layout, shape=shape), shape=shape)
-    return altered(shown, head=_first_blank(shown))
+    return shown.with_written(head=_first_blank(shown))
 
 
 def _first_blank(dataset: StoredArray) -> int:
@@ -174,7 +177,7 @@ def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart
         holes = part.holes(file, begin, sizes[file])
         hole = next((first for first, behind in holes if layout.pixels_between(file, first, behind)), None)
         end = sizes[file] if hole is None else hole
-        if dataset.proof is None:
+        if dataset.written.proof is None:
             end = part.end(file, begin, sizes[file], layout.stride, hole, file != last[-1])
             if _ends_with(stream[stream[:, S_FILE] == file], end, hole) and part.seen(file).quiet >= part.settle:
                 end = sizes[file]  # what is behind its frames, such as zeros of FITS, is none of theirs
@@ -184,8 +187,8 @@ def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart
     ends = limits[stream[:, S_FILE]]
     bad = bytes_ + (stops - starts) > ends
     head = int((starts[bad] + np.maximum(ends[bad] - bytes_[bad], 0)).min(initial=NO_LIMIT)) // layout.stride
-    if dataset.proof is not None:
-        head = min(head, _begun_frames(layout, sizes, part), _proved_frames(dataset.proof, dataset.files, layout))
+    if (proof := dataset.written.proof) is not None:
+        head = min(head, _begun_frames(layout, sizes, part), _proved_frames(proof, dataset.files, layout))
     return min(layout.stored, head)
 
 
@@ -244,7 +247,8 @@ def _unproved(dataset: StoredArray, layout: FrameLayout, part: WrittenPart) -> b
     if dataset.files.sizes.item(file) > end:
         return False
     seen = part.seen(file)
-    whole = seen.grew and dataset.declared is not None and layout.stored >= dataset.declared
+    declared = dataset.written.declared
+    whole = seen.grew and declared is not None and layout.stored >= declared
     return not whole and seen.quiet < min(part.settle, part.give_up)
 
 
@@ -260,20 +264,21 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     Raises:
         NotYetError: no frame is there.
     """
-    if stored.head is None:
+    written, head, declared = stored.written, stored.written.head, stored.written.declared
+    if head is None:
         return None
-    if not stored.head:
-        zeros = "" if stored.proof else "; what holds only zeros up to the end of a file counts as not written"
+    if not head:
+        zeros = "" if written.proof else "; what holds only zeros up to the end of a file counts as not written"
         raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
-    more = stored.proved_frames is not None and stored.head < stored.proved_frames[1]
+    more = written.finished is not None and head < written.finished[1]
     unsettled = more or (isinstance(layout, FrameLayout) and _has_more(layout))
     if options.nav_shape is not None:
         needed = shown.layout.last_frame(Region.whole(shown.shape), shown.nav_ndim) + 1
-        return Progress(min(stored.head, needed), needed, False, unsettled)
-    if stored.declared is not None:
-        return Progress(min(stored.head, stored.declared), stored.declared, False, unsettled)
-    return Progress(stored.head, None, True, unsettled)
+        return Progress(min(head, needed), needed, False, unsettled)
+    if declared is not None:
+        return Progress(min(head, declared), declared, False, unsettled)
+    return Progress(head, None, True, unsettled)
 
 
 def check_rested(files: Files, options: OpenOptions) -> None:

@@ -22,11 +22,11 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
 from vfs.model.layout.scan_order import surplus
-from vfs.model.proofs import Proof
 from vfs.model.region import Region
 from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
 from vfs.model.wording import are, option, option_names
+from vfs.model.written import UNTOLD, Written
 
 T = TypeVar("T")
 
@@ -150,16 +150,7 @@ class StoredArray:
         conventions: attributes that other tools look for at the top level (`units`, `ome`, those of netCDF).
             Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group.
-        declared: number of frames that there will be, as the files say; None where they do not.
-        proof: what each record of `layout` has that tells that it was written; None if nothing does.
-        proved_frames: of a file that its writer keeps whole while it writes (HDF5 with SWMR): how many frames are
-            finished by now, and how many if nobody writes any more. None: all that is stored is finished.
-        cut_at_end: index in `files` of the file that its program makes shorter when all is written, if it ends behind
-            its last frame; None: there is none.
-        passed: number of scan positions at the beginning at which nothing is to come: what no file holds of them was
-            never recorded.
-        head: number of frames that are whole, of a set that is still being written (`follow`): those from
-            there on, in the order in which they are recorded, are not there yet. None: nothing is to come.
+        written: how far it is written, of files that may still grow.
         scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
@@ -194,12 +185,7 @@ class StoredArray:
     mask_bits: int = 0
     pixel_mask: PixelMask | None = None
     computed: bool = False
-    declared: int | None = None
-    proof: Proof | None = None
-    proved_frames: tuple[int, int] | None = None
-    cut_at_end: int | None = None
-    passed: int = 0
-    head: int | None = None
+    written: Written = UNTOLD
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
 
@@ -251,9 +237,9 @@ class StoredArray:
         blocks = self.layout.blocks
         to_come = any(absence.to_come for absence in self.absent)
         found = self.valid if blocks is None or not to_come else blocks.whole_frames(self.nav_ndim)
-        if self.passed:
+        if self.written.over:
             found = found.copy()
-            found.reshape(-1)[: self.passed] = True
+            found.reshape(-1)[: self.written.over] = True
         return found
 
     @property
@@ -280,7 +266,8 @@ class StoredArray:
 
         Of an array stored in blocks it is the flat scan position.
         """
-        if self.head is None or not self.nav_ndim:
+        head = self.written.head
+        if head is None or not self.nav_ndim:
             return None
         if self.layout.frames is None:
             there, nav = self.there, box.slices[: self.nav_ndim]
@@ -288,9 +275,9 @@ class StoredArray:
             numbers = np.arange(there.size).reshape(there.shape)
             return int(numbers[nav].reshape(-1)[lacking[0]]) if len(lacking) else None
         last = self.layout.last_frame(box, self.nav_ndim)
-        return last if last >= self.head else None
+        return last if last >= head else None
 
-    def written(self, positions: np.ndarray | None) -> np.ndarray:
+    def there_at(self, positions: np.ndarray | None) -> np.ndarray:
         """Find the scan positions whose frames are there, or will never be.
 
         Args:
@@ -298,12 +285,12 @@ class StoredArray:
 
         Returns: bool[m].
         """
-        nav = self.shape[: self.nav_ndim]
-        if self.head is None or not nav:
+        nav, head = self.shape[: self.nav_ndim], self.written.head
+        if head is None or not nav:
             return np.ones(math.prod(nav) if positions is None else len(positions), bool)
         if self.layout.frames is None:
             return self.there.reshape(-1)[slice(None) if positions is None else positions]
-        return self.layout.frame_numbers(positions, self.nav_ndim) < self.head
+        return self.layout.frame_numbers(positions, self.nav_ndim) < head
 
     def check_head(self, box: Region) -> None:
         """Check that all frames that a box touches are there.
@@ -313,11 +300,14 @@ class StoredArray:
         """
         frame = self.to_come(box)
         if frame is not None:
-            assert self.head is not None
-            of = f" of {self.declared:,}" if self.declared else ""
-            raise NotYetError(
-                f"{self._named}: frame {frame:,}{of} is not written yet: {self.head:,} are there", head=self.head
-            )
+            head, declared = self.written.head, self.written.declared
+            assert head is not None
+            of = f" of {declared:,}" if declared else ""
+            raise NotYetError(f"{self._named}: frame {frame:,}{of} is not written yet: {head:,} are there", head=head)
+
+    def with_written(self, **said: Any) -> StoredArray:
+        """Return the array with other fields of `written`."""
+        return altered(self, written=altered(self.written, **said))
 
     def arranged(
         self,
@@ -387,12 +377,14 @@ class StoredArray:
         if line_skip or (nav_shape is not None and layout.order is None):
             absent = self._absent_of(self._unequal(nav, sync_offset, line_skip), line_skip)
         more: dict[str, Any] = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
-        if self.passed:
-            done = 0 if line_skip else max(0, self.passed - sync_offset)
-            more["passed"] = done if chosen is None else int(np.append(chosen >= done, True).argmax())
-        if nav_shape is not None and self.head is not None:
-            more["declared"] = layout.last_frame(Region.whole(shape), nav_ndim) + 1
-        return altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
+        written: dict[str, int] = {}
+        if self.written.over:
+            over = 0 if line_skip else max(0, self.written.over - sync_offset)
+            written["over"] = over if chosen is None else int(np.append(chosen >= over, True).argmax())
+        if nav_shape is not None and self.written.head is not None:
+            written["declared"] = layout.last_frame(Region.whole(shape), nav_ndim) + 1
+        made = altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
+        return made.with_written(**written) if written else made
 
     def along_one_axis(self) -> StoredArray:
         """Return an array of frames with all scan positions along one axis, in their order."""
@@ -445,7 +437,7 @@ class StoredArray:
         lines, left = divmod(most, nav[-1] + line_skip) if line_skip else (0, most)
         held = lines * nav[-1] + (min(left, nav[-1]) if line_skip else left)
         said = compared(self._named, nav, stored, line_skip)
-        if shown > held and self.head is None:
+        if shown > held and self.written.head is None:
             blank = shown - held
             beyond = shown > MOST_BLANK * max(1, stored)
             return Absence(
@@ -475,19 +467,18 @@ def scan_array(
     dims: tuple[str, ...] = ("y", "x"),
     attrs: Mapping[str, Any] | None = None,
     absent: tuple[Absence, ...] = (),
-    declared: int | None = None,
-    proof: Proof | None = None,
+    written: Written = UNTOLD,
 ) -> StoredArray:
     """Make the array `data` of a set whose frames are a scan.
 
     Args:
         layout: where the frames lie, in the shape of the scan.
         dims: names of the axes of a frame; those of the scan are `nav_dims`.
-        declared, proof: see `StoredArray`.
+        written: see `StoredArray`.
     """
     nav = len(layout.shape) - len(layout.sig_shape)
     names = nav_dims(nav) + dims
-    more: dict[str, Any] = {"attrs": attrs or {}, "absent": absent, "declared": declared, "proof": proof}
+    more: dict[str, Any] = {"attrs": attrs or {}, "absent": absent, "written": written}
     return StoredArray("data", files, layout, decoder, layout.shape, names, nav, **more)
 
 
@@ -535,8 +526,7 @@ def per_frame(
         nav,
         attrs=attrs or {},
         companion=True,
-        declared=main.declared,
-        proof=main.proof,
+        written=Written(main.written.declared, main.written.proof),
     )
 
 

@@ -203,12 +203,12 @@ class Computation:
         self.chosen = _positions(asked.region, self.shape)
         self.coarse = asked.coarse
         self.reach = self.count
-        if array.dataset.head is not None:
+        if array.dataset.written.head is not None:
             self._bound_by_head(array.dataset)
         self.step, self.quick = STEP, array.backend.parallel == 1
         token, self.moves = state_of(array)
         # What is made of rows of a set that is still being written holds for ever, other results for the present frames
-        now = array.dataset.head if self.kind == "sig" else None
+        now = array.dataset.written.head if self.kind == "sig" else None
         words = tuple(asked.results.items()), repr(asked.region), asked.within, now
         self.key: tuple[Hashable, ...] = ("computation", token, self.moves, *words)
 
@@ -218,16 +218,16 @@ class Computation:
         Raises:
             NotYetError: none of those that are asked for is written.
         """
-        there = dataset.written(np.arange(self.first, self.first + self.count))
+        there = dataset.there_at(np.arange(self.first, self.first + self.count))
         self.coarse = False
         self.reach = self.count if there.all() else int(there.argmin())
         if self.kind == "sig":
             chosen = np.arange(self.count) if self.chosen is None else self.chosen
             self.chosen = chosen[there[chosen]]
         if not (self.reach if self.chosen is None else len(self.chosen)):
+            head = dataset.written.head or 0
             raise NotYetError(
-                f"{dataset.files.paths[0]}: none of these frames is written yet: {dataset.head:,} are there",
-                head=dataset.head or 0,
+                f"{dataset.files.paths[0]}: none of these frames is written yet: {head:,} are there", head=head
             )
 
     def _kind(self, asked: Asked) -> str:

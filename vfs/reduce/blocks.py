@@ -435,16 +435,17 @@ def check_written(array: ArrayReader, chosen: np.ndarray | None) -> None:
         NotYetError: some are not.
     """
     dataset = array.dataset
-    if dataset.head is None:
+    head = dataset.written.head
+    if head is None:
         return
     last = dataset.to_come(Region.whole(dataset.shape)) if chosen is None else None
-    if chosen is not None and not (there := dataset.written(chosen)).all():
+    if chosen is not None and not (there := dataset.there_at(chosen)).all():
         last = int(chosen[~there][0])
     if last is not None:
         raise NotYetError(
-            f"{dataset.files.paths[0]}: frame {last:,} is not written yet: {dataset.head:,} are there;"
+            f"{dataset.files.paths[0]}: frame {last:,} is not written yet: {head:,} are there;"
             f" {option(follow=True)} goes on as frames come",
-            head=dataset.head,
+            head=head,
         )
 
 

@@ -101,7 +101,7 @@ def central_disk(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
     nav = array.shape[:n]
     shape = nav[-2:]
     places = {tuple((m - 1) * part // 4 for m, part in zip(shape, at, strict=True)) for at in QUARTERS[len(shape)]}
-    if array.dataset.head is not None:
+    if array.dataset.written.head is not None:
         places.add((0,) * len(shape))  # the others may not be written yet
     height, width = array.shape[n:]
     mean, side, wrong, lacking = None, max(height, width), None, np.zeros((1, 1), bool)

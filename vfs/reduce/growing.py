@@ -137,7 +137,7 @@ def _more(
         if len(taken.done) > len(done):
             raise OptionError("the set became shorter while it was followed; open it again")
         done[: len(taken.done)] = taken.done
-    new = whole.stored.flags & whole.array.dataset.written(whole.chosen) & ~done
+    new = whole.stored.flags & whole.array.dataset.there_at(whole.chosen) & ~done
     at = np.flatnonzero(new)
     part: Pass | None = None
     if len(at):

@@ -45,7 +45,6 @@ from vfs.live.begun import as_before
 from vfs.live.file_watch import SEEN
 from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
 from vfs.model.files import Files
-from vfs.model.layout import altered
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
@@ -330,7 +329,7 @@ def _open_named(
     as_stored = options.array is None and not options.hide and shown[stored.main.path] == Arranged(stored.main)
     progress = progress_of(stored.main, shown[stored.main.path].dataset, options) if options.follow else None
     if options.follow_blank:
-        shown = {path: one._replace(dataset=altered(one.dataset, head=None)) for path, one in shown.items()}
+        shown = {path: one._replace(dataset=one.dataset.with_written(head=None)) for path, one in shown.items()}
     arrays = readers(stored.main, shown, options, images.given, ChunkCache() if cache is None else cache)
     main = arrays[stored.main.path]  # makes this reader now, so that options that do not fit it raise an error
     absent = all_absent(stored.all, stored.main, main.dataset)

@@ -40,6 +40,7 @@ from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 from vfs.model.wording import format_option
+from vfs.model.written import Written
 from vfs.sources.names import basename, beside, dirname, splitext
 
 _SIDE = 128  # pixels
@@ -265,7 +266,7 @@ def open(
         PlainDecoder(WORDS if words else np.dtype("<f4")),
         attrs=attrs,
         absent=told + doubt + _absences(recorded, scans, nav, record),
-        declared=math.prod(nav) if sure else None,
+        written=Written(math.prod(nav) if sure else None),
     )
     if words:
         return _second(main, None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1]))

@@ -42,10 +42,10 @@ from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
-from vfs.model.proofs import Proof
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
+from vfs.model.written import Proof, Written
 
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 
@@ -167,8 +167,8 @@ def open(
             "y": {"scale": binning // repeat, "offset": 0, "unit": "px"},
             "x": {"scale": 1, "offset": 0, "unit": "px"},
         }
-    decoder, declared = PlainDecoder(np.dtype("<u2")), said or None
-    main = scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared, proof=proof)
+    decoder, written = PlainDecoder(np.dtype("<u2")), Written(said or None, proof)
+    main = scan_array(files, layout, decoder, attrs=attrs, absent=absent, written=written)
     if gain_map:
         height, width = layout.sig_shape
         sizes = [(height, width), (height // repeat * binning, width)]

@@ -51,9 +51,9 @@ from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
-from vfs.model.proofs import INDEX
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.model.written import INDEX, Written
 from vfs.sources.names import basename
 
 ENDINGS = (
@@ -272,13 +272,13 @@ def _with_declared(path: str, known: Survey, array: StoredArray) -> StoredArray:
     """Return an array with the number of frames that it will have; fewer, where the master says so, are said."""
     held, data = math.prod(array.shape[: array.nav_ndim]), known.data.get(array.path)
     if data is not None:
-        return altered(array, declared=None if data.file in known.growing and data.grows else held)
+        return array.with_written(declared=None if data.file in known.growing and data.grows else held)
     count, words = next(filter(None, (one.declared(array.path, known) for one in PROGRAMS if one.declared)), (None, ""))
     if count is None or count <= held:
-        return altered(array, declared=count if count == held else None)
+        return array.with_written(declared=count if count == held else None)
     said = f"{path}: says {count:,} images ({words}) of {array.path}, {held:,} are stored"
     fewer = Absence(said, counts={"frames_missing": count - held}, to_come=True)
-    return altered(array, declared=count, absent=(*array.absent, fewer))
+    return altered(array, absent=(*array.absent, fewer)).with_written(declared=count)
 
 
 def _unchanged(files: Files, known: Survey) -> Files:
@@ -329,8 +329,10 @@ def _dataset(
         conventions=entry.conventions,
         absent=entry.absent,
         mask_bits=mask_bits(name, entry, known),
-        proved_frames=swmr.proved(entry, nav) if nav and grows else None,
-        proof=INDEX if grows and layout.frames is None else None,
+        written=Written(
+            proof=INDEX if grows and layout.frames is None else None,
+            finished=swmr.proved(entry, nav) if nav and grows else None,
+        ),
     )
 
 

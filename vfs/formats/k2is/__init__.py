@@ -50,6 +50,7 @@ from vfs.model.region import Region
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.model.wording import are, format_option
+from vfs.model.written import Written
 from vfs.sources.names import basename, splitext
 
 _SYNC = b"\xff\xff\x00\x55"
@@ -330,8 +331,8 @@ def open(
     absent = _absences(tag_file or files.paths[there], files, missing, behind, scan, stored)
     attrs: dict[str, Any] = {"frames": frames, "first_frame": start, "frame_id": (first_id + start) & 0xFFFFFFFF}
     attrs |= {"crop": list(box)} | ({} if tags is None else {"tags": plain(tags.root)})
-    decoder, declared = SectorDecoder(files.paths), math.prod(scan) if scan else None
-    return [scan_array(files, layout, decoder, attrs=attrs, absent=absent, declared=declared)]
+    decoder, written = SectorDecoder(files.paths), Written(math.prod(scan) if scan else None)
+    return [scan_array(files, layout, decoder, attrs=attrs, absent=absent, written=written)]
 
 
 FORMAT = Format(

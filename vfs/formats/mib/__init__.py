@@ -58,9 +58,9 @@ from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import written_records
 from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
-from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
+from vfs.model.written import Proof, Written
 from vfs.sources.names import split, splitext
 
 _PROOF = Proof(0, BEGIN, known=True)  # a header begins with MQ1
@@ -135,7 +135,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     }
     declared = said.expected - skip if said.expected else None  # those behind the last line may be left out
     shown = layout.arranged(nav, line_skip=skip)
-    main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, declared=declared, proof=_PROOF)
+    main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, written=Written(declared, _PROOF))
     return [main, *_stamps(main, layout, geometry.header, skip)]
 
 

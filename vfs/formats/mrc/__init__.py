@@ -53,6 +53,7 @@ from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
+from vfs.model.written import Written
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
 _LEAST_EXTENDED = 80  # bytes of an extended header that has a type
@@ -266,7 +267,7 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
         attrs["scan_order"] = scan.said
     dims = (*scan.dims, *pixels.dims)
     main = StoredArray("data", files, layout, decoder, scan.nav + pixels.sig, dims, len(scan.nav), attrs=attrs)
-    main = altered(main, declared=int(header["nz"]) or None)
+    main = altered(main, written=Written(int(header["nz"]) or None))
     absent = extent.absent + scan.absent + info_of_another_run(path, info, pixels.sig[:2])
     absent += _axes_of_no_order(path, header)
     return [

@@ -40,6 +40,7 @@ from vfs.model.layout import FrameLayout, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import option
+from vfs.model.written import Written
 from vfs.sources.names import basename
 
 _DIMS = ("t", "c", "z", "y", "x")
@@ -464,7 +465,7 @@ def _array(
     shape = nav + tuple(kind.shaped[k] for k in shown)
     gone, said = (*planes.absent(), *absent), math.prod(nav)
     made = StoredArray(path, found.files, layout, decoder, shape, dims, 3, fill=fill, block=block, attrs=attrs)
-    return altered(made, absent=gone, declared=said)
+    return altered(made, absent=gone, written=Written(said))
 
 
 def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:

@@ -41,10 +41,10 @@ from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, altered
-from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.model.wording import Word, format_option, option
+from vfs.model.written import Proof, Written
 
 HEADER = np.dtype(
     [
@@ -271,7 +271,7 @@ def open(
     absent += info_of_another_run(files.paths[0], info, parts[0].sig_shape)
     if alone and not split:
         absent += (_without_other(files.paths[0], which[0]),)
-    shown = (altered(main, attrs=attrs, proof=proof), *stamps, *companions)
+    shown = (altered(main, attrs=attrs, written=Written(proof=proof)), *stamps, *companions)
     return [altered(one, absent=absent) for one in shown]
 
 

@@ -55,6 +55,7 @@ from vfs.model.layout import altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option
+from vfs.model.written import Written
 
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
 _TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it
@@ -180,9 +181,9 @@ def open(
             facts = attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}
             facts |= colours_of(table, (part.rows for part in parts if part is not None), one.kind.facts)
             made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
-            declared = one.count if one.metadata in ("imagej", "shaped") and len(members) == 1 else None
+            written = Written(one.count if one.metadata in ("imagej", "shaped") and len(members) == 1 else None)
             leads = (k, level) == (shown, 0) or (False if aside[k] else None)
-            out.append(altered(made, main=leads, declared=declared))
+            out.append(altered(made, main=leads, written=written))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
     return [altered(d, absent=(*out[0].absent, *absent)) for d in out]  # all arrays lack the same files

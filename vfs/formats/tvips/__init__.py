@@ -36,9 +36,9 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout
 from vfs.model.layout.scan_order import FrameRuns
-from vfs.model.proofs import Proof
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
+from vfs.model.written import Proof, Written
 from vfs.sources.names import basename
 
 HEADER = np.dtype(
@@ -311,7 +311,7 @@ def open(
         attrs["calibration"] = {
             axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")
         }
-    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, proof=proof)
+    main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, written=Written(proof=proof))
     return [
         main,
         *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there),

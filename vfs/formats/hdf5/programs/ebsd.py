@@ -91,7 +91,7 @@ def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places
         dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim, step in zip(dims, steps, strict=False) if step > 0
     }
     attrs = {**array.attrs, **({"calibration": calibration} if calibration else {})}
-    return altered(made, dims=dims, attrs=attrs, absent=array.absent, declared=None)
+    return altered(made, dims=dims, attrs=attrs, absent=array.absent).with_written(declared=None)
 
 
 def _as_stored(array: StoredArray, shape: tuple[int, int], why: str) -> StoredArray:
