@@ -25,7 +25,7 @@ from tests.folder_tree.support import names
 from vfs.errors import OptionError, SourceError, VfsError
 from vfs.faces.data_set import Hierarchy
 from vfs.faces.face import Node
-from vfs.folder_tree import FolderTree, live_sets, plans
+from vfs.folder_tree import FolderTree, plans, served_sets
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import LOOKS
 from vfs.model.open_options import OpenOptions, split
@@ -698,7 +698,7 @@ def open_sets(folder: Path) -> list[Hierarchy]:
 def test_sets_that_are_open_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for k in range(60):
         save(tmp_path / f"d{k:02}.npy", VALUES + k)
-    monkeypatch.setattr(live_sets, "OPEN", 8)
+    monkeypatch.setattr(served_sets, "OPEN", 8)
     folder_tree = plans.folder_tree(tmp_path)
     for k in range(60):
         assert folder_tree.node(f"d{k:02}.zarr/data/c/0/0/0") is not None
@@ -706,7 +706,7 @@ def test_sets_that_are_open_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
             assert len(open_sets(tmp_path)) == 8
     for k in (0, 30, 59):
         assert content(folder_tree, f"d{k:02}.npy")[0] == k
-    monkeypatch.setattr(live_sets, "WEIGHT", 1)
+    monkeypatch.setattr(served_sets, "WEIGHT", 1)
     assert content(folder_tree, "d05.npy")[0] == 5
     assert len(open_sets(tmp_path)) == 1
 
@@ -716,7 +716,7 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
         (tmp_path / f"s{k:02}").mkdir()
         save(tmp_path / f"s{k:02}/a.npy", VALUES + k)
     monkeypatch.setattr("vfs.folder_tree.folder_tree.NAMES", 500)
-    monkeypatch.setattr(live_sets, "OPEN", 1)  # a set that is open remembers its folder, too
+    monkeypatch.setattr(served_sets, "OPEN", 1)  # a set that is open remembers its folder, too
     folder_tree = plans.folder_tree(tmp_path)
     stamps = []
     for _ in range(2):

@@ -19,7 +19,7 @@ import pytest
 from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import FAULTS, Scan, damage
 from tests.waiting import eventually
-from vfs.folder_tree import FolderTree, live_sets, plans
+from vfs.folder_tree import FolderTree, plans, served_sets
 from vfs.folder_tree.records import LOOKS
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
@@ -167,7 +167,7 @@ def test_a_source_that_changes_in_a_tree_is_an_error_at_once(tmp_path: Path, tre
 def test_a_set_that_was_only_closed_is_taken_up_again(
     tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_sets, "OPEN", 2)
+    monkeypatch.setattr(served_sets, "OPEN", 2)
     values = [put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2")) for k in range(6)]
     direct = trees(tmp_path)
     opened = [direct.open(f"s{k}.npy") for k in range(6)]
@@ -190,7 +190,7 @@ def test_a_set_that_was_only_closed_is_taken_up_again(
 
 def test_what_was_open_is_remembered_for_very_many(tmp_path: Path, trees: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "CLOSED", 8)
-    monkeypatch.setattr(live_sets, "OPEN", 1)
+    monkeypatch.setattr(served_sets, "OPEN", 1)
     for k in range(40):
         put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2"))
     direct = trees(tmp_path)
@@ -207,7 +207,7 @@ def test_readers_while_sets_are_replaced_and_closed(
     """Whatever is read is one of the sets that were there, as a whole, or an error; and all that
     was dropped is freed.
     """
-    monkeypatch.setattr(live_sets, "OPEN", 3)
+    monkeypatch.setattr(served_sets, "OPEN", 3)
     for k in range(8):
         put(tmp_path / f"s{k}.npy", np.full((4, 50, 100), k, "<u2"))
     direct = trees(tmp_path, trusted=0.002, chunks="frames")

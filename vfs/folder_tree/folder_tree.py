@@ -1,4 +1,4 @@
-"""Finds the files and data sets behind the paths of a folder tree. `vfs.folder_tree.live_sets` keeps sets open."""
+"""Finds the files and data sets behind the paths of a folder tree. `vfs.folder_tree.served_sets` keeps sets open."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vfs.faces.absence import check_no_chunk
 from vfs.faces.data_set import FILE_ENDING
 from vfs.faces.face import GROUP, Face, Node
 from vfs.folder_tree.listing import Listing
-from vfs.folder_tree.live_sets import LiveSet, LiveSets
 from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.records import MemberSet, Rules
 from vfs.folder_tree.seen import Seen
+from vfs.folder_tree.served_sets import ServedSet, ServedSets
 from vfs.formats import Format, formats
 from vfs.live.growing import Progress
 from vfs.model.files import Files
@@ -102,7 +102,7 @@ class FolderTree:
         )
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
-        self._live = LiveSets()
+        self._live = ServedSets()
         self.warnings: Mapping[str, Sequence[str]] = {}
         self._seen = Seen()
         self._lock = threading.Lock()  # of the listings
@@ -227,7 +227,7 @@ class FolderTree:
         grows = live and live.grows(path)
         return grows[0].version(grows[1]) if grows else self._version(stamp)
 
-    def _stamped(self, path: str) -> tuple[LiveSet | None, int]:
+    def _stamped(self, path: str) -> tuple[ServedSet | None, int]:
         """Return the open set of a path, and its stamp; (None, stamp of the file, or 0) for what is in no set."""
         found = self._live.used_before(path)
         if found is not None:
@@ -346,10 +346,10 @@ class FolderTree:
             self._listings.move_to_end(path)
             return found
 
-    def _face(self, path: str, place: _Place) -> tuple[LiveSet, Face]:
+    def _face(self, path: str, place: _Place) -> tuple[ServedSet, Face]:
         """Return the open set and the face at a place.
 
-        Raises: what `LiveSets.face` raises.
+        Raises: what `ServedSets.face` raises.
         """
         assert place.ending is not None
         root = path[: len(path) - len(place.key) - 1] if place.key else path

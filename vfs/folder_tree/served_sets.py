@@ -23,7 +23,7 @@ LIGHT = 100_000  # bytes of memory that an open data set takes besides its table
 ACQUISITIONS = 1 << 10  # numbers for the acquisitions that follow on each other in an open set
 
 
-class LiveSet:
+class ServedSet:
     """A data set that is open. It implements `vfs.contents.contents.Lifetime`.
 
     Attributes:
@@ -105,12 +105,12 @@ class LiveSet:
         self.tell()
 
 
-class LiveSets:
+class ServedSets:
     """The data sets that are open. Safe for many threads."""
 
     def __init__(self) -> None:
-        self._live: OrderedDict[str, LiveSet] = OrderedDict()
-        self._recently_used: dict[str, tuple[LiveSet, Face]] = {}
+        self._live: OrderedDict[str, ServedSet] = OrderedDict()
+        self._recently_used: dict[str, tuple[ServedSet, Face]] = {}
         self._lock = threading.RLock()
         self._single_flight = SingleFlight()
         self._numbers = count(1)
@@ -126,7 +126,7 @@ class LiveSets:
                 found[live.stem + live.record.faces[0][0]] = progress
         return found
 
-    def used_before(self, path: str) -> tuple[LiveSet, Face, str] | None:
+    def used_before(self, path: str) -> tuple[ServedSet, Face, str] | None:
         """Return the open set and the face of a path, and the key in the face, without checking any file.
 
         Return None if they are not known, or were checked too long ago.
@@ -142,7 +142,7 @@ class LiveSets:
             at = path.rfind("/", 0, at)
         return None
 
-    def face(self, path: str, listing: Listing, name: str, ending: str) -> tuple[LiveSet, Face]:
+    def face(self, path: str, listing: Listing, name: str, ending: str) -> tuple[ServedSet, Face]:
         """Return the open set that a file names, and its face with an ending.
 
         Args:
@@ -171,7 +171,7 @@ class LiveSets:
                 self._recently_used[path] = live, face
         return live, face
 
-    def _opened(self, listing: Listing, name: str) -> LiveSet | None:
+    def _opened(self, listing: Listing, name: str) -> ServedSet | None:
         """Return the set that a file names; None if the file is no data set any more.
 
         The set is opened if it is not open, and opened again if it changed.
@@ -186,7 +186,7 @@ class LiveSets:
             live = self._kept(key, listing)
         return live
 
-    def _kept(self, key: str, listing: Listing) -> LiveSet | None:
+    def _kept(self, key: str, listing: Listing) -> ServedSet | None:
         with self._lock:
             live = self._live.get(key)
             if live is None or live.listing is not listing:
@@ -228,7 +228,7 @@ class LiveSets:
             self._drop(key)
             if opened is None or record is None or not record.faces:
                 return
-        made = LiveSet(listing, name, opened, record, next(self._numbers))
+        made = ServedSet(listing, name, opened, record, next(self._numbers))
         with self._lock:
             self._live[key] = made
             while len(self._live) > 1 and (
