@@ -14,7 +14,7 @@ from tests.waiting import eventually
 from vfs.engine import open_sets
 from vfs.engine.open_sets import MOST, OpenSets
 from vfs.model.open_options import OpenOptions
-from vfs.sets.following import for_workers
+from vfs.sets.live_set import for_workers
 from vfs.sets.opening import open_set
 from vfs.testing.writers import write_npy
 

@@ -16,7 +16,7 @@ from vfs.contents import live_folder
 from vfs.live.file_watch import SEEN
 from vfs.live.trust import Pace
 from vfs.server.application import Application
-from vfs.sets import following
+from vfs.sets import live_set
 from vfs.sources.local import LocalSources
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib
@@ -73,7 +73,7 @@ def instrument(tmp_path: Path) -> Instrument:
 def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have files looked at whenever somebody asks, so that no test waits for a clock."""
     for name in ("LOOKS", "FAR_LOOKS"):
-        monkeypatch.setattr(following, name, Pace(least=0.0, share=0.0))
+        monkeypatch.setattr(live_set, name, Pace(least=0.0, share=0.0))
     monkeypatch.setattr(live_folder, "LOOKS", 0.0)
 
 

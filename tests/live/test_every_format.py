@@ -14,7 +14,7 @@ import pytest
 import vfs
 from tests.conformance.rows import FIRST, ROWS
 from vfs.live.trust import Pace
-from vfs.sets import following
+from vfs.sets import live_set
 from vfs.testing.recording import Recording
 from vfs.testing.rows import Row
 
@@ -28,7 +28,7 @@ FOLLOWED = {"mib", "raw", "tvips", "seq", "blo", "mrc", "frms6", "npy", "ripple"
 
 @pytest.fixture(autouse=True)
 def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOKS", Pace(least=0.0, share=0.0))
+    monkeypatch.setattr(live_set, "LOOKS", Pace(least=0.0, share=0.0))
 
 
 def recorded(row: Row, folder: Path, preallocate: bool, index_first: bool) -> tuple[Recording, Any, np.ndarray, Any]:
@@ -104,7 +104,7 @@ def test_what_is_read_is_what_will_be_there(row: Row, how: str, tmp_path: Path) 
             except vfs.SourceChangedError:
                 array = None
         finished = vfs.open(paths, follow=True, settle=0.0, **options)
-        assert finished.wait(timeout=0) or not finished._set.following.progress.of
+        assert finished.wait(timeout=0) or not finished._live.progress.of
         last = finished.refresh()
         np.testing.assert_array_equal(np.asarray(last[...]).reshape(twin.shape), twin)
         if array is not None:

@@ -35,8 +35,8 @@ def test_a_file_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
     assert "entry/time" not in scan.group
     made.close()
     assert scan.wait(timeout=0)
-    assert not scan._set.following.stopped
-    assert "entry/time" in scan._set.following.current.arrays
+    assert not scan._live.stopped
+    assert "entry/time" in scan._live.current.arrays
 
 
 def test_chunks_placed_before_they_are_written_cannot_be_followed(tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None
     whole = path.read_bytes()
     path.write_bytes(whole[:600])
     scan = vfs.open(path, follow=True, settle=NEVER, give_up=NEVER)
-    scan._set.following._give_up = 0.0
+    scan._live._give_up = 0.0
     with path.open("r+b") as file:
         file.write(b"garbled")
     with pytest.warns(vfs.IncompleteWarning, match="movie.npy"):
         assert not scan.wait(timeout=5)
-    assert scan._set.following.ended
+    assert scan._live.ended
 
 
 def when_it_waits(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:

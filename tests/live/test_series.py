@@ -102,9 +102,8 @@ def test_nothing_is_shown_behind_a_file_that_is_not_whole(tmp_path: Path, ending
             assert ending == "npy"  # each file has its place, and says nothing of the others
             assert not series.complete
             np.testing.assert_array_equal(series[...], FRAMES[:n])
-            following = series._set.following
-            assert following is not None
-            assert n == 1 or str(paths[2]) in following.stopped
+            live = series._live
+            assert n == 1 or str(paths[2]) in live.stopped
         paths[n].write_bytes(content)
 
 
@@ -134,10 +133,9 @@ def test_a_file_that_begins_while_its_set_is_looked_at(
     whole = files[-1].read_bytes()
     files[-1].unlink()
     series = vfs.open(tmp_path / name, **HOW)
-    following = series._set.following
-    assert following is not None
+    live = series._live
     for content, head in ((b"", 2), (whole[:begun], 2), (whole, 3)):
         files[-1].write_bytes(content)
-        following._trust.end()
+        live._trust.end()
         assert series.head == head
     np.testing.assert_array_equal(np.asarray(series.refresh()[...]).reshape(FRAMES.shape), FRAMES)

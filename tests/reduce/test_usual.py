@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.engine.array import ArrayReader
-from vfs.reduce.growing import reduce_growing
+from vfs.reduce import growing
+from vfs.reduce.growing import State
 from vfs.reduce.usual import usual_detectors
 from vfs.testing.inside import reader_of
 
@@ -79,23 +79,23 @@ def test_small_frames_have_detectors_too() -> None:
             assert numbers[-1] >= 0.8
 
 
-def test_a_growing_scan_is_waited_for(tmp_path: Path) -> None:
+def test_a_growing_scan_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = patterns((3, 2, 2))
     path = tmp_path / "a.raw"
     whole = frames.tobytes()
     path.write_bytes(whole[:5000])  # a frame, but none of the middle picture of the scan, in which the disk is found
     parts = [whole[5000:24500], whole[24500:40000], whole[40000:]]
 
-    class Growth:
-        def state(self) -> tuple[ArrayReader, bool]:
-            how: dict[str, Any] = {"stored_dtype": "u2", "sig_shape": (48, 50), "nav_shape": (3, 2, 2)}
-            return reader_of(vfs.open(path, follow=True, settle=0.0, **how)), not parts
+    def now() -> State:
+        how: dict[str, Any] = {"stored_dtype": "u2", "sig_shape": (48, 50), "nav_shape": (3, 2, 2)}
+        return State(reader_of(vfs.open(path, follow=True, settle=0.0, **how)), not parts)
 
-        def pause(self) -> None:
-            with path.open("ab") as file:
-                file.write(parts.pop(0))
+    def pause(seconds: float) -> None:
+        with path.open("ab") as file:
+            file.write(parts.pop(0))
 
-    results = list(reduce_growing(Growth(), {"bf": vfs.BrightField()}))
+    monkeypatch.setattr(growing.time, "sleep", pause)
+    results = list(growing.reduce_growing(now, {"bf": vfs.BrightField()}))
     assert len({one["bf"].reduction for one in results}) == 1
     assert results[-1]["bf"].data.shape == (3, 2, 2)
     assert results[-1]["bf"].valid.all()

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from vfs.api.again import opened_again, store_again
+from vfs.api.again import opened_again
 from vfs.api.elsewhere import INSTEAD, OF_TWO_AXES, asker
-from vfs.api.following import SetInUse, in_use
 from vfs.api.reducing import Reducing
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError, UnknownArrayError
 from vfs.faces.data_set import zarr_ending
+from vfs.faces.face import ZarrFace
 from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
+from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet, Opening
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class VirtualArray(Reducing):
         self._again = again
         if group is not None:
             self._group = group
-            self._reader = group._set.opened.arrays[again[1]]
+            self._reader = group._opened.arrays[again[1]]
 
     if not TYPE_CHECKING:  # type checkers would take every name for an attribute
 
@@ -72,8 +74,8 @@ class VirtualArray(Reducing):
             return getattr(self, name)
 
     @property
-    def _set(self) -> SetInUse:
-        return self._group._set
+    def _live(self) -> LiveSet:
+        return self._group._live
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -220,14 +222,16 @@ class VirtualArray(Reducing):
             OptionError: an argument does not fit.
             SourceError: see `read`.
         """
-        growth = self._growth() if follow else None
-        if growth is None:
+        live = self._followed() if follow else None
+        if live is None:
             return self._reader.tiles(shape, access=access, roi=roi, workers=workers, reuse=reuse)
         if roi is not None or reuse:
             raise OptionError(
                 f"{option(follow=True)} goes with neither {option_names('roi')} nor {option_names('reuse')}"
             )
-        return growth.tiles(lambda of: ChunkGrid(of.shape, of.tile_cut(shape, access).shape), workers)
+        from vfs.api.growth import tiles  # loads kernels, which few need
+
+        return tiles(live, self._again[1], lambda of: ChunkGrid(of.shape, of.tile_cut(shape, access).shape), workers)
 
     def unroi(self, result: Any) -> np.ndarray:
         """Put a result per selected frame back into the scan.
@@ -249,8 +253,8 @@ class VirtualArray(Reducing):
 
         Raises: what `head` raises.
         """
-        now = self._set.refreshed()
-        return (self._group if now is self._set else VirtualGroup(now))[self._again[1]]
+        group = self._group
+        return (group if group._opened is group._live.now() else VirtualGroup(group._live))[self._again[1]]
 
     def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
         """Make a read-only `zarr.abc.store.Store` over the whole tree of the set; picklable.
@@ -372,7 +376,7 @@ class FollowedArray(VirtualArray):
 
     @property
     def _reader(self) -> ArrayReader:  # type: ignore[override]
-        return self._group._set.opened.arrays[self._again[1]]
+        return self._group._opened.arrays[self._again[1]]
 
 
 class VirtualGroup(Mapping[str, VirtualArray]):
@@ -381,13 +385,24 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     A path that is not there is an UnknownArrayError, which is a KeyError.
     """
 
-    def __init__(self, set: SetInUse) -> None:
-        self._set = set
+    def __init__(self, live: LiveSet) -> None:
+        self._live, self._shown = live, live.current
         self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
+        self._faces: dict[tuple[int, str], tuple[OpenedSet, ZarrFace]] = {}
 
     @property
     def _opened(self) -> OpenedSet:
-        return self._set.opened
+        """The set as it is now; of one that is still being written, as long as its arrays keep their shapes."""
+        if self._live.follows:
+            self._shown = self._live.like(self._shown)
+        return self._shown
+
+    def _face(self, zarr_format: int, face: str) -> ZarrFace:
+        """Return a zarr face of the set as it is now. It is made once for each state."""
+        opened, made = self._opened, self._faces.get((zarr_format, face))
+        if made is None or made[0] is not opened:
+            made = self._faces[zarr_format, face] = opened, opened.tree.zarr(zarr_format, face)
+        return made[1]
 
     @property
     def name(self) -> str:
@@ -397,7 +412,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     @property
     def main(self) -> VirtualArray:
         """The array that was asked for (`array=`), else the one that its format calls the main one, or the largest."""
-        return self[self._set.opened.tree.main]
+        return self[self._opened.tree.main]
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -408,10 +423,8 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         with suppress(KeyError):
             return self._in_use[path]
         try:
-            opened, following = self._set.opened, self._set.following
-            opened.arrays[path]  # raises KeyError
-            kind, opening = (VirtualArray, opened.opening) if following is None else (FollowedArray, following.opening)
-            array = kind((opening, path), self)
+            self._opened.arrays[path]  # raises KeyError
+            array = (FollowedArray if self._live.follows else VirtualArray)((self._live.opening, path), self)
         except KeyError:
             raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
         return self._in_use.setdefault(path, array)
@@ -436,8 +449,8 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         """
         from vfs.zarr.store import Store
 
-        if self._set.following is not None:
-            return store_again(self._set.following.opening, zarr_format, face, self._set)
+        if self._live.follows:
+            return store_again(self._live.opening, zarr_format, face, self)
         tree, again = self._opened.tree, (store_again, (self._opened.opening, zarr_format, face))
         return Store(tree.zarr(zarr_format, face), again, tree.name + zarr_ending(face, zarr_format))
 
@@ -478,4 +491,20 @@ class VirtualGroup(Mapping[str, VirtualArray]):
 
 def group_again(opening: Opening) -> VirtualGroup:
     """Open the group of a set again."""
-    return VirtualGroup(in_use(opened_again(opening)))
+    return VirtualGroup(LiveSet(opened_again(opening)))
+
+
+def store_again(opening: Opening, zarr_format: int, face: str, group: VirtualGroup | None = None) -> Store:
+    """Make the store of a set, which is opened when it is first needed.
+
+    Args:
+        group: the set, if it is open here and still being written.
+    """
+    from vfs.zarr.store import GrowingStore, Store
+
+    again = (store_again, (opening, zarr_format, face))
+    name = opening.name + zarr_ending(face, zarr_format)
+    if not opening.options.follow:
+        return Store(lambda: opened_again(opening).tree.zarr(zarr_format, face), again, name)
+    opened = cache(lambda: group_again(opening) if group is None else group)
+    return GrowingStore(lambda: opened()._face(zarr_format, face), again, name)

@@ -16,7 +16,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.chunking import ChunkSpec, negotiate
 from vfs.engine.open_sets import OPEN
 from vfs.errors import DependencyError, extra
-from vfs.sets.following import for_workers
+from vfs.sets.live_set import for_workers
 
 if TYPE_CHECKING:
     import dask.array

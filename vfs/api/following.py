@@ -1,73 +1,13 @@
-"""Sets in use, some of which are still being written: as they are now, how far they are, how to wait for more."""
+"""Says how far the set of an array is written, and waits for more."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.model.wording import option
-from vfs.sets.following import Following, followed, frames_of
-from vfs.sets.opening import OpenedSet, Opening, warned
-
-if TYPE_CHECKING:
-    from vfs.api.growth import GrowthOf
-
-
-class SetInUse:
-    """A set that arrays and groups share, open as long as one of them is there.
-
-    Args:
-        opened: the set; following: goes on as it grows, if it is still being written.
-    """
-
-    __slots__ = ("_shown", "following")
-
-    def __init__(self, opened: OpenedSet, following: Following | None) -> None:
-        self._shown, self.following = opened, following
-
-    @property
-    def opened(self) -> OpenedSet:
-        """The set; of one that is still being written its present state, as long as arrays keep their shapes.
-
-        Raises:
-            SourceChangedError: a file of it was begun anew, or is gone.
-
-        Warns:
-            IncompleteWarning: nobody writes it any more, though it is not whole; once.
-        """
-        if self.following is not None:
-            now = self.following.now()
-            self.say_stopped(self.following)
-            if now is not self._shown and _alike(now, self._shown):
-                self._shown = now
-        return self._shown
-
-    def say_stopped(self, following: Following) -> None:
-        """Give the warning that stopped sets get, if the set stopped and it was not given yet."""
-        if following.stopped and not following.told:
-            following.told = True
-            found = following.current
-            warned(replace(found, warnings=(following.stopped, *found.warnings)))
-
-    def refreshed(self) -> SetInUse:
-        """Return the set as it is now: this one, unless arrays have other shapes by now. Raises: see `opened`."""
-        if self.following is None or self.opened is (now := self.following.now()):
-            return self
-        return SetInUse(now, self.following)
-
-
-def in_use(opened: OpenedSet, cache: ChunkCache | None = None) -> SetInUse:
-    """Take a set into use. It goes on as the set grows if it was opened with `follow`."""
-    return SetInUse(opened, followed(opened, cache))
-
-
-def _alike(one: OpenedSet, other: OpenedSet) -> bool:
-    """Return True if two states of a set have the same arrays, of the same shapes."""
-    if one.arrays.keys() != other.arrays.keys():
-        return False
-    return all(one.arrays[path].shape == other.arrays[path].shape for path in one.arrays)
+from vfs.sets.live_set import LiveSet
+from vfs.sets.opening import Opening
 
 
 class Growing:
@@ -78,7 +18,7 @@ class Growing:
     _again: tuple[Opening, str]  # how the data set was opened, path of the array in it
 
     @property
-    def _set(self) -> SetInUse:
+    def _live(self) -> LiveSet:
         """The set of the array; of an array that was unpickled it is opened now."""
         raise NotImplementedError
 
@@ -89,8 +29,7 @@ class Growing:
         Raises:
             SourceChangedError: a file of the set was begun anew, or is gone.
         """
-        following = self._set.following
-        return frames_of(self._set.opened if following is None else following.now())
+        return self._live.now().frames
 
     @property
     def complete(self) -> bool:
@@ -98,12 +37,10 @@ class Growing:
 
         Raises: what `head` raises.
         """
-        following = self._set.following
-        if following is None:
-            return True
-        following.now()
-        self._set.say_stopped(following)
-        return following.complete
+        live = self._live
+        live.now()
+        live.warn_if_stopped()
+        return live.complete
 
     def wait(self, frames: int | None = None, timeout: float | None = None) -> bool:
         """Wait until so many frames are whole.
@@ -116,24 +53,20 @@ class Growing:
 
         Raises: what `head` raises.
         """
-        following = self._set.following
-        if following is None:
-            return frames is None or frames <= self.head
-        there = following.wait(frames, timeout)
-        self._set.say_stopped(following)
+        live = self._live
+        there = live.wait(frames, timeout)
+        live.warn_if_stopped()
         return there
 
-    def _growth(self, executor: Any = None) -> GrowthOf | None:
-        """Return what tells how the array grows; None if it does not.
+    def _followed(self, executor: Any = None) -> LiveSet | None:
+        """Return the set of the array if it was opened with `follow`, else None.
 
         Raises:
             OptionError: an executor is to make its results.
         """
-        from vfs.api.growth import GrowthOf  # loads kernels, which few need
-
-        following = self._set.following
-        if following is not None and executor is not None:
+        live = self._live
+        if live.follows and executor is not None:
             raise OptionError(
                 f"{option(follow=True)}: the threads of this process make the results, without an executor"
             )
-        return None if following is None else GrowthOf(following, self._again[1])
+        return live if live.follows else None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
-from vfs.api.following import in_use
 from vfs.engine.cache import ChunkCache
 from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import option
 from vfs.model.signatures import Paths, opens
 from vfs.model.sources import Sources
+from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import open_set, refuse_without_main, warned
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def open_group(paths: Paths, **given: Any) -> VirtualGroup:
         IncompleteWarning: the set holds less than it should, or more than is shown; what is shown is right.
     """
     here, format_options = split(OpenHere, given)
-    return VirtualGroup(in_use(warned(open_set(paths, here, format_options, here.cache, here.sources)), here.cache))
+    return VirtualGroup(LiveSet(warned(open_set(paths, here, format_options, here.cache, here.sources)), here.cache))
 
 
 @opens(OpenHere)
@@ -81,7 +81,7 @@ def open(paths: Paths, **given: Any) -> VirtualArray:
     here, format_options = split(OpenHere, given)
     opened = open_set(paths, here, format_options, here.cache, here.sources)
     refuse_without_main(opened)
-    return VirtualGroup(in_use(warned(opened), here.cache)).main
+    return VirtualGroup(LiveSet(warned(opened), here.cache)).main
 
 
 @opens(ShowHere)

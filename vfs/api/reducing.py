@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.api.following import Growing
 from vfs.engine.array import ArrayReader
-from vfs.sets.following import for_workers
+from vfs.sets.live_set import for_workers
 
 if TYPE_CHECKING:
     from vfs.reduce.passes import Progress
@@ -62,13 +62,15 @@ class Reducing(Growing):
             ExecutorError: the executor lost a worker for good, or takes no tasks.
         """
         import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
+        from vfs.api.growth import state_of
         from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce
 
-        growth = self._growth(executor) if follow else None
-        if growth is not None:
-            growing = reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
+        live = self._followed(executor) if follow else None
+        if live is not None:
+            state = partial(state_of, live, self._again[1])
+            growing = reduce_growing(state, reductions, roi=roi, workers=workers, progress=progress)
             return deque(growing, 1).pop()
         make = pass_by(executor, partial(for_workers, self._again[0]))
         return reduce(self._reader, reductions, roi=roi, workers=workers, progress=progress, make=make)
@@ -99,13 +101,15 @@ class Reducing(Growing):
         Raises: what `reduce` raises.
         """
         import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
+        from vfs.api.growth import state_of
         from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce_partial
 
-        growth = self._growth(executor) if follow else None
-        if growth is not None:
-            return reduce_growing(growth, reductions, roi=roi, workers=workers, progress=progress)
+        live = self._followed(executor) if follow else None
+        if live is not None:
+            state = partial(state_of, live, self._again[1])
+            return reduce_growing(state, reductions, roi=roi, workers=workers, progress=progress)
         make = pass_by(executor, partial(for_workers, self._again[0]))
         return reduce_partial(
             self._reader, reductions, parts=parts, roi=roi, workers=workers, progress=progress, make=make

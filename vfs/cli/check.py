@@ -226,7 +226,7 @@ def _known(group: OpenedSet, how: How, stays: bool = True) -> _FoundSet:
         return _FoundSet(_looked_at(group, checked), real)
     nbytes = sum(array.nbytes for array in group.arrays.values())
     how.tell(0, nbytes)
-    return _FoundSet(checked, real, nbytes, group.now if stays else group.opening.open)
+    return _FoundSet(checked, real, nbytes, (lambda: group) if stays else group.opening.open)
 
 
 def _failed(path: str, said: str) -> _FoundSet:

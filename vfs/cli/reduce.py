@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
-from vfs.api.growth import GrowthOf
+from vfs.api.growth import state_of
 from vfs.cli.common import say, say_how_to_go_on
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, VerifyError, extra
@@ -29,7 +29,7 @@ from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.saving import save, saver
 from vfs.reduce.spelling import spelled
-from vfs.sets.following import Following
+from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet
 from vfs.zarr.readers import StoreToRead
 from vfs.zarr.result_sums import ResultSums
@@ -250,8 +250,7 @@ def reduced_growing(
     Raises: see `reduced`.
     """
     saver(target, wanted)
-    following = Following(opened, None)
-    growing = reduce_growing(GrowthOf(following, opened.tree.main), wanted, progress=progress)
+    growing = reduce_growing(partial(state_of, LiveSet(opened), opened.tree.main), wanted, progress=progress)
     results = deque(growing, 1).pop()
     _save(results, target, sums)
     return results

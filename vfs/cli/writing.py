@@ -325,7 +325,7 @@ def _reduced(
     """Make results in a pass, by whoever is to make it, and write them; None: they were complete."""
     from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_kept
     from vfs.reduce.partitions import pass_by
-    from vfs.sets.following import for_workers
+    from vfs.sets.live_set import for_workers
 
     array = found.main
     with cluster(scheduler) as client, stopping() as check, _bar(target, array.nbytes, check) as bar:

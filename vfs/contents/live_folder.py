@@ -23,8 +23,8 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
 from vfs.faces.face import Face, Node
 from vfs.live.growing import Progress
-from vfs.sets.following import Following, kept
-from vfs.sets.opening import Current, OpenedSet, Opening
+from vfs.sets.live_set import LiveSet, open_live
+from vfs.sets.opening import OpenedSet, Opening
 
 LOOKS = 0.2
 """Seconds for which the state of the sets is good."""
@@ -67,7 +67,7 @@ class LiveFolder:
 
     def __init__(
         self,
-        sets: Sequence[Current],
+        sets: Sequence[LiveSet],
         folder: Callable[[Sequence[OpenedSet]], FaceFolder],
         cache: ChunkCache,
         first: int = 1,
@@ -105,8 +105,7 @@ class LiveFolder:
             found = one.now()
         except SourceChangedError as error:
             with suppress(VfsError):
-                opening = one.opening if isinstance(one, Following) else before.opening
-                one = self._sets[number] = kept(opening, self.cache)
+                one = self._sets[number] = open_live(one.opening, self.cache)
                 self._acquisition += 1
                 self._wrong.pop(number, None)
                 return one.now()
@@ -151,7 +150,7 @@ class LiveFolder:
     @property
     def ended(self) -> bool:
         """True if no set is looked at any more: each is whole, or stopped."""
-        return all(not isinstance(one, Following) or one.ended for one in self._sets)
+        return all(one.ended for one in self._sets)
 
     def drop(self) -> None:
         """Note that something else shows the sets from now on, and tell those who want to know."""

@@ -50,7 +50,7 @@ class OpenSets:
         """Return a set, as `Opening.open` does; one that is still being written as it is now.
 
         Args:
-            opening: what `for_workers` of `vfs.sets.following` returned.
+            opening: what `for_workers` of `vfs.sets.live_set` returned.
 
         Raises: what `Opening.open` raises.
         """

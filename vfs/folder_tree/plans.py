@@ -32,8 +32,8 @@ from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.sources import Sources
 from vfs.model.wording import ANY, option, option_names
-from vfs.sets.following import Following, followed, kept, not_over
-from vfs.sets.opening import Current, OpenedSet, Opening, open_set
+from vfs.sets.live_set import LiveSet, not_over, open_live
+from vfs.sets.opening import OpenedSet, Opening, open_set
 from vfs.sets.set_sources import folder_name, folder_sources
 
 
@@ -64,7 +64,7 @@ def plan_sets(
     openings = [one.opening for one in sets]
     sources = [opening.paths[0] for opening in openings]
     make = partial(open_folder, openings, cache.limit, zarr_format, for_urls)
-    here = partial(_shown, [followed(one, cache) or one for one in sets], cache, zarr_format, for_urls)
+    here = partial(_shown, [LiveSet(one, cache) for one in sets], cache, zarr_format, for_urls)
     return MountPlan(make, here, sources)
 
 
@@ -104,12 +104,12 @@ def open_folder(
     Raises: what `Opening.open` raises.
     """
     cache = ChunkCache(cache_size)
-    return _shown([kept(opening, cache) for opening in openings], cache, zarr_format, for_urls)
+    return _shown([open_live(opening, cache) for opening in openings], cache, zarr_format, for_urls)
 
 
-def _shown(sets: Sequence[Current], cache: ChunkCache, zarr_format: int | None, for_urls: bool) -> Contents:
+def _shown(sets: Sequence[LiveSet], cache: ChunkCache, zarr_format: int | None, for_urls: bool) -> Contents:
     """Make the contents of a mount or server of sets, of which some may still be written."""
-    if any(isinstance(one, Following) for one in sets):
+    if any(one.follows for one in sets):
         return LiveFolder(sets, partial(folder, cache=cache, zarr_format=zarr_format, for_urls=for_urls), cache)
     return folder([one.now() for one in sets], cache, zarr_format, for_urls)
 
@@ -260,7 +260,7 @@ def _growing(
     opened: OpenedSet, shown: Callable[[Sequence[OpenedSet]], FaceFolder], cache: ChunkCache, first: int
 ) -> LiveFolder:
     """Show a set of a folder as it grows."""
-    return LiveFolder([Following(opened, cache)], shown, cache, first)
+    return LiveFolder([LiveSet(opened, cache)], shown, cache, first)
 
 
 _MOST_TOLD = 10_000

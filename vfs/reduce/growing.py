@@ -7,10 +7,11 @@ integers are added up, to the bit; sums of floats as far as the order in which t
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,16 +38,6 @@ class State(NamedTuple):
     ended: bool
 
 
-class Growth(Protocol):
-    """Tells how an array grows."""
-
-    def state(self) -> State:
-        """Return the array as it is now."""
-
-    def pause(self) -> None:
-        """Wait until there may be more."""
-
-
 class _Taken(NamedTuple):
     """What was made so far.
 
@@ -61,7 +52,7 @@ class _Taken(NamedTuple):
 
 
 def reduce_growing(
-    growth: Growth,
+    now: Callable[[], State],
     reductions: Mapping[str, Any],
     *,
     roi: Any = None,
@@ -71,7 +62,7 @@ def reduce_growing(
     """Make results of the frames that are there, again and again as more come.
 
     Args:
-        growth: tells how the array grows.
+        now: returns the array as it is now.
         reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
 
     Yields: results of the frames so far; the last time of all.
@@ -82,13 +73,13 @@ def reduce_growing(
     taken: _Taken | None = None
     found: Mapping[str, Any] = {}
     while True:
-        array, ended = growth.state()
+        array, ended = now()
         try:  # once: a place that moves as frames come would be of no frame
             found = found or placed(array, reductions)
         except NotYetError:
             if ended:
                 raise
-            growth.pause()
+            time.sleep(PAUSE)
             continue
         whole = Pass(array, found, roi, workers, progress, grows=True)
         if progress is not None and taken is None:
@@ -96,14 +87,14 @@ def reduce_growing(
         try:
             taken, more = _more(whole, taken, found, _told(progress, whole, taken))
         except NotYetError:  # a frame of zeros, of which nothing tells yet if somebody wrote them
-            growth.pause()
+            time.sleep(PAUSE)
             continue
         if more or ended:
             yield whole.results(last=False)
         if ended:
             return
         if not more:
-            growth.pause()
+            time.sleep(PAUSE)
 
 
 def _told(progress: Progress | None, whole: Pass, taken: _Taken | None) -> Progress | None:

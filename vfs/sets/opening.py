@@ -9,7 +9,7 @@ All opening goes through `open_set`. It takes steps, and each makes a value that
 4. the arrays as they are shown: with scan shape, offset and selection;
 5. their readers, and with these the `OpenedSet`.
 
-Of a set that is still being written (`follow`) it opens what is there at that moment: `vfs.sets.following`
+Of a set that is still being written (`follow`) it opens what is there at that moment: `vfs.sets.live_set`
 opens it again as it grows.
 
 Only headers and correction images are read.
@@ -17,6 +17,7 @@ Only headers and correction images are read.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
@@ -24,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from vfs.engine.array import ArrayReader
@@ -65,17 +66,6 @@ from vfs.sources.names import absolute
 
 if TYPE_CHECKING:
     from vfs.reduce.kept_levels import LevelStore
-
-
-class Current(Protocol):
-    """A set that is open, perhaps another one each time because it is still being written."""
-
-    def now(self) -> OpenedSet:
-        """Return the set as it is now.
-
-        Raises:
-            SourceChangedError: one of its files was begun anew, or is gone.
-        """
 
 
 @dataclass(frozen=True)
@@ -195,10 +185,6 @@ class OpenedSet:
     progress: Progress | None = None
     begun: tuple[str, ...] = ()
 
-    def now(self) -> OpenedSet:
-        """Return the set itself: see `Current`."""
-        return self
-
     @property
     def name(self) -> str:
         """Name of the data set."""
@@ -218,6 +204,14 @@ class OpenedSet:
     def attrs(self) -> Mapping[str, Any]:
         """Attributes of the zarr root group."""
         return self.tree.attrs
+
+    @property
+    def frames(self) -> int:
+        """Number of frames of the main array that are there."""
+        if self.progress is not None:
+            return self.progress.frames
+        dataset = self.main.dataset
+        return math.prod(dataset.shape[: dataset.nav_ndim]) - dataset.blanks
 
     def chosen(self, path: str) -> bool:
         """Return True if somebody asked for the chunks of an array."""

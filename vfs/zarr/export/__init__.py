@@ -32,7 +32,7 @@ from vfs.outputs.places import place_of
 from vfs.outputs.sums import Mark, Subject
 from vfs.outputs.zipped import is_zipped
 from vfs.own_code import code_key
-from vfs.sets.following import for_workers
+from vfs.sets.live_set import for_workers
 from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
 from vfs.zarr.export.codecs import DEFAULT
 from vfs.zarr.export.documents import stored_documents

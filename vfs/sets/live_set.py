@@ -1,9 +1,9 @@
-"""Follows a set that is still being written: opens it again as it grows.
+"""Owns a set that is open as it is now: `LiveSet`, of which Python, mounts, servers and workers have it.
 
-`Following` has the set as it was opened last. Who asks for it (`now`) has its files looked at, at most every
-`LOOKS.least` seconds: one `stat` of each file that may still grow, and of the folders in which more may appear. When
-one of them changed, the set is opened again, which reads headers only. A set that cannot be opened for a moment (a
-header that is half written) stays as it was.
+A set that was not opened with `follow` stays what it is, and its files are not looked at. Of another one, whoever asks
+for it (`now`) has its files looked at, at most every `LOOKS.least` seconds: one `stat` of each file that may still
+grow, and of the folders in which more may appear. When one of them changed, the set is opened again, which reads
+headers only. A set that cannot be opened for a moment (a header that is half written) stays as it was.
 
 A set of which all frames are there and that nobody was seen to write for `settle` seconds (some writers add to a header
 at the end), or for `give_up` seconds, is opened once more as a finished one, and is not looked at any more. A file that
@@ -20,8 +20,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
 from vfs.live.doubts import still_doubted
@@ -29,7 +27,7 @@ from vfs.live.file_watch import SEEN, FileLook, FrameMarks, look_at, quiet
 from vfs.live.growing import FEW, Progress
 from vfs.live.trust import Pace, Trust
 from vfs.model.pickles import packed
-from vfs.sets.opening import Current, OpenedSet, Opening
+from vfs.sets.opening import OpenedSet, Opening, warned
 from vfs.sources.local import LocalSources
 from vfs.sources.names import split
 
@@ -40,29 +38,34 @@ FAR_LOOKS = Pace(least=1.0, share=10, shortest_of=3)
 STEP = 0.05  # seconds between two looks of somebody who waits, at least
 
 
-class Following:
-    """Follows a set.
+class LiveSet:
+    """Owns a set that is open, as it is now.
 
     Args:
-        opened: the set, opened with `follow`.
+        opened: the set.
         cache: keeps decoded chunks.
 
     Attributes:
         opening: how it was opened at first.
-        changed: number that grows whenever `current` is another set.
-        ended: True if nothing is looked at any more: the set is whole, or stopped.
+        follows: True if it was opened with `follow`.
+        ended: True if nothing is looked at any more: the set is whole, or stopped, or was not opened with `follow`.
         stopped: why it ended before it was whole; "" if it did not.
-        told: True when somebody was warned of that.
     """
 
-    def __init__(self, opened: OpenedSet, cache: ChunkCache | None) -> None:
+    def __init__(self, opened: OpenedSet, cache: ChunkCache | None = None) -> None:
         self._opened, self._cache = opened, cache
-        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # that are looked at
         self.opening = opened.opening
-        options = opened.opening.options
-        self._settle, self._give_up = options.settle, options.give_up
-        self.changed, self.ended, self.stopped, self.told = 0, False, "", False
+        self.follows = opened.opening.options.follow
+        self.ended, self.stopped, self._warned = not self.follows, "", False
         self._wrong = ""
+        if self.follows:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Begin to look at the files."""
+        opened, options = self._opened, self.opening.options
+        self._files, self._begun = opened.tree.file_sets, _begun(opened)  # that are looked at
+        self._settle, self._give_up = options.settle, options.give_up
         self._shorter = ""  # a file that became shorter
         self._replaced = False  # another file has the name of one
         self._trust = Trust(LOOKS)
@@ -108,6 +111,24 @@ class Following:
             raise SourceChangedError(self._wrong)
         return self._opened
 
+    def like(self, before: OpenedSet) -> OpenedSet:
+        """Return the set as it is now as long as its arrays have the shapes that they had before, else as it was.
+
+        Raises: what `now` raises.
+
+        Warns:
+            IncompleteWarning: nobody writes it any more, though it is not whole; once.
+        """
+        now = self.now()
+        self.warn_if_stopped()
+        return now if now is before or _alike(now, before) else before
+
+    def warn_if_stopped(self) -> None:
+        """Give the warning that stopped sets get, if the set stopped and nobody was warned yet."""
+        if self.stopped and not self._warned:
+            self._warned = True
+            warned(replace(self._opened, warnings=(self.stopped, *self._opened.warnings)))
+
     def wait(self, frames: int | None = None, timeout: float | None = None) -> bool:
         """Wait until so many frames are whole, or all of them.
 
@@ -126,7 +147,7 @@ class Following:
             if progress is not None and (self.complete if frames is None else progress.frames >= frames):
                 return True
             if self.ended:
-                return not self.stopped if frames is None else frames_of(self._opened) >= frames
+                return not self.stopped if frames is None else self._opened.frames >= frames
             pause = max(STEP, self._trust.until - time.monotonic())
             if until is not None:
                 left = until - time.monotonic()
@@ -155,7 +176,7 @@ class Following:
         Raises: what `Opening.open` raises.
         """
         opened = self.opening.open(self._cache)
-        less = self._shorter and frames_of(opened) < frames_of(self._opened)
+        less = self._shorter and opened.frames < self._opened.frames
         # It was begun anew since the look, or a file came in front of others
         if less or not self._marks.same() or not self._marks.stay(opened.main.dataset):
             self._begin_anew(self._shorter or self.opening.paths[0])
@@ -185,7 +206,6 @@ class Following:
         self._opened = opened
         self._marks = FrameMarks(new.dataset)
         self._prove(opened)
-        self.changed += 1
 
     def _prove(self, opened: OpenedSet) -> None:
         """Have whoever reads a set compare its frames with those that were there: see `vfs.model.one_state`."""
@@ -294,31 +314,24 @@ def not_over(opened: OpenedSet) -> bool:
     return quiet(paths) < (options.settle if opened.progress.complete else options.give_up)
 
 
-def followed(opened: OpenedSet, cache: ChunkCache | None) -> Following | None:
-    """Return what follows a set; None if it was not opened with `follow`."""
-    return Following(opened, cache) if opened.opening.options.follow else None
-
-
-def kept(opening: Opening, cache: ChunkCache | None) -> Current:
-    """Open a set again, and go on with it as it grows if it is still being written.
+def open_live(opening: Opening, cache: ChunkCache | None) -> LiveSet:
+    """Open a set again.
 
     Args:
         cache: keeps decoded chunks.
 
     Raises: what `Opening.open` raises.
     """
-    found = opening.open(cache)
-    return followed(found, cache) or found
+    return LiveSet(opening.open(cache), cache)
 
 
 def for_workers(opening: Opening) -> bytes:
     """Pickle what `OpenSets` of `vfs.engine.open_sets` opens in another process: equal sets give equal bytes."""
-    return packed(partial(kept, opening))
+    return packed(partial(open_live, opening))
 
 
-def frames_of(opened: OpenedSet) -> int:
-    """Return the number of frames of the main array that are there."""
-    if opened.progress is not None:
-        return opened.progress.frames
-    dataset = opened.main.dataset
-    return int(np.prod(dataset.shape[: dataset.nav_ndim], dtype=np.int64)) - dataset.blanks
+def _alike(one: OpenedSet, other: OpenedSet) -> bool:
+    """Return True if two states of a set have the same arrays, of the same shapes."""
+    if one.arrays.keys() != other.arrays.keys():
+        return False
+    return all(one.arrays[path].shape == other.arrays[path].shape for path in one.arrays)
