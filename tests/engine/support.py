@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import FailingBackend, MemoryBackend, memory_files
 
@@ -21,7 +21,7 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     frames = values.reshape(math.prod(values.shape[:nav_ndim]), *sig).astype(dtype)
     content = b"".join(b"\xee" * header + frames[n : n + 1].tobytes() for n in range(len(frames)))
     layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(
-        values.shape[:nav_ndim]
+        Scan(values.shape[:nav_ndim])
     )
     backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))
     said = {"path": "data", "dims": tuple("abcdefgh"[: values.ndim]), **more.pop("said", {})}

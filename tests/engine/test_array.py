@@ -38,9 +38,10 @@ from vfs.errors import (
     SourceError,
     TruncatedSourceError,
 )
+from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import CountingBackend, MemoryBackend, local_files, memory_files
@@ -353,7 +354,7 @@ def test_what_is_blank_is_converted_too() -> None:
     values = np.arange(6, dtype="f4").reshape(2, 3)
     array = in_memory(values)
     for fill, to in ((np.nan, "f8"), (np.nan, "u2"), (-1, "i2"), (7, "c8")):
-        shown = replace(array.dataset, fill=fill).arranged((4,))
+        shown = as_scan(replace(array.dataset, fill=fill), Scan((4,)))
         blank = ArrayReader(shown, array.backend, dtype=to)
         with np.errstate(all="ignore"):
             expected = np.float32(fill).astype(to)

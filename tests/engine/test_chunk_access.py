@@ -20,7 +20,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.chunk_access import Chunks, ChunkView
 from vfs.errors import RegionError, SourceError
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, memory_files
 from vfs.testing.inside import reader_of
@@ -55,7 +55,7 @@ def test_every_chunk_is_that_of_the_engine(data: st.DataObject) -> None:
     rng = np.random.default_rng(0)
     files = [rng.integers(0, 255, before + n * layout.stride, np.uint8).tobytes() for n in counts]
     nav = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=2)))
-    layout = layout.arranged(nav, draw(st.integers(-2, 3)))
+    layout = layout.arranged(Scan(nav, draw(st.integers(-2, 3))))
     shape = nav + sig
     dataset = StoredArray(
         "data", memory_files(files), layout, PlainDecoder(dtype), shape, tuple("abcd"[: len(shape)]), len(nav), fill=7

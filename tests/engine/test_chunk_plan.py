@@ -23,7 +23,7 @@ from vfs.engine.chunk_plan import FEW, FrameStep, plan_of, run_plan
 from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP, STOP
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.layout.frames import whole_frame
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, local_files, memory_files
@@ -31,7 +31,7 @@ from vfs.testing.backends import MemoryBackend, local_files, memory_files
 JUNK = b"\xee"
 
 
-class Scan(NamedTuple):
+class Frames(NamedTuple):
     """Frames in files, with or without numpy.
 
     Attributes:
@@ -48,7 +48,7 @@ class Scan(NamedTuple):
 
 
 @st.composite
-def stored_scans(draw: st.DrawFn, turned: bool = True) -> Scan:
+def stored_scans(draw: st.DrawFn, turned: bool = True) -> Frames:
     """Frames with axes in any order and direction, with bytes between them, cut into files, from any frame on."""
     sig = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
     nav = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=2)))
@@ -70,7 +70,7 @@ def stored_scans(draw: st.DrawFn, turned: bool = True) -> Scan:
         frame_header=head,
         frame_footer=foot,
         pieces=pieces,
-    ).arranged(nav, offset)
+    ).arranged(Scan(nav, offset))
     shown = np.arange(math.prod(nav)) + offset
     there = (shown >= 0) & (shown < n)
     values = np.zeros((len(shown), *sig), dtype.newbyteorder("="))
@@ -78,7 +78,7 @@ def stored_scans(draw: st.DrawFn, turned: bool = True) -> Scan:
     file = np.where(there, np.searchsorted(ends, shown, "right"), -1)
     dims = tuple("abcdef"[: len(nav) + len(sig)])
     dataset = StoredArray("data", memory_files(contents), layout, PlainDecoder(dtype), nav + sig, dims, len(nav))
-    return Scan(dataset, dtype, contents, values.reshape(nav + sig), file.reshape(nav))
+    return Frames(dataset, dtype, contents, values.reshape(nav + sig), file.reshape(nav))
 
 
 def followed(rows: np.ndarray, contents: Sequence[bytes], stored: np.dtype, size: int) -> np.ndarray:
@@ -109,7 +109,7 @@ def moved(rows: np.ndarray, file: int, base: int) -> np.ndarray:
 
 
 @given(scan=stored_scans(), data=st.data(), piece=st.sampled_from([1, 20, 1 << 20]))
-def test_plans_place_what_numpy_cuts(scan: Scan, data: st.DataObject, piece: int) -> None:
+def test_plans_place_what_numpy_cuts(scan: Frames, data: st.DataObject, piece: int) -> None:
     """Whole chunks of one file, as one plan and piece by piece; of others there is none."""
     (dataset, stored, contents, values, file), nav = scan, scan.file.shape
     last = [(k,) if len(nav) == 1 else (1, k) for k in range(1, nav[-1] + 1)]
@@ -194,7 +194,7 @@ def test_turned_frames_are_no_runs(strides: tuple[int, int], begin: int, in_part
 
 
 @given(scan=stored_scans())
-def test_steps_make_frames_of_parts(scan: Scan) -> None:
+def test_steps_make_frames_of_parts(scan: Frames) -> None:
     array = ArrayReader(scan.dataset, MemoryBackend(scan.contents, copies=True))
     step = FrameStep.in_parts(array)
     assert step is not None or (array.frame_run is not None and not array.frame_run.in_order)
@@ -211,7 +211,7 @@ def test_steps_make_frames_of_parts(scan: Scan) -> None:
 
 
 @given(scan=stored_scans(turned=False), data=st.data())
-def test_runs_are_slices_of_the_flat_array(scan: Scan, data: st.DataObject) -> None:
+def test_runs_are_slices_of_the_flat_array(scan: Frames, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         dataset = replace(scan.dataset, files=written(folder, scan.contents))
         array = ArrayReader(dataset, make_backend("buffered", dataset.files))

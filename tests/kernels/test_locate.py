@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vfs.kernels.columns import COUNT, DEST, START, STEP
 from vfs.kernels.ranges import in_lines
-from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, Scan, mirrored, whole_frame
 from vfs.model.region import Region
 
 
@@ -25,10 +25,10 @@ def layouts(draw: st.DrawFn) -> FrameLayout:
     layout = FrameLayout(
         (draw(st.integers(1, 30)),), (6,), stream, stride, header, draw(st.integers(0, 30)), 1, 1, whole_frame((6,))
     )
-    layout = layout.arranged(layout.nav_shape, draw(st.integers(-5, 5)))
+    layout = layout.arranged(Scan(sync_offset=draw(st.integers(-5, 5))))
     chosen = st.lists(st.integers(0, layout.nav_shape[0] - 1), min_size=1, max_size=9)
     for positions in draw(st.lists(chosen, max_size=1)):
-        layout = layout.arranged(layout.nav_shape, 0, np.array(positions, np.int64))
+        layout = layout.arranged(Scan(chosen=np.array(positions, np.int64)))
     return layout
 
 
@@ -64,7 +64,7 @@ def test_a_mirrored_frame_is_numpys(sig: list[int], data: st.DataObject) -> None
         pieces = np.repeat(pieces, 2, axis=0)
         pieces[:, len(sig)] = cut, sig[0] - cut
         pieces[1, 0], pieces[1, -2] = cut, cut * pieces[1, 2 * len(sig)]
-    layout = FrameLayout.of(sig, [1], word_bytes=1, pieces=mirrored(pieces, axis)).arranged(())
+    layout = FrameLayout.of(sig, [1], word_bytes=1, pieces=mirrored(pieces, axis)).arranged(Scan(()))
     rows, covered = layout.read_ranges(Region.whole(sig))
     got = np.full(np.prod(sig), -1)
     for row in in_lines(rows, 0):

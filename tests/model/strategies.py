@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from vfs.engine.array import ArrayReader
 from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
+from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import BlockDecoder, Decoder, Elements, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.layout import BlockLayout, FrameLayout, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, local_files, memory_files
@@ -337,10 +338,10 @@ def scans(draw: st.DrawFn, dataset: StoredArray, stored: np.ndarray) -> tuple[St
             roi = mask.reshape(shape)
     else:
         twin = twin.reshape(*shape, *sig)
-    shown = dataset.arranged(nav, sync, roi)
+    shown = as_scan(dataset, Scan(nav, sync, roi))
     if roi is not None and draw(st.booleans()):  # of what is shown, some again
         again = np.array(draw(st.lists(st.integers(0, len(twin) - 1), min_size=1, max_size=4)))
-        shown, twin = shown.arranged(roi=again), twin[again]
+        shown, twin = as_scan(shown, Scan(chosen=again)), twin[again]
     return shown, twin
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import vfs
 from vfs.model.calibration import arranged, of_axes
+from vfs.model.layout import Scan
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_npy
 
@@ -87,7 +88,8 @@ def test_what_holds_after_frames_are_arranged(
     said: Any, before: tuple[int, ...], after: tuple[int, ...] | None, sync: int, left: Any
 ) -> None:
     names = ("scan_y", "scan_x") if len(before) == 2 else ("frame",)
-    assert arranged(said, names, before, after, sync) == left
+    scan = Scan((1,), sync, np.zeros(1, np.int64)) if after is None else Scan(after, sync)
+    assert arranged(said, names, before, scan) == left
 
 
 def test_arrays_and_their_attributes_say_the_same(tmp_path: Path) -> None:

@@ -32,9 +32,10 @@ from vfs.engine.chunk_access import Chunks
 from vfs.errors import DecodeError, FormatError, OptionError
 from vfs.kernels import blocks, planning, ranges
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
+from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.layout import BlockLayout, FrameLayout, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, memory_files
@@ -590,7 +591,7 @@ def test_blocks_before_the_file_or_in_no_file() -> None:
 def test_no_blocks_at_all_are_blank() -> None:
     layout = BlockLayout.of((4, 3), np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0), word_bytes=1)
     assert layout.read_ranges(Region.whole((4, 3)))[1] == 0
-    assert layout.arranged((2, 2), 0, None, 1).shape == (2, 2, 3)
+    assert layout.arranged(Scan((2, 2))).shape == (2, 2, 3)
 
 
 def test_one_block_without_axes() -> None:
@@ -602,7 +603,7 @@ def test_blocks_of_several_positions_need_the_shape_they_are_stored_in() -> None
     one = np.ones((1, 2), np.int64)
     layout = BlockLayout.of((9, 4), one * 0, one * 4, one[:, 0], one[:, 0], one[:, 0], whole=True)
     with pytest.raises(OptionError, match="span several navigation positions"):
-        layout.arranged((3, 3), 0, None, 1)
+        layout.arranged(Scan((3, 3)))
 
 
 def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:
@@ -630,7 +631,7 @@ def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:
         tuple("tyx"),
         1,
     )
-    for shown in (dataset, dataset.arranged((1, 1)), dataset.arranged(roi=np.array([0, 0]))):
+    for shown in (dataset, as_scan(dataset, Scan((1, 1))), as_scan(dataset, Scan(chosen=np.array([0, 0])))):
         for frame in ArrayReader(shown, MemoryBackend([content])).read().reshape(-1, 2, 3):
             np.testing.assert_array_equal(frame, frames[0])
 

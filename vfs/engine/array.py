@@ -22,8 +22,10 @@ from vfs.engine.corrections import Corrections
 from vfs.engine.reader import RegionReader
 from vfs.errors import OptionError
 from vfs.model import calibration, coverage
+from vfs.model.as_scan import as_scan
 from vfs.model.decode import Decoder
 from vfs.model.files import Files
+from vfs.model.layout import Scan
 from vfs.model.options import whole_number
 from vfs.model.region import ChunkGrid, Region, select
 from vfs.model.stored import StoredArray
@@ -194,7 +196,7 @@ class ArrayReader(RegionReader):
         return self.chunking if spec is None else chunking.negotiate(spec, self.chunking_input, "shape")
 
     def _selected(self, roi: Any) -> ArrayReader:
-        dataset = self.dataset.arranged(roi=positions(LocalSources(), roi))
+        dataset = as_scan(self.dataset, Scan(chosen=positions(LocalSources(), roi)))
         return ArrayReader(dataset, self.backend, dtype=self.dtype, cache=self.cache, corrections=self.corrections)
 
     def group_of(self, cut: chunking.Chunking) -> ChunkGrid:

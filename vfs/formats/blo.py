@@ -29,7 +29,7 @@ from vfs.formats.headers import fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import FrameLayout, Scan, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
@@ -142,7 +142,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         frame_header=_MARK,
         first=begin,
         files=np.zeros_like(begin),
-    ).arranged((ny, nx))
+    ).arranged(Scan((ny, nx)))
     visited, strange = _order(numbers, stored, (ny, nx)) if len(counts) == 1 else (None, ())
     layout = layout if visited is None else layout.ordered(visited)
     attrs: dict[str, Any] = {"header": fields(header), "note": note, "bit_depth": depth, "stored_frames": stored}
@@ -151,7 +151,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     )
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
-        image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged((ny, nx))
+        image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged(Scan((ny, nx)))
         found.append(
             StoredArray(
                 "virtual_bright_field",

@@ -31,7 +31,7 @@ from vfs.formats.headers import exists, read_side_file
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, ScanOrder
+from vfs.model.layout import BlockLayout, FrameLayout, Scan, ScanOrder
 from vfs.model.layout.scan_order import visits
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
@@ -92,7 +92,7 @@ class MovieScan:
 
     def shown(self, layout: FrameLayout) -> FrameLayout:
         """Show the frames of a movie at their places."""
-        return layout.arranged(self.nav) if self.order is None else layout.ordered(self.order)
+        return layout.arranged(Scan(self.nav)) if self.order is None else layout.ordered(self.order)
 
     def as_recorded(self, path: str, frames: int) -> MovieScan:
         """Return one axis of frames, for a movie whose frames cannot be put into another order."""

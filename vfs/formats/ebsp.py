@@ -34,7 +34,7 @@ from vfs.formats.headers import read_at
 from vfs.formats.recorded import without_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import FrameLayout, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_dims
 from vfs.model.written import Written
@@ -436,7 +436,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     main = StoredArray(
         "data",
         files,
-        _layout(pattern, shown, stride).arranged(nav),
+        _layout(pattern, shown, stride).arranged(Scan(nav)),
         PlainDecoder(pattern.dtype),
         nav + pattern.shape,
         dims,
@@ -448,7 +448,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     companions = []
     for name, places in zip(("beam_x", "beam_y"), beams, strict=True):
         if places.any():
-            place = altered(main, layout=_layout(pattern, places, stride).arranged(nav))
+            place = altered(main, layout=_layout(pattern, places, stride).arranged(Scan(nav)))
             companions.append(per_frame(place, name, "<f8", 0, attrs={"unit": "um"}))
     maps = [per_frame(main, name, "<i4", at) for name, at in (("map_x", 0), ("map_y", 4))] if version > 4 else []
     return [main, *companions, *maps]

@@ -20,7 +20,7 @@ from vfs.formats.headers import npy_header, read_at
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, whole_frame
+from vfs.model.layout import FrameLayout, Scan, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.model.wording import format_option
@@ -129,7 +129,7 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
     layout = FrameLayout.of(sig, held, word_bytes=dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
     lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())
     attrs = {"descr": dtype.str, "fortran_order": fortran}
-    layout = layout.arranged(lead)
+    layout = layout.arranged(Scan(lead))
     return [
         StoredArray(
             "data",

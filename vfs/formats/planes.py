@@ -18,7 +18,7 @@ from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.model.colours import in_order
 from vfs.model.decode import BlockDecoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, altered, whole_frame
+from vfs.model.layout import BlockLayout, FrameLayout, Scan, altered, whole_frame
 from vfs.model.stored import Absence, StoredArray
 
 _MOST_BLANK = 1000
@@ -117,7 +117,7 @@ class PlaneTable:
         named[np.isin(named, row[gone | cut])] = -1
         offsets, which = np.where(named < 0, -1, self.offset[named]), np.where(named < 0, 0, self.file[named])
         layout = FrameLayout.planes((reach,) if strides else sig, which, offsets, word_bytes=stored.itemsize).arranged(
-            nav
+            Scan(nav)
         )
         if strides is not None:
             pieces = whole_frame(sig, strides)

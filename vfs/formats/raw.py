@@ -24,7 +24,7 @@ from vfs.formats.headers import dtype_option, shape_option
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
@@ -96,7 +96,7 @@ def open(
     absent = _left_over(files, heads, size, dtype.itemsize, running_on) + empty + absent
     if whole is not None:
         absent += _unequal(files.paths[0], whole, layout.stored)
-        layout = layout.arranged(whole[:-2])
+        layout = layout.arranged(Scan(whole[:-2]))
     names = ("y", "x") if len(sig) == 2 else ("x",) if len(sig) == 1 else tuple(f"sig_{k}" for k in range(len(sig)))
     attrs = {"stored_dtype": dtype.str, "frames": layout.stored}
     written = Written(None if whole is None else math.prod(whole[:-2]))

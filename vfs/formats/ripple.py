@@ -34,7 +34,7 @@ from vfs.formats.headers import exists, read_side_file
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
@@ -232,7 +232,7 @@ def open(
         StoredArray(
             "data",
             files,
-            layout.arranged(shape[:nav]),
+            layout.arranged(Scan(shape[:nav])),
             PlainDecoder(header.dtype),
             shape,
             dims,

@@ -39,7 +39,7 @@ from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, 
 from vfs.formats.series import LONGEST_PAUSE, Lost, between, in_front, of_another_run
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, Scan, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import TOP_FIRST, Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
@@ -239,7 +239,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
     main = StoredArray(
         f"{prefix}data",
         files,
-        layout.arranged(nav),
+        layout.arranged(Scan(nav)),
         PlainDecoder(dtype),
         nav + sig,
         scan + dims,
@@ -276,7 +276,7 @@ def _stamps(main: StoredArray, path: str, series: _SerSeries) -> StoredArray:
     return StoredArray(
         path,
         main.files,
-        FrameLayout.planes((), np.zeros(len(series.tags), np.int64), series.tags + 4, word_bytes=4).arranged(nav),
+        FrameLayout.planes((), np.zeros(len(series.tags), np.int64), series.tags + 4, word_bytes=4).arranged(Scan(nav)),
         PlainDecoder(np.dtype("<u4")),
         nav,
         main.dims[: len(nav)],

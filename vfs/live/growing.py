@@ -29,8 +29,9 @@ from vfs.errors import NotYetError
 from vfs.kernels.columns import DEST, FILE, NO_LIMIT, S_BYTE, S_FILE, S_START, S_STOP, START, STOP
 from vfs.live.file_watch import SEEN
 from vfs.live.written_part import SHORT, WrittenPart
+from vfs.model.as_scan import as_scan
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, altered
+from vfs.model.layout import BlockLayout, FrameLayout, Scan, altered
 from vfs.model.open_options import OpenOptions
 from vfs.model.region import Region
 from vfs.model.sources import worth_looking
@@ -88,7 +89,7 @@ def grown(dataset: StoredArray, options: OpenOptions) -> StoredArray:
         dataset = dataset.with_written(declared=held, over=held)
     declared = dataset.written.declared
     if dataset.nav_ndim == 1 and declared is not None and declared > held:
-        dataset = dataset.with_written(head=held).arranged((declared,))
+        dataset = as_scan(dataset.with_written(head=held), Scan((declared,)))
     layout, part = dataset.layout, WrittenPart(dataset.files, options.settle, options.give_up)
     if not isinstance(layout, FrameLayout):
         if isinstance(layout, BlockLayout):

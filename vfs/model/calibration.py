@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vfs.errors import OptionError
+from vfs.model.layout.scan import Scan
 from vfs.model.units import spelled
 from vfs.model.wording import option, option_names, shown
 
@@ -69,9 +70,9 @@ def _number(value: object) -> float | None:
 
 
 def arranged(
-    said: Calibration, names: Sequence[str], before: Sequence[int], after: Sequence[int] | None, sync_offset: int
+    said: Calibration, names: Sequence[str], before: Sequence[int], scan: Scan
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the part of a calibration that still holds after a scan got another shape.
+    """Return the part of a calibration that still holds for frames that are shown as another scan.
 
     A scan keeps its steps if only the number of its lines changed. If its lines have another
     length, or only selected frames are shown, nobody measured the steps. A series along one axis
@@ -80,13 +81,12 @@ def arranged(
 
     Args:
         names, before: names and lengths of the navigation axes before.
-        after: lengths of the navigation axes now; None for selected frames along one axis.
     """
-    kept = dict(said)
-    if after is None or len(after) != len(before) or tuple(after[1:]) != tuple(before[1:]):
+    kept, after = dict(said), scan.over(tuple(before))
+    if scan.chosen is not None or len(after) != len(before) or after[1:] != tuple(before[1:]):
         return {name: axis for name, axis in kept.items() if name not in names}
     slowest = kept.get(names[0], {}) if names else {}
-    shift = sync_offset if len(before) == 1 else 0
+    shift = scan.sync_offset if len(before) == 1 else 0
     if "values" in slowest and (shift or after[0] != before[0]):
         del kept[names[0]]
     elif shift and (scale := _number(slowest.get("scale"))) is not None:

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.model.layout import Layout
-from vfs.model.wording import Word, option, option_names
+from vfs.model.layout import Scan
+from vfs.model.layout.scan_order import surplus
+from vfs.model.stored import Absence, StoredArray
+from vfs.model.wording import Word, are, option, option_names
 
 MOST_BLANK = 1000
 """A scan shape is taken for a typing error if it has more than this many times the stored frames."""
@@ -39,11 +41,10 @@ def flat_positions(roi: np.ndarray, nav: tuple[int, ...]) -> np.ndarray:
     return chosen
 
 
-def check_line_skip(named: str, layout: Layout, nav_ndim: int, nav: tuple[int, ...], line_skip: int) -> None:
+def check_line_skip(array: StoredArray, nav: tuple[int, ...], line_skip: int) -> None:
     """Check that frames can be left out behind each line of a scan.
 
     Args:
-        named: what messages call the array; layout: its own; nav_ndim: navigation axes that it has so far.
         nav: shape of the scan; line_skip: frames behind each line.
 
     Raises:
@@ -56,18 +57,46 @@ def check_line_skip(named: str, layout: Layout, nav_ndim: int, nav: tuple[int, .
             f"{option(line_skip=line_skip)}: the frames are one axis; give the scan without the frames to leave"
             f" out, as {option(nav_shape=(Word('LINES'), Word('COLUMNS')))}"
         )
-    order = layout.order
+    order = array.layout.order
     if order is not None and order.shape == nav and not order.line_skip:
         raise OptionError(
             f"{option(line_skip=line_skip)}: does not apply, since the files say the scan position of each"
             f" frame; with another {option_names('nav_shape')}, frames are in the order in which they were recorded"
         )
-    stored = layout.stored_frames(nav_ndim)
+    stored = array.layout.stored_frames(array.nav_ndim)
     if math.prod(nav) > MOST_BLANK * max(1, stored):
-        raise OptionError(f"{option(line_skip=line_skip)}: {compared(named, nav, stored, 0)}")
+        raise OptionError(f"{option(line_skip=line_skip)}: {_compared(array.named, nav, stored, 0)}")
 
 
-def compared(named: str, nav: tuple[int, ...], stored: int, line_skip: int) -> str:
+def unequal(array: StoredArray, scan: Scan) -> Absence | None:
+    """Report the frames that a scan leaves out or shows blank; None if it fits the stored frames.
+
+    Frames that `sync_offset` skips or adds do not count, nor do those that `line_skip` leaves
+    out. The last line may lack these.
+    """
+    nav, line_skip = scan.over(array.shape[: array.nav_ndim]), scan.line_skip
+    stored = array.layout.stored_frames(array.nav_ndim)
+    shown, least, most = math.prod(nav), stored - max(0, scan.sync_offset), stored - min(0, scan.sync_offset)
+    lines, left = divmod(most, nav[-1] + line_skip) if line_skip else (0, most)
+    held = lines * nav[-1] + (min(left, nav[-1]) if line_skip else left)
+    said = _compared(array.named, nav, stored, line_skip)
+    if shown > held and array.written.head is None:
+        blank = shown - held
+        beyond = shown > MOST_BLANK * max(1, stored)
+        return Absence(
+            f"{said}: {are(blank)} blank",
+            OptionError if beyond else None,
+            "shows them so",
+            {"frames_missing": blank},
+        )
+    more = least - shown - shown // nav[-1] * line_skip
+    if more > 0:
+        hint = "" if line_skip else surplus(nav, least)
+        return Absence(f"{said}: {are(more)} left out{hint}", counts={"frames_left_out": more})
+    return None
+
+
+def _compared(named: str, nav: tuple[int, ...], stored: int, line_skip: int) -> str:
     """Return words that compare a scan with the stored frames."""
     each = f" and {line_skip:,} behind each line" if line_skip else ""
     shape = ",".join(map(str, nav))

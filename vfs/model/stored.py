@@ -10,22 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
 
-from vfs.errors import NotYetError, OptionError, VfsError
+from vfs.errors import NotYetError, VfsError
 from vfs.model import calibration
 from vfs.model.checksums import ByteSum
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, Layout, altered, whole_frame
-from vfs.model.layout.scan_order import surplus
+from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
 from vfs.model.region import Region
-from vfs.model.scan_shape import MOST_BLANK, check_line_skip, compared, flat_positions
 from vfs.model.units import LENGTHS
-from vfs.model.wording import are, option, option_names
 from vfs.model.written import UNTOLD, Written
 
 T = TypeVar("T")
@@ -151,7 +147,7 @@ class StoredArray:
             Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group.
         written: how far it is written, of files that may still grow.
-        scan, chosen: if `arranged` selected frames, the shape of the scan and the flat positions in
+        scan, chosen: if frames were selected (`vfs.model.as_scan`), the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
@@ -303,88 +299,11 @@ class StoredArray:
             head, declared = self.written.head, self.written.declared
             assert head is not None
             of = f" of {declared:,}" if declared else ""
-            raise NotYetError(f"{self._named}: frame {frame:,}{of} is not written yet: {head:,} are there", head=head)
+            raise NotYetError(f"{self.named}: frame {frame:,}{of} is not written yet: {head:,} are there", head=head)
 
     def with_written(self, **said: Any) -> StoredArray:
         """Return the array with other fields of `written`."""
         return altered(self, written=altered(self.written, **said))
-
-    def arranged(
-        self,
-        nav_shape: tuple[int, ...] | None = None,
-        sync_offset: int = 0,
-        roi: np.ndarray | None = None,
-        line_skip: int = 0,
-    ) -> StoredArray:
-        """Show the same frames as another scan.
-
-        Args:
-            nav_shape: scan shape, slowest axis first. With fewer positions than frames the rest is left
-                out, with more the end is blank.
-            sync_offset: frames to skip at the start (blank frames follow at the end); if negative,
-                so many blank frames come first.
-            roi: bool[nav_shape], or int64[m] flat scan positions. The navigation axes become one
-                flat axis of these frames; those of a mask are in C order. If the array shows a
-                selection already, `roi` selects from that.
-            line_skip: frames behind each line of the scan (its last axis) that are left out.
-
-        Raises:
-            OptionError: the data set has no navigation axes, or the mask or the positions do not fit the scan.
-        """
-        if nav_shape is None and sync_offset == 0 and roi is None and line_skip == 0:
-            return self
-        if self.nav_ndim == 0:
-            asked = {
-                "nav_shape": nav_shape is not None,
-                "sync_offset": sync_offset != 0,
-                "roi": roi is not None,
-                "line_skip": line_skip != 0,
-            }
-            said = option_names(*(name for name, given in asked.items() if given))
-            frame = " x ".join(f"{n:,}" for n in self.shape) or "one number"
-            raise OptionError(
-                f"{said}: for a scan or a series of frames, and {self.path} is a single one of {frame}; a glob names"
-                " several files"
-            )
-        nav = self.shape[: self.nav_ndim] if nav_shape is None else nav_shape
-        whole = nav + self.shape[self.nav_ndim :]
-        if math.prod(whole) * self.dtype.itemsize >= 1 << 63:
-            raise OptionError(f"{option(nav_shape=nav)}: an array of {whole} has more bytes than can be counted")
-        try:
-            sync_offset = max(-(1 << 60), min(1 << 60, index(sync_offset)))  # beyond any number of frames all is blank
-        except TypeError:
-            raise OptionError(f"{option(sync_offset=sync_offset)}: expected a number of frames") from None
-        if line_skip:
-            check_line_skip(self._named, self.layout, self.nav_ndim, nav, line_skip)
-        chosen = None if roi is None else flat_positions(roi, nav)
-        if self.chosen is not None and (nav_shape is not None or sync_offset or line_skip):
-            raise OptionError(
-                f"{option_names('nav_shape', 'sync_offset', 'line_skip')} do not apply to an array that was opened with"
-                f" {option_names('roi')}"
-            )
-        shape = (nav if chosen is None else (len(chosen),)) + self.shape[self.nav_ndim :]
-        scan, total = (None, None) if chosen is None else (nav, chosen)
-        if self.chosen is not None and chosen is not None:
-            scan, total = self.scan, self.chosen[chosen]
-        layout = self.layout.arranged(nav, sync_offset, chosen, self.nav_ndim, line_skip)
-        nav_ndim = len(shape) - len(self.shape) + self.nav_ndim
-        names = self.dims[: self.nav_ndim] if nav_ndim == self.nav_ndim and chosen is None else nav_dims(nav_ndim)
-        block = (1,) * nav_ndim + self.block[self.nav_ndim :] if self.block else ()
-        if block and chosen is None and isinstance(self.layout, BlockLayout):  # several frames of a line in each
-            block = (*block[: nav_ndim - 1], min(self.layout.spans(self.nav_ndim), nav[-1]), *block[nav_ndim:])
-        dims, absent = names + self.dims[self.nav_ndim :], self.absent
-        attrs = self._still_calibrated(None if chosen is not None else nav, sync_offset)
-        if line_skip or (nav_shape is not None and layout.order is None):
-            absent = self._absent_of(self._unequal(nav, sync_offset, line_skip), line_skip)
-        more: dict[str, Any] = {"block": block, "attrs": attrs, "scan": scan, "chosen": total, "absent": absent}
-        written: dict[str, int] = {}
-        if self.written.over:
-            over = 0 if line_skip else max(0, self.written.over - sync_offset)
-            written["over"] = over if chosen is None else int(np.append(chosen >= over, True).argmax())
-        if nav_shape is not None and self.written.head is not None:
-            written["declared"] = layout.last_frame(Region.whole(shape), nav_ndim) + 1
-        made = altered(self, layout=layout, shape=shape, dims=dims, nav_ndim=nav_ndim, **more)
-        return made.with_written(**written) if written else made
 
     def along_one_axis(self) -> StoredArray:
         """Return an array of frames with all scan positions along one axis, in their order."""
@@ -407,53 +326,8 @@ class StoredArray:
             del attrs["calibration"]
         return altered(self, attrs=attrs)
 
-    def _still_calibrated(self, nav: tuple[int, ...] | None, sync_offset: int) -> Mapping[str, Any]:
-        """Return the attributes with only the calibration that still holds for another scan shape or offset."""
-        said = self.attrs.get("calibration")
-        if not isinstance(said, Mapping):
-            return self.attrs
-        n = self.nav_ndim
-        return {
-            **self.attrs,
-            "calibration": calibration.arranged(said, self.dims[:n], self.shape[:n], nav, sync_offset),
-        }
-
-    def _absent_of(self, unequal: Absence | None, line_skip: int) -> tuple[Absence, ...]:
-        """Return the absences of this array shown as another scan, of which `unequal` is said."""
-        said_by_it = {"frames_left_out"} | (set(unequal.counts) if unequal else set())
-        kept = [one for one in self.absent if not one.of_scan or not one.counts.keys() <= said_by_it]
-        if line_skip:  # it says which frames are left out
-            kept = [one for one in kept if one.counts.keys() != {"frames_left_out"}]
-        return (*kept, *((unequal,) if unequal else ()))
-
-    def _unequal(self, nav: tuple[int, ...], sync_offset: int, line_skip: int) -> Absence | None:
-        """Report the frames that a scan shape leaves out or shows blank; None if it fits the stored frames.
-
-        Frames that `sync_offset` skips or adds do not count, nor do those that `line_skip` leaves
-        out. The last line may lack these.
-        """
-        stored = self.layout.stored_frames(self.nav_ndim)
-        shown, least, most = math.prod(nav), stored - max(0, sync_offset), stored - min(0, sync_offset)
-        lines, left = divmod(most, nav[-1] + line_skip) if line_skip else (0, most)
-        held = lines * nav[-1] + (min(left, nav[-1]) if line_skip else left)
-        said = compared(self._named, nav, stored, line_skip)
-        if shown > held and self.written.head is None:
-            blank = shown - held
-            beyond = shown > MOST_BLANK * max(1, stored)
-            return Absence(
-                f"{said}: {are(blank)} blank",
-                OptionError if beyond else None,
-                "shows them so",
-                {"frames_missing": blank},
-            )
-        more = least - shown - shown // nav[-1] * line_skip
-        if more > 0:
-            hint = "" if line_skip else surplus(nav, least)
-            return Absence(f"{said}: {are(more)} left out{hint}", counts={"frames_left_out": more})
-        return None
-
     @property
-    def _named(self) -> str:
+    def named(self) -> str:
         """Name of the array in messages: its first file, and its path in the set if that is not "data"."""
         file = self.files.paths[0] if len(self.files) else ""
         return file if self.path == "data" else f"{file}: {self.path}"

@@ -25,7 +25,8 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.reader import RegionReader
 from vfs.errors import NotYetError, OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.as_scan import as_scan
+from vfs.model.layout import FrameLayout, Scan, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.scan_shape import flat_positions
 from vfs.model.wording import option
@@ -119,7 +120,7 @@ def supply_of(
         return _Boxes(array, chosen, stored, rows)
     flat = dataset  # its name says in errors what numbers of frames count
     if chosen is not None:
-        flat = altered(dataset.arranged(roi=chosen), path=f"selected frames of {dataset.path}")
+        flat = altered(as_scan(dataset, Scan(chosen=chosen)), path=f"selected frames of {dataset.path}")
     elif dataset.nav_ndim > 1:
         flat = altered(dataset.along_one_axis(), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)

@@ -6,13 +6,15 @@ The main array is shown so, and companions that have a number for each of its sc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from vfs.errors import OptionError
 from vfs.formats.headers import shape_option
 from vfs.model import calibration
+from vfs.model.as_scan import as_scan
 from vfs.model.axis_order import AxisOrder, axis_order
-from vfs.model.layout import FrameLayout, altered, mirrored, permuted
+from vfs.model.layout import FrameLayout, Scan, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, PixelMask, StoredArray
 from vfs.model.wording import option, option_names, shown
@@ -45,18 +47,20 @@ def arranged(
         OptionError: an option does not fit the main array.
     """
     nav = main.nav_ndim
-    scan = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape", option)
+    shape = None if options.nav_shape is None else shape_option(options.nav_shape, "nav_shape", option)
+    scan = Scan(shape, options.sync_offset, options.roi, options.line_skip)
 
     def goes_along(dataset: StoredArray) -> bool:
         return dataset.companion and nav > 0 and dataset.nav_ndim == nav and dataset.shape[:nav] == main.shape[:nav]
 
-    def skipped(one: StoredArray) -> int:  # a virtual image has no values for skipped frames
-        return options.line_skip if one.layout.stored_frames(nav) == main.layout.stored_frames(nav) else 0
+    def scan_of(one: StoredArray) -> Scan:  # a virtual image has no values for skipped frames
+        has_them = not scan.line_skip or one.layout.stored_frames(nav) == main.layout.stored_frames(nav)
+        return scan if has_them else replace(scan, line_skip=0)
 
-    how, skip = (scan, options.sync_offset, options.roi), options.line_skip
     found = {one.path: Arranged(one) for one in datasets}
     along = [one for one in datasets if one is main or goes_along(one)]
-    found |= {one.path: Arranged(one.arranged(*how, skip and skipped(one))) for one in along}
+    if scan.options:
+        found |= {one.path: Arranged(as_scan(one, scan_of(one))) for one in along}
     if options.axes is not None:
         found |= _in_order(found, main.path, [one.path for one in along], options.axes, as_stored)
     if options.calibration is not None:

@@ -14,6 +14,8 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, VfsError
 from vfs.model import likeness, scan_guess
+from vfs.model.as_scan import as_scan
+from vfs.model.layout import Scan
 from vfs.model.scan_guess import ScanGuess
 from vfs.model.wording import option_names
 
@@ -147,7 +149,7 @@ def _flat(array: ArrayReader, count: int) -> ArrayReader:
     dataset = array.dataset
     if array.shape[: max(1, dataset.nav_ndim)] == (count,):  # arrays of HDF5 may have no navigation axes
         return array
-    flat = dataset.arranged((count,))
+    flat = as_scan(dataset, Scan((count,)))
     return ArrayReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
 
 

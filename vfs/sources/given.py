@@ -14,7 +14,7 @@ from vfs.sources.names import absolute
 
 
 def positions(sources: Sources, roi: Any) -> np.ndarray:
-    """Return a selection of frames as an array. `StoredArray.arranged` checks it.
+    """Return a selection of frames as an array. `vfs.model.as_scan.as_scan` checks it.
 
     Args:
         roi: anything that numpy makes an array of, or the name of a .npy file.

@@ -14,7 +14,7 @@ from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.layout import BlockLayout, FrameLayout, Scan
 from vfs.model.stored import Absence, StoredArray
 
 _OPTIONAL = (
@@ -76,7 +76,7 @@ def frames_array(common: Common, members: Mapping[str, Value]) -> StoredArray:
     told = [*common.lost, *(Absence(said, TruncatedSourceError, "shows them as blank") for said in absent)]
     if told and missing["frames_missing"]:
         told[-1] = replace(told[-1], counts={**told[-1].counts, **missing})
-    return common.dataset(layout.arranged(nav, offset), PlainDecoder(common.dtype), tuple(told))
+    return common.dataset(layout.arranged(Scan(nav, offset)), PlainDecoder(common.dtype), tuple(told))
 
 
 class _Found(NamedTuple):

@@ -51,7 +51,7 @@ from vfs.formats.planes import PlaneTable
 from vfs.model import colours
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered, whole_frame
+from vfs.model.layout import FrameLayout, Scan, altered, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.wording import format_option
@@ -124,7 +124,7 @@ def _dataset(
     return StoredArray(
         path,
         files,
-        layout.arranged(nav),
+        layout.arranged(Scan(nav)),
         decoder,
         nav + sig,
         names,

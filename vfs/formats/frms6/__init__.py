@@ -41,7 +41,7 @@ from vfs.formats.headers import fields
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
@@ -160,7 +160,7 @@ def open(
     if chosen.dark:
         beside, incomplete = _dark(sources, chosen.dark, repeat, layout.sig_shape)
         absent += incomplete
-    layout = layout.arranged(nav)
+    layout = layout.arranged(Scan(nav))
     attrs: dict[str, Any] = {"header": fields(headers[0]), "hdr": hdr, "binning": binning, "stored_frames": stored}
     if binning > 1:
         attrs["calibration"] = {

@@ -15,7 +15,7 @@ import numpy as np
 from vfs.formats.hdf5.filters import FilterDecoder
 from vfs.h5.facts import LeftOutError, Lost
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout
+from vfs.model.layout import BlockLayout, FrameLayout, Layout, Scan
 from vfs.model.stored import Absence
 
 MOST_BLOCKS = 20_000_000
@@ -82,7 +82,7 @@ def frames(shape: tuple[int, ...], word_bytes: int, stream: np.ndarray, nav_ndim
     nav, sig = shape[:nav_ndim], shape[nav_ndim:]
     layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=word_bytes)
     kept = stream[stream[:, 1] > stream[:, 0]] if math.prod(shape) else stream[:0]
-    return replace(layout, stream=np.ascontiguousarray(kept)).arranged(nav)
+    return replace(layout, stream=np.ascontiguousarray(kept)).arranged(Scan(nav))
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> StoredData:

@@ -57,7 +57,7 @@ from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import written_records
-from vfs.model.layout import FrameLayout, altered, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, Scan, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
 from vfs.model.written import Proof, Written
@@ -134,7 +134,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         "rows": TOP_FIRST if flip_y else BOTTOM_FIRST,
     }
     declared = said.expected - skip if said.expected else None  # those behind the last line may be left out
-    shown = layout.arranged(nav, line_skip=skip)
+    shown = layout.arranged(Scan(nav, line_skip=skip))
     main = scan_array(files, shown, decoder, attrs=attrs, absent=absent, written=Written(declared, _PROOF))
     return [main, *_stamps(main, layout, geometry.header, skip)]
 
@@ -169,7 +169,7 @@ def _stamps(main: StoredArray, layout: FrameLayout, header: int, line_skip: int)
     heads = altered(layout, sig_shape=(), header=0, word_bytes=header, word_pixels=1, pieces=whole_frame(()))
     beside = altered(
         main,
-        layout=heads.arranged(shape, line_skip=line_skip),
+        layout=heads.arranged(Scan(shape, line_skip=line_skip)),
         shape=shape,
         dims=names,
         companion=True,

@@ -40,7 +40,7 @@ from vfs.formats.seq.halves import half_of, other_half
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, altered
+from vfs.model.layout import FrameLayout, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.model.wording import Word, format_option, option
@@ -277,7 +277,7 @@ def open(
 
 def _as_long(array: StoredArray, count: int) -> StoredArray:
     """Return an array of frames with so many, of which the last ones are blank."""
-    return altered(array, layout=array.layout.arranged((count,)), shape=(count, *array.shape[1:]))
+    return altered(array, layout=array.layout.arranged(Scan((count,))), shape=(count, *array.shape[1:]))
 
 
 def _written(files: Files, parts: list[_Sequence]) -> tuple[list[_Sequence], tuple[Absence, ...], Proof | None]:

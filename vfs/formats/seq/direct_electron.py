@@ -26,7 +26,7 @@ from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.headers import exists, fields, parse_xml, read_at, read_side_file
 from vfs.model.decode import MadeBlocks, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout
+from vfs.model.layout import BlockLayout, FrameLayout, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
 from vfs.sources.names import basename
@@ -254,5 +254,5 @@ def _reference(sources: Sources, name: str, path: str, sig_shape: tuple[int, ...
         raise TruncatedSourceError(
             f"expected {1024 + 4 * width * height:,} bytes, found {files.sizes[0]:,}; the file looks truncated"
         )
-    layout = FrameLayout.of(sig_shape, [1], word_bytes=4, file_header=1024).arranged(())
+    layout = FrameLayout.of(sig_shape, [1], word_bytes=4, file_header=1024).arranged(Scan(()))
     return StoredArray(name, files, layout, PlainDecoder(np.dtype("<f4")), sig_shape, ("y", "x"), 0, companion=True)

@@ -20,7 +20,7 @@ from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.places import Planes
 from vfs.formats.tiff_structure.segments import MixedSegmentDecoder, PartDecoder, SegmentDecoder
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout
+from vfs.model.layout import BlockLayout, FrameLayout, Layout, Scan
 
 _SAMPLES = (0, 4)  # axes of `Kind.shaped`: separate samples, samples in a pixel
 
@@ -92,7 +92,7 @@ def _frames(
         file_header=part.offsets[:, 0],
         first=index[part.which],
         files=part.file,
-    ).arranged(nav)
+    ).arranged(Scan(nav))
 
 
 def _part_decoder(kind: Kind, take: tuple[int, ...], dtype: np.dtype) -> PartDecoder:

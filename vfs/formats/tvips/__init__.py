@@ -34,7 +34,7 @@ from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, Scan
 from vfs.model.layout.scan_order import FrameRuns
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
@@ -296,7 +296,7 @@ def open(
     elif frames > 1 and scan == "rotator" and "rotator_index" in names:
         found = by_rotator(headers, stored)
     if found:
-        layout = layout.arranged(found.nav, found.start)
+        layout = layout.arranged(Scan(found.nav, found.start))
         layout = layout.ordered(found.order) if found.order else layout
         absent += scan_absences(headers, files.paths[-1], found, frames) if "scan_position_y" in names else ()
     else:

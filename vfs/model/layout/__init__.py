@@ -6,12 +6,11 @@ interleaved pieces. A `BlockLayout` has blocks of any shape at any place of the 
 files, in no grid. Elements that no file holds are blank: they read as the fill value. Blocks that a
 function makes are a `GridLayout`. All implement `Layout`.
 
-Layouts are values: another scan shape, an offset or a selection of frames is a new layout.
+Layouts are values: another scan shape, an offset or a selection of frames (a `Scan`) is a new layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from vfs.model.layout.blocks import BlockLayout
 from vfs.model.layout.frames import FrameLayout, altered, mirrored, permuted, whole_frame
 from vfs.model.layout.grid import GridLayout
+from vfs.model.layout.scan import Scan
 from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
@@ -27,6 +27,7 @@ __all__ = [
     "FrameLayout",
     "GridLayout",
     "Layout",
+    "Scan",
     "ScanOrder",
     "altered",
     "mirrored",
@@ -77,23 +78,12 @@ class Layout(Protocol):
     def order(self) -> ScanOrder | None:
         """Says which stored frame each scan position shows; None where they follow one another."""
 
-    def arranged(
-        self,
-        nav_shape: Sequence[int],
-        sync_offset: int = 0,
-        chosen: np.ndarray | None = None,
-        nav_ndim: int = 1,
-        line_skip: int = 0,
-    ) -> Layout:
+    def arranged(self, scan: Scan, nav_ndim: int = 1) -> Layout:
         """Show the same frames as another scan.
 
         Args:
-            nav_shape: shape of the scan.
-            sync_offset: frames to skip at the start; if negative, so many blank frames come first.
-            chosen: int64[m] flat scan positions to show, along one axis; None shows all, in the
-                scan's shape.
+            scan: one that fits; its positions are flat.
             nav_ndim: number of navigation axes so far.
-            line_skip: frames behind each line of the scan that are left out.
 
         Raises:
             OptionError: a block spans several scan positions.

@@ -12,6 +12,7 @@ from vfs import kernels
 from vfs.errors import FormatError, OptionError
 from vfs.kernels.columns import COLUMNS, FAN, NO_LIMIT, NO_ROWS
 from vfs.model.layout.frames import ROOM
+from vfs.model.layout.scan import Scan
 from vfs.model.region import Region
 from vfs.model.wording import option_names
 
@@ -117,41 +118,34 @@ class BlockLayout:
         into = None if box_starts is None else np.ascontiguousarray(np.asarray(box_starts, np.int64)[order])
         return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
 
-    def arranged(
-        self,
-        nav_shape: Sequence[int],
-        sync_offset: int = 0,
-        chosen: np.ndarray | None = None,
-        nav_ndim: int = 1,
-        line_skip: int = 0,
-    ) -> BlockLayout:
+    def arranged(self, scan: Scan, nav_ndim: int = 1) -> BlockLayout:
         """Show the same frames as another scan: see `Layout`.
 
         Blocks of several scan positions are shown in parts, a part for each line of the scan that they reach.
         """
-        new = tuple(nav_shape)
+        new = scan.over(self.shape[:nav_ndim])
         parts = self._positions(nav_ndim)
         flat = np.zeros(len(parts), np.int64)
         if nav_ndim:
-            flat = np.ravel_multi_index(tuple(parts[:, 2:].T), self.shape[:nav_ndim]) - sync_offset
+            flat = np.ravel_multi_index(tuple(parts[:, 2:].T), self.shape[:nav_ndim]) - scan.sync_offset
         behind = np.zeros(len(parts), bool)  # a line
-        if line_skip:
-            line, column = np.divmod(flat, new[-1] + line_skip)
+        if scan.line_skip:
+            line, column = np.divmod(flat, new[-1] + scan.line_skip)
             flat, behind = line * new[-1] + column, column >= new[-1]
         keep = np.flatnonzero((flat >= 0) & (flat < math.prod(new)) & ~behind)
-        if chosen is None:
+        if scan.chosen is None:
             nav = np.empty((0, len(new)), np.int64)
             if len(keep):
                 nav = np.stack(np.unravel_index(flat[keep], new), axis=1)
             return self._moved(nav, parts[keep], new, nav_ndim)
         # A position may be chosen more than once: join the blocks with the list of choices
-        by_choice = np.argsort(chosen, kind="stable")
-        ordered = chosen[by_choice]
+        by_choice = np.argsort(scan.chosen, kind="stable")
+        ordered = scan.chosen[by_choice]
         a, b = np.searchsorted(ordered, flat[keep], "left"), np.searchsorted(ordered, flat[keep], "right")
         keep = np.repeat(keep, b - a)
         within = np.arange(len(keep)) - np.repeat(np.cumsum(b - a) - (b - a), b - a)
         nav = by_choice[np.repeat(a, b - a) + within].reshape(-1, 1)
-        return self._moved(nav, parts[keep], (len(chosen),), nav_ndim)
+        return self._moved(nav, parts[keep], scan.shown(new), nav_ndim)
 
     def spans(self, nav_ndim: int) -> int:
         """Return the number of scan positions of the block that has most of them."""

@@ -13,6 +13,7 @@ import numpy as np
 from vfs import kernels
 from vfs.errors import FormatError
 from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS, S_BYTE, S_FILE, S_START, S_STOP
+from vfs.model.layout.scan import Scan
 from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
 
@@ -323,25 +324,18 @@ class FrameLayout:
     def whole(self) -> bool:
         return False
 
-    def arranged(
-        self,
-        nav_shape: Sequence[int],
-        sync_offset: int = 0,
-        chosen: np.ndarray | None = None,
-        nav_ndim: int = 1,
-        line_skip: int = 0,
-    ) -> FrameLayout:
+    def arranged(self, scan: Scan, nav_ndim: int = 1) -> FrameLayout:
         """Show the same frames as another scan: see `Layout`.
 
         An `order` holds for its own scan shape; in another one, frames are shown as they were
-        recorded. If this layout shows a selection already, `chosen` selects from that, and
-        `nav_shape` and `line_skip` are ignored.
+        recorded. If this layout shows a selection already, `scan.chosen` selects from that, and
+        its `shape` and `line_skip` are ignored.
         """
-        offset = self.offset + sync_offset
+        offset, chosen = self.offset + scan.sync_offset, scan.chosen
         if self.chosen is not None:
             return altered(self, offset=offset, chosen=self.chosen if chosen is None else self.chosen[chosen])
-        nav = tuple(nav_shape)
-        order = ScanOrder.skipping(nav, line_skip) if line_skip else self.order
+        nav = scan.over(self.nav_shape)
+        order = ScanOrder.skipping(nav, scan.line_skip) if scan.line_skip else self.order
         kept = order if order is not None and order.shape == nav else None
         return altered(self, nav_shape=nav, offset=offset, chosen=chosen, order=kept)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from vfs.kernels.columns import NO_LIMIT
 from vfs.model.layout.blocks import BlockLayout
+from vfs.model.layout.scan import Scan
 from vfs.model.region import ChunkGrid, Region
 
 
@@ -57,15 +57,8 @@ class GridLayout:
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         return self._listed(region).read_ranges(region, most)
 
-    def arranged(
-        self,
-        nav_shape: Sequence[int],
-        sync_offset: int = 0,
-        chosen: np.ndarray | None = None,
-        nav_ndim: int = 1,
-        line_skip: int = 0,
-    ) -> BlockLayout:
-        return self._listed(Region.whole(self.shape)).arranged(nav_shape, sync_offset, chosen, nav_ndim, line_skip)
+    def arranged(self, scan: Scan, nav_ndim: int = 1) -> BlockLayout:
+        return self._listed(Region.whole(self.shape)).arranged(scan, nav_ndim)
 
     def stored_frames(self, nav_ndim: int) -> int:
         return math.prod(self.shape[:nav_ndim])

@@ -16,7 +16,8 @@ import numpy as np
 from vfs.formats.hdf5.program import Found, Program, number
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
-from vfs.model.layout import FrameLayout, ScanOrder, altered
+from vfs.model.as_scan import as_scan
+from vfs.model.layout import FrameLayout, Scan, ScanOrder, altered
 from vfs.model.stored import Absence, StoredArray, nav_dims
 
 _PATTERNS = re.compile(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", re.I)
@@ -83,7 +84,7 @@ def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places
         return _as_stored(array, shape, f"{count:,} patterns are stored")
     if order is not None and not isinstance(array.layout, FrameLayout):
         return _as_stored(array, shape, "patterns are stored in another order, in chunks")
-    made = array.arranged(shape)
+    made = as_scan(array, Scan(shape))
     if order is not None and isinstance(array.layout, FrameLayout):
         made = altered(made, layout=array.layout.ordered(order))
     dims = (*nav_dims(2), *array.dims[1:])

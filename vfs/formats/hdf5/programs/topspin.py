@@ -24,6 +24,7 @@ from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.program import Axes, Axis, Found, Numbered, Program, named
 from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
+from vfs.model.layout import Scan
 
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _FRAME = re.compile(rf"((?:{_ID}/)?{_ID})/(0|[1-9]\d{{0,8}})/Data", re.I | re.ASCII)
@@ -72,7 +73,7 @@ def _arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
     if of is None:
         return made
     chunk = (1, *made.chunk) if made.chunk else ()
-    return replace(made, shape=(*of.shape, *made.shape[1:]), layout=made.layout.arranged(of.shape), chunk=chunk)
+    return replace(made, shape=(*of.shape, *made.shape[1:]), layout=made.layout.arranged(Scan(of.shape)), chunk=chunk)
 
 
 def _axes(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
