@@ -22,6 +22,7 @@ import vfs
 from vfs.errors import TruncatedSourceError
 from vfs.folder_tree import plans
 from vfs.formats import Format, npy
+from vfs.model.layout import altered
 from vfs.model.stored import Absence
 from vfs.sets import opening
 from vfs.sources.local import LocalSources
@@ -41,7 +42,7 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
 
     def lacking(*absent: Absence) -> Path:
         def opened(paths: Any, sources: Any) -> Any:
-            return [opening.altered(dataset, absent=absent) for dataset in npy.open(paths, sources)]
+            return [altered(dataset, absent=absent) for dataset in npy.open(paths, sources)]
 
         format = Format("npy", (".npy",), "", "", npy.sniff, opened)
         monkeypatch.setattr(opening, "detect", lambda sources, path, given: format)
