@@ -357,7 +357,7 @@ def test_what_a_mount_shows_shares_one_cache_of_the_size_asked_for(path: Path, t
     assert shown.cache.limit == 200
     for name in ("scan", "other"):
         for _ in range(2):
-            assert shown.get(f"{name}.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
+            assert shown.at(f"{name}.zarr/data/c/1/0/0").get(3, 50) == VALUES[4:8].tobytes()[3:50]
     assert (shown.cache.hits, shown.cache.misses, shown.cache.held) == (2, 2, 160)
     assert set(plans.open_folder(openings, zarr_format=2).faces) == {
         "scan.v2.zarr",
@@ -378,7 +378,7 @@ def test_a_cache_size_that_is_none(path: Path, size: Any) -> None:
 def test_without_a_cache_everything_is_read_all_the_same(path: Path) -> None:
     shown = plans.open_folder([set_of(vfs.open_group(path, chunks=(4, 4, 5))).opening], 0)
     for _ in range(2):
-        assert shown.get("scan.zarr/data/c/1/0/0", 3, 50) == VALUES[4:8].tobytes()[3:50]
+        assert shown.at("scan.zarr/data/c/1/0/0").get(3, 50) == VALUES[4:8].tobytes()[3:50]
     assert shown.cache.held == 0
 
 

@@ -349,15 +349,17 @@ def test_no_source_is_touched_to_look_around(zarr_format: int) -> None:
     backend.fails = lambda file, start, stop: True
     folder = FaceFolder([tree_of(array)])
     assert all(
-        folder.node(f"{name}/{key}".rstrip("/")) for name, face in folder.faces.items() for key in walk(face) or [""]
+        folder.at(f"{name}/{key}".rstrip("/")).node()
+        for name, face in folder.faces.items()
+        for key in walk(face) or [""]
     )
     key = "set.zarr/data/c/0/0/0" if zarr_format == 3 else "set.v2.zarr/data/0/0/0"
     for start, stop in ((0, None), (5, 10)):
         with pytest.raises(SourceError, match=r"file 0: bytes .* \[reading data\["):
-            folder.get(key, start, stop)
+            folder.at(key).get(start, stop)
     with pytest.raises(SourceError, match=r"\[reading data\["):
-        folder.get("set.npy", 130, 140)
-    assert folder.get("set.npy", 0, 6) == b"\x93NUMPY"
+        folder.at("set.npy").get(130, 140)
+    assert folder.at("set.npy").get(0, 6) == b"\x93NUMPY"
 
 
 # documents, as zarr itself understands them
@@ -469,7 +471,7 @@ def test_equal_names_and_names_that_meet() -> None:
         assert len(folder.faces) == 3 * len(of)  # none has taken the place of another
         for name, face in folder.faces.items():
             if name.endswith(".npy"):
-                assert folder.get(name) == face.get("")
+                assert folder.at(name).get() == face.get("")
         return [name.removesuffix(".npy") for name in folder.faces if name.endswith(".npy")]
 
     assert names("a", "b") == ["a", "b"]
@@ -487,18 +489,18 @@ def test_a_folder_of_nothing() -> None:
 
 def test_a_folder_passes_on(tree: Hierarchy) -> None:
     folder = FaceFolder([tree, tree_of(array_of(np.zeros((2, 3), "u1")), name="other")])
-    names = list(folder.children(""))
+    names = list(folder.at("").children())
     assert names == [f"set{ending}" for ending in tree.faces()] + ["other.zarr", "other.v2.zarr", "other.npy"]
-    assert list(folder.children("", 4)) == names[4:]
-    assert folder.node("") == folder.node("set.zarr") == GROUP
-    assert folder.node("set.zarr/entry/data/c/1") == FOLDER
-    assert folder.node("set.zarr/entry/data/c/1/0/0") == Node(False, 2 * 4 * 6 * 2)
-    assert list(folder.children("set.v2.zarr/entry/scalar")) == [".zarray", ".zattrs", "0"]
-    assert folder.get("other.v2.zarr/data/0/0") == bytes(6)
+    assert list(folder.at("").children(4)) == names[4:]
+    assert folder.at("").node() == folder.at("set.zarr").node() == GROUP
+    assert folder.at("set.zarr/entry/data/c/1").node() == FOLDER
+    assert folder.at("set.zarr/entry/data/c/1/0/0").node() == Node(False, 2 * 4 * 6 * 2)
+    assert list(folder.at("set.v2.zarr/entry/scalar").children()) == [".zarray", ".zattrs", "0"]
+    assert folder.at("other.v2.zarr/data/0/0").get() == bytes(6)
     for wrong in ("set", "set.zarr/x", "other.npy/x", "third.zarr", "/", "set.zarr//"):
-        assert folder.node(wrong) is None
-        assert folder.get(wrong) is None
-        assert list(folder.children(wrong)) == []
+        assert folder.at(wrong).node() is None
+        assert folder.at(wrong).get() is None
+        assert list(folder.at(wrong).children()) == []
 
 
 def test_times_are_those_of_the_newest_source(tmp_path: Path) -> None:
@@ -510,8 +512,8 @@ def test_times_are_those_of_the_newest_source(tmp_path: Path) -> None:
     trees = [set_of(vfs.open_group(one)).tree for one in (paths[:2], paths[2])]
     assert [tree.time for tree in trees] == [10**18 + 1, 10**18 + 2]
     folder = FaceFolder(trees)
-    assert folder.time("0.zarr/data/zarr.json") == folder.time("0.npy") == 10**18 + 1
-    assert folder.time("2.npy") == folder.time("") == 10**18 + 2
+    assert folder.at("0.zarr/data/zarr.json").time() == folder.at("0.npy").time() == 10**18 + 1
+    assert folder.at("2.npy").time() == folder.at("").time() == 10**18 + 2
 
 
 def test_showing_a_set_goes_through_its_arrays_a_few_times() -> None:

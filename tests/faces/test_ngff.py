@@ -141,11 +141,11 @@ def test_faces_are_asked_for_by_words_that_exist() -> None:
 
 def test_a_face_is_made_when_somebody_looks_into_it() -> None:
     folder = FaceFolder([tree_of(shown("y x", (4, 5)))])
-    assert list(folder.children("")) == ["set.zarr", "set.v2.zarr", "set.ome.zarr", "set.ome.v2.zarr", "set.npy"]
-    assert folder.node("set.ome.zarr") == GROUP
-    assert [entry.path for entry in folder.sets("")] == ["set.zarr"], "one set, not two"
+    assert list(folder.at("").children()) == ["set.zarr", "set.v2.zarr", "set.ome.zarr", "set.ome.v2.zarr", "set.npy"]
+    assert folder.at("set.ome.zarr").node() == GROUP
+    assert [entry.path for entry in folder.at("").sets()] == ["set.zarr"], "one set, not two"
     assert folder.at_hand("set.ome.zarr/zarr.json") is None, "to make it takes time: not in an event loop"
-    assert folder.node("set.ome.zarr/zarr.json") is not None
+    assert folder.at("set.ome.zarr/zarr.json").node() is not None
     assert folder.at_hand("set.ome.zarr/zarr.json") is not None
 
 

@@ -191,7 +191,7 @@ def mounted(found: WrittenSet) -> Generator[Case]:
     known = places(reader_of(group.main), [slice(0, n) for n in group.main.shape])
     try:
         for name, paths in (("npy", [f"{group.name}.npy"]), ("chunks", chunks)):
-            expected = [bytes(direct.folder.get(path) or b"") for path in paths]
+            expected = [bytes(direct.folder.at(path).get() or b"") for path in paths]
             assert name == "chunks" or expected[0].endswith(
                 np.ascontiguousarray(found.twin, found.twin.dtype.newbyteorder("<")).tobytes()
             )

@@ -9,7 +9,7 @@ from vfs.sources.local import LocalSources
 
 
 def names(folder_tree: FolderTree, path: str = "") -> list[str]:
-    return sorted(name for name in folder_tree.children(path) if name != "/")
+    return sorted(name for name in folder_tree.at(path).children() if name != "/")
 
 
 def refused(path: str) -> None:

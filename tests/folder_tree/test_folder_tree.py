@@ -44,9 +44,9 @@ def faces(*labels: str) -> list[str]:
 
 
 def content(folder_tree: FolderTree, path: str) -> np.ndarray:
-    node = folder_tree.node(path)
+    node = folder_tree.at(path).node()
     assert node is not None
-    got = folder_tree.get(path, 0, node.size)
+    got = folder_tree.at(path).get(0, node.size)
     assert got is not None
     return np.frombuffer(bytes(got)[128:], "<u2")
 
@@ -60,9 +60,9 @@ def save(path: Path, values: np.ndarray = VALUES, time: int | None = None) -> Pa
 
 
 def everything(folder_tree: FolderTree, path: str = "") -> Iterator[str]:
-    for name in list(folder_tree.children(path)):
+    for name in list(folder_tree.at(path).children()):
         at = f"{path}/{name}" if path else name
-        node = None if name == "/" else folder_tree.node(at)
+        node = None if name == "/" else folder_tree.at(at).node()
         if node:
             yield at
             if node.folder:
@@ -81,11 +81,11 @@ def test_subfolders_and_faces_at_any_depth(tmp_path: Path) -> None:
     assert names(folder_tree, "empty") == []
     assert names(folder_tree, "2024/may") == faces("b")
     np.testing.assert_array_equal(content(folder_tree, "2024/may/b.npy"), VALUES.ravel() + 1)
-    assert bytes(folder_tree.get("2024/may/b.zarr/data/c/0/0/0", 0, 4) or b"") == bytes(
-        folder_tree.get("2024/may/b.v2.zarr/data/0/0/0", 0, 4) or b""
+    assert bytes(folder_tree.at("2024/may/b.zarr/data/c/0/0/0").get(0, 4) or b"") == bytes(
+        folder_tree.at("2024/may/b.v2.zarr/data/0/0/0").get(0, 4) or b""
     )
     assert [
-        folder_tree.node(path)
+        folder_tree.at(path).node()
         for path in (
             "x",
             "x.npy",
@@ -109,10 +109,10 @@ def test_what_is_shown_is_what_a_folder_of_the_same_set_shows(tmp_path: Path) ->
     namer = next(name for name in os.listdir(tmp_path) if name.endswith(".hdr"))
     folder = plans.folder([set_of(vfs.open_group(tmp_path / namer))], folder_tree.cache)
     for path in everything(folder_tree):
-        assert folder_tree.node(path) == folder.node(path)
-        assert folder_tree.time(path) == folder.time(path)
-        if not folder.node(path).folder:  # type: ignore[union-attr]
-            assert bytes(folder_tree.get(path) or b"") == bytes(folder.get(path) or b"")
+        assert folder_tree.at(path).node() == folder.at(path).node()
+        assert folder_tree.at(path).time() == folder.at(path).time()
+        if not folder.at(path).node().folder:  # type: ignore[union-attr]
+            assert bytes(folder_tree.at(path).get() or b"") == bytes(folder.at(path).get() or b"")
     assert names(folder_tree) == sorted(folder.faces)
 
 
@@ -122,12 +122,12 @@ def test_nothing_is_opened_but_what_is_behind_a_name(tmp_path: Path, opened: Cou
         (tmp_path / f"n{k}.txt").write_text("nothing")
     folder_tree = plans.folder_tree(tmp_path)
     assert not opened
-    assert folder_tree.node("d007.zarr") is not None
-    assert folder_tree.node("d007.zarr/data/c/0/0/0") is not None
-    assert folder_tree.node("d0077.zarr") is None
-    assert folder_tree.node("n1.zarr") is None
+    assert folder_tree.at("d007.zarr").node() is not None
+    assert folder_tree.at("d007.zarr/data/c/0/0/0").node() is not None
+    assert folder_tree.at("d0077.zarr").node() is None
+    assert folder_tree.at("n1.zarr").node() is None
     assert set(opened) == {"d007.npy"}
-    first = folder_tree.children("")
+    first = folder_tree.at("").children()
     assert [next(first) for _ in range(30)][-1].startswith("d00")
     assert sum(opened.values()) <= 14
     assert len(names(folder_tree)) == 1500
@@ -140,7 +140,7 @@ def test_a_folder_is_opened_through_in_the_background_once_it_is_listed(tmp_path
     for k in range(100):
         save(tmp_path / f"d{k:03}.npy")
     folder_tree = plans.folder_tree(tmp_path)
-    next(folder_tree.children(""))
+    next(folder_tree.at("").children())
     for thread in threading.enumerate():
         if thread.name == "ahead":
             thread.join(100)
@@ -188,18 +188,18 @@ def test_listing_goes_on_from_any_place_while_names_come_and_go(tmp_path: Path) 
     for k in range(20):
         save(tmp_path / f"d{k:02}.npy")
     folder_tree = plans.folder_tree(tmp_path)
-    whole = list(folder_tree.children(""))
+    whole = list(folder_tree.at("").children())
     for after in (0, 1, 17, 99, 100, 101, 1000):
-        assert list(folder_tree.children("", after)) == whole[after:]
+        assert list(folder_tree.at("").children(after)) == whole[after:]
     os.remove(tmp_path / "d05.npy")
     save(tmp_path / "d99.npy")
     at = sorted(map(whole.index, faces("d05")))
     last = [f"d99{name[3:]}" for name in whole if name.startswith("d00")]
-    now = list(folder_tree.children(""))
+    now = list(folder_tree.at("").children())
     assert now == ["/" if place in at else name for place, name in enumerate([*whole, *last])]
-    assert list(folder_tree.children("", 30)) == now[30:]
+    assert list(folder_tree.at("").children(30)) == now[30:]
     save(tmp_path / "d05.npy")
-    assert sorted(list(folder_tree.children(""))[100:]) == faces("d05", "d99")
+    assert sorted(list(folder_tree.at("").children())[100:]) == faces("d05", "d99")
 
 
 def test_many_readers_open_a_set_once(tmp_path: Path, opened: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,10 +243,10 @@ def test_a_set_is_shown_once_whatever_is_asked_for_first(scan: Path) -> None:
     shown = [name for name in names(plans.folder_tree(scan)) if name.endswith(".npy")]
     assert shown == [f"{label}.npy"]
     folder_tree = plans.folder_tree(scan)
-    assert [folder_tree.node(f"{member}.zarr") for member in members if member != label] == [None] * len(
+    assert [folder_tree.at(f"{member}.zarr").node() for member in members if member != label] == [None] * len(
         [m for m in members if m != label]
     )
-    assert folder_tree.node(f"{label}.zarr") is not None
+    assert folder_tree.at(f"{label}.zarr").node() is not None
     assert names(folder_tree) == names(plans.folder_tree(scan))
 
 
@@ -255,7 +255,7 @@ def test_a_series_without_naming_file_is_called_by_its_first_one(scan: Path) -> 
     first, *others = sorted(path.stem for path in scan.glob("*.mib"))
     folder_tree = plans.folder_tree(scan)
     for other in others:
-        assert folder_tree.node(f"{other}.zarr") is None
+        assert folder_tree.at(f"{other}.zarr").node() is None
     assert [name for name in names(folder_tree) if name.endswith(".npy")] == [f"{first}.npy"]
 
 
@@ -264,7 +264,7 @@ def test_a_description_takes_the_files_it_names(scan: Path) -> None:
     (scan / "mine.vfs.json").write_text(json.dumps({"vfs": 1, "format": "mib", "files": [hdr.name]}))
     for asked in ("mine.zarr", f"{hdr.stem}.zarr"):
         folder_tree = plans.folder_tree(scan)
-        assert (folder_tree.node(asked) is None) == (asked != "mine.zarr")
+        assert (folder_tree.at(asked).node() is None) == (asked != "mine.zarr")
         assert [name for name in names(folder_tree) if name.endswith(".npy")] == ["mine.npy"]
 
 
@@ -275,20 +275,20 @@ def test_a_growing_series_is_opened_again(tmp_path: Path) -> None:
     os.remove(last)
     folder_tree = plans.folder_tree(tmp_path)
     face = f"{files[0].stem}.npy"
-    stamp, node = folder_tree.stamp(face), folder_tree.node(face)
+    stamp, node = folder_tree.at(face).stamp(), folder_tree.at(face).node()
     assert node
     last.write_bytes(kept)
-    assert folder_tree.stamp(face) != stamp
-    assert folder_tree.node(face).size == node.size + 64 * 64 * 2  # type: ignore[union-attr]
+    assert folder_tree.at(face).stamp() != stamp
+    assert folder_tree.at(face).node().size == node.size + 64 * 64 * 2  # type: ignore[union-attr]
     assert f"{last.stem}.zarr" not in names(folder_tree)
-    assert folder_tree.time(face) >= files[0].stat().st_mtime_ns
+    assert folder_tree.at(face).time() >= files[0].stat().st_mtime_ns
     second = files[1].read_bytes()
     os.remove(files[1])
     with pytest.raises(SourceError, match=r"scan002\.mib is missing"):
-        folder_tree.node(f"{files[0].stem}.zarr/data")
+        folder_tree.at(f"{files[0].stem}.zarr/data").node()
     files[1].write_bytes(second)
     assert f"{files[0].stem}.zarr" in names(folder_tree)
-    assert folder_tree.node(f"{files[0].stem}.zarr/data") is not None
+    assert folder_tree.at(f"{files[0].stem}.zarr/data").node() is not None
 
 
 # names
@@ -304,14 +304,14 @@ def test_equal_names_are_numbered_and_stay(tmp_path: Path) -> None:
     for asked in (None, "a-2.npy", "a-3.npy", "a-2-2.npy", "b-2.npy", "b.v2.npy"):
         folder_tree = plans.folder_tree(tmp_path)
         if asked:
-            folder_tree.node(asked)
+            folder_tree.at(asked).node()
         shown = {name: int(content(folder_tree, name)[0]) for name in names(folder_tree) if name.endswith(".npy")}
         assert shown == {"a-2.npy": 2, "a.npy": 1, "a-3.npy": 0, "b-2.npy": 3, "b.v2.npy": 4}, asked
     os.remove(tmp_path / "a.NPY")
     assert content(folder_tree, "a-3.npy")[0] == 0
     assert "a.npy" not in names(folder_tree)
     with pytest.raises(SourceError, match=r"^a\.npy: was shown before and its files are gone"):
-        folder_tree.node("a.npy")  # not what is another file's now
+        folder_tree.at("a.npy").node()  # not what is another file's now
     save(tmp_path / "a.NPY", VALUES + 5)
     assert content(folder_tree, "a.npy")[0] == 5
     assert content(folder_tree, "a-3.npy")[0] == 0
@@ -324,8 +324,8 @@ def test_a_new_folder_takes_the_name_of_a_face(tmp_path: Path) -> None:
     (tmp_path / "a.zarr").mkdir()
     assert names(folder_tree) == sorted([*faces("a-2"), "a.zarr"])
     assert names(folder_tree, "a.zarr") == []
-    assert folder_tree.node("a-2.zarr/zarr.json") is not None
-    assert folder_tree.node("a.npy") is None
+    assert folder_tree.at("a-2.zarr/zarr.json").node() is not None
+    assert folder_tree.at("a.npy").node() is None
 
 
 def test_long_names_leave_room_for_endings(tmp_path: Path) -> None:
@@ -336,8 +336,8 @@ def test_long_names_leave_room_for_endings(tmp_path: Path) -> None:
     assert len(shown) == 10
     for name in shown:
         assert len(os.fsencode(name)) <= 255
-        assert folder_tree.node(name) is not None
-        assert plans.folder_tree(tmp_path).node(name) is not None
+        assert folder_tree.at(name).node() is not None
+        assert plans.folder_tree(tmp_path).at(name).node() is not None
 
 
 # changes
@@ -347,33 +347,33 @@ def test_new_files_appear_and_removed_ones_vanish(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     folder_tree = plans.folder_tree(tmp_path)
     assert names(folder_tree, "sub") == []
-    assert folder_tree.node("sub/a.npy") is None
+    assert folder_tree.at("sub/a.npy").node() is None
     save(tmp_path / "sub/a.npy")
-    assert folder_tree.node("sub/a.npy") is not None
+    assert folder_tree.at("sub/a.npy").node() is not None
     assert names(folder_tree, "sub") == faces("a")
     os.remove(tmp_path / "sub/a.npy")
-    assert [folder_tree.node(f"sub/{name}") for name in (*faces("a"), "a.zarr/data")] == [None] * 6
+    assert [folder_tree.at(f"sub/{name}").node() for name in (*faces("a"), "a.zarr/data")] == [None] * 6
     assert names(folder_tree, "sub") == []
     os.rmdir(tmp_path / "sub")
-    assert folder_tree.node("sub") is None
+    assert folder_tree.at("sub").node() is None
     assert names(folder_tree) == []
 
 
 def test_a_changed_set_is_opened_again_with_another_stamp_and_time(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", time=2_000_000_000_000_000_000)
     folder_tree = plans.folder_tree(tmp_path)
-    stamp, time = folder_tree.stamp("a.npy"), folder_tree.time("a.npy")
-    assert (stamp != 0, time, folder_tree.stamp("a.v2.zarr/.zgroup")) == (True, 2_000_000_000_000_000_000, stamp)
+    stamp, time = folder_tree.at("a.npy").stamp(), folder_tree.at("a.npy").time()
+    assert (stamp != 0, time, folder_tree.at("a.v2.zarr/.zgroup").stamp()) == (True, 2_000_000_000_000_000_000, stamp)
     save(tmp_path / "a.npy", VALUES + 7, time=1_000_000_000_000_000_000)  # older, as cp -p would leave it
-    assert folder_tree.stamp("a.npy") != stamp
-    assert folder_tree.time("a.npy") > time
+    assert folder_tree.at("a.npy").stamp() != stamp
+    assert folder_tree.at("a.npy").time() > time
     np.testing.assert_array_equal(content(folder_tree, "a.npy"), VALUES.ravel() + 7)
     save(tmp_path / "a.npy", np.zeros(5, "<u2"))
-    assert folder_tree.node("a.npy").size == 138  # type: ignore[union-attr]
+    assert folder_tree.at("a.npy").node().size == 138  # type: ignore[union-attr]
     assert content(folder_tree, "a.npy").tolist() == [0] * 5
     with pytest.raises(SourceError, match="not this one"):
-        folder_tree.node("a.zarr/data/c/0/0/0")
-    assert folder_tree.node("a.zarr/data/c/0") is not None
+        folder_tree.at("a.zarr/data/c/0/0/0").node()
+    assert folder_tree.at("a.zarr/data/c/0").node() is not None
 
 
 def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> None:
@@ -392,14 +392,14 @@ def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> 
         while not done.is_set():
             try:
                 stamp, node, got, inner = (
-                    folder_tree.stamp("a.npy"),
-                    folder_tree.node("a.npy"),
-                    folder_tree.get("a.npy"),
-                    folder_tree.node("a.zarr/data/c/0"),
+                    folder_tree.at("a.npy").stamp(),
+                    folder_tree.at("a.npy").node(),
+                    folder_tree.at("a.npy").get(),
+                    folder_tree.at("a.zarr/data/c/0").node(),
                 )
                 if node is None or got is None or inner is None:
                     wrong.append((stamp, node, inner))
-                elif folder_tree.stamp("a.npy") == stamp:
+                elif folder_tree.at("a.npy").stamp() == stamp:
                     answers["same"] += 1
                     if len(set(np.frombuffer(bytes(got)[128:], "<u2"))) != 1:
                         wrong.append(bytes(got))
@@ -418,13 +418,13 @@ def test_a_set_that_is_replaced_all_the_time_is_never_absent(tmp_path: Path) -> 
 def test_what_is_put_back_with_its_size_and_time_may_hold_other_data(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", time=10**18)
     folder_tree = plans.folder_tree(tmp_path)
-    stamp = folder_tree.stamp("a.npy")
+    stamp = folder_tree.at("a.npy").stamp()
     kept = path.read_bytes()
     os.remove(path)
-    assert folder_tree.stamp("a.npy") == 0
+    assert folder_tree.at("a.npy").stamp() == 0
     path.write_bytes(kept)
     os.utime(path, ns=(10**18, 10**18))
-    assert folder_tree.stamp("a.npy") not in (0, stamp)
+    assert folder_tree.at("a.npy").stamp() not in (0, stamp)
     assert content(folder_tree, "a.npy").size == 24
 
 
@@ -437,17 +437,17 @@ def test_a_set_that_was_shown_and_breaks_is_an_error_not_absent(
     path.write_bytes(b"\x93NUMPY garbage")
     for name in ("a.npy", "a.zarr", "a.zarr/data/c/0/0/0"):
         with pytest.raises(SourceError, match=r"was shown before.*a\.npy"):
-            folder_tree.node(name)
+            folder_tree.at(name).node()
     assert names(folder_tree) == []
     assert [record.getMessage().startswith("not shown: ") for record in caplog.records] == [True]
     save(path)
     assert content(folder_tree, "a.npy").size == 24
     path.write_bytes(b"\x93NUMPY garbage")
     with pytest.raises(SourceError):
-        folder_tree.node("a.npy")
+        folder_tree.at("a.npy").node()
     os.remove(path)
     with pytest.raises(SourceError, match="was shown before and its files are gone"):
-        folder_tree.node("a.npy")
+        folder_tree.at("a.npy").node()
 
 
 @pytest.mark.parametrize("fault", ["deleted", "a pipe"])
@@ -464,7 +464,7 @@ def test_a_set_that_loses_a_file_is_an_error_not_absent(tmp_path: Path, fault: s
         os.mkfifo(tmp_path / "b.bin")
     for path in ("set.npy", "set.zarr/data/c/0/0/0", "set.v2.zarr"):
         with pytest.raises(SourceError):
-            folder_tree.node(path)
+            folder_tree.at(path).node()
     (tmp_path / "b.bin").unlink(missing_ok=True)
     (tmp_path / "b.bin").write_bytes(VALUES.tobytes())
     assert content(folder_tree, "set.npy").tolist() == want.tolist()
@@ -480,7 +480,7 @@ def test_a_failed_read_names_the_file_and_the_set_is_looked_at_again(
     assert content(folder_tree, "a.npy").size == 1000
     os.truncate(path, 1128)
     with pytest.raises(SourceError, match=r"a\.npy"):
-        folder_tree.get("a.npy", 2000, 2010)
+        folder_tree.at("a.npy").get(2000, 2010)
 
 
 # what is in a folder may be anything
@@ -496,8 +496,8 @@ def test_broken_files_are_not_shown_and_logged_once(
     folder_tree = plans.folder_tree(tmp_path)
     for _ in range(3):
         assert names(folder_tree) == faces("good")
-        assert folder_tree.node("empty.zarr") is None
-        assert folder_tree.node("unknown.zarr") is None
+        assert folder_tree.at("empty.zarr").node() is None
+        assert folder_tree.at("unknown.zarr").node() is None
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted("bad" in line for line in said) == [False, True]
     assert all(line.isprintable() for line in said)
@@ -524,7 +524,7 @@ def test_a_format_that_raises_anything_does_no_harm(
     monkeypatch.setattr(plans, "open_set", failing)
     folder_tree = plans.folder_tree(tmp_path)
     assert names(folder_tree) == faces("b")
-    assert folder_tree.node("a.npy") is None
+    assert folder_tree.at("a.npy").node() is None
     assert [record.getMessage() for record in caplog.records] == [
         f"not shown: {tmp_path}/a.npy: RecursionError: deep\\nin there"
     ]
@@ -546,7 +546,7 @@ def test_what_cannot_be_opened_now_is_an_error_and_tried_again(
     folder_tree = plans.folder_tree(tmp_path)
     left[:] = [0] * 10 + [1, 1]
     with pytest.raises(SourceError, match=os.strerror(code)) as caught:
-        folder_tree.node("a.npy")
+        folder_tree.at("a.npy").node()
     assert caught.value.errno == code
     with pytest.raises(SourceError):
         names(folder_tree)
@@ -572,7 +572,7 @@ def test_links_lead_nowhere_outside_and_not_round_in_circles(tmp_path: Path) -> 
     }
     assert names(folder_tree) == sorted(["sub", *faces("inside")])
     assert names(folder_tree, "sub") == faces("a")
-    assert folder_tree.node("out/secret.npy") is None
+    assert folder_tree.at("out/secret.npy").node() is None
     following = plans.folder_tree(root, OpenOptions(follow_outside=True))
     assert names(following) == sorted(["sub", "out", *faces("inside", "secret")])
     assert names(following, "out") == faces("secret")
@@ -609,7 +609,7 @@ def test_a_folder_that_becomes_a_link_out_of_the_tree_is_not_followed(
     os.rmdir(root / "sub")
     (root / "sub").symlink_to(outside)
     with pytest.raises(SourceError, match="leads out of the tree"):
-        folder_tree.node("sub/secret.npy")
+        folder_tree.at("sub/secret.npy").node()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -631,7 +631,7 @@ def test_a_tree_that_goes_away_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be listed"):
         names(folder_tree)
     with pytest.raises(SourceError, match="cannot be listed"):
-        folder_tree.node("a.npy")
+        folder_tree.at("a.npy").node()
 
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
@@ -655,19 +655,19 @@ def test_files_that_are_no_data_set_are_shown_as_they_are_if_asked_for(scan: Pat
     assert set(names(folder_tree)) - set(names(plans.folder_tree(scan))) == extra
     for name in extra:
         data = (scan / name).read_bytes()
-        assert folder_tree.node(name) == Node(False, len(data), json=name == "notes.json")
-        assert bytes(folder_tree.get(name) or b"") == data
-        assert bytes(folder_tree.get(name, 2, 5) or b"") == data[2:5]
-        assert folder_tree.time(name) == (scan / name).stat().st_mtime_ns
-    stamp = folder_tree.stamp("notes.txt")
+        assert folder_tree.at(name).node() == Node(False, len(data), json=name == "notes.json")
+        assert bytes(folder_tree.at(name).get() or b"") == data
+        assert bytes(folder_tree.at(name).get(2, 5) or b"") == data[2:5]
+        assert folder_tree.at(name).time() == (scan / name).stat().st_mtime_ns
+    stamp = folder_tree.at("notes.txt").stamp()
     (scan / "notes.txt").write_text("written by hand, twice")
-    assert folder_tree.stamp("notes.txt") not in (0, stamp)
+    assert folder_tree.at("notes.txt").stamp() not in (0, stamp)
     member = next(scan.glob("*.mib")).name
-    assert folder_tree.node(member) is None
+    assert folder_tree.at(member).node() is None
     os.remove(scan / "notes.txt")
-    assert (folder_tree.node("notes.txt"), folder_tree.stamp("notes.txt")) == (None, 0)
+    assert (folder_tree.at("notes.txt").node(), folder_tree.at("notes.txt").stamp()) == (None, 0)
     save(scan / "bad.npy")
-    assert folder_tree.node("bad.npy").size == 128 + VALUES.nbytes  # type: ignore[union-attr]
+    assert folder_tree.at("bad.npy").node().size == 128 + VALUES.nbytes  # type: ignore[union-attr]
 
 
 def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
@@ -677,9 +677,9 @@ def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
     for asked in (None, f"{label}.npy"):
         folder_tree = plans.folder_tree(tmp_path, show_files=True)
         if asked:
-            folder_tree.node(asked)
+            folder_tree.at(asked).node()
         assert names(folder_tree).count(f"{label}.npy") == 1
-        assert folder_tree.node(f"{label}.npy").size > 64 * 64 * 2  # type: ignore[union-attr]
+        assert folder_tree.at(f"{label}.npy").node().size > 64 * 64 * 2  # type: ignore[union-attr]
 
 
 # memory
@@ -701,7 +701,7 @@ def test_sets_that_are_open_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(served_sets, "OPEN", 8)
     folder_tree = plans.folder_tree(tmp_path)
     for k in range(60):
-        assert folder_tree.node(f"d{k:02}.zarr/data/c/0/0/0") is not None
+        assert folder_tree.at(f"d{k:02}.zarr/data/c/0/0/0").node() is not None
         if k % 20 == 19:
             assert len(open_sets(tmp_path)) == 8
     for k in (0, 30, 59):
@@ -720,7 +720,7 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
     folder_tree = plans.folder_tree(tmp_path)
     stamps = []
     for _ in range(2):
-        stamps.append([folder_tree.stamp(f"s{k:02}/a.npy") for k in range(20)])
+        stamps.append([folder_tree.at(f"s{k:02}/a.npy").stamp() for k in range(20)])
         assert [content(folder_tree, f"s{k:02}/a.npy")[0] for k in range(20)] == list(range(20))
         assert len([each for each in alive(Listing) if each.folder.path.startswith(str(tmp_path))]) <= 5
     assert stamps[0] == stamps[1]  # what was opened before it was forgotten can be read on
@@ -734,12 +734,12 @@ def test_options_go_to_every_set(tmp_path: Path) -> None:
     save(tmp_path / "b.npy", np.zeros((3, 4, 4), "<u2"))
     folder_tree = plans.folder_tree(tmp_path, OpenOptions(chunks="frames", dtype="f4"), zarr_format=3)
     assert names(folder_tree) == ["a.npy", "a.ome.zarr", "a.zarr", "b.npy", "b.ome.zarr", "b.zarr"]
-    assert folder_tree.node("a.npy").size == 128 + 640 * 4  # type: ignore[union-attr]
-    assert folder_tree.node("b.zarr/data/c/2/0/0").size == 64  # type: ignore[union-attr]
+    assert folder_tree.at("a.npy").node().size == 128 + 640 * 4  # type: ignore[union-attr]
+    assert folder_tree.at("b.zarr/data/c/2/0/0").node().size == 64  # type: ignore[union-attr]
     (tmp_path / "c.bin").write_bytes(bytes(64))
     raw = plans.folder_tree(tmp_path, OpenOptions(format="raw", dtype="u1"), {"sig_shape": "4,4"})
     assert names(raw) == faces("c")
-    assert raw.node("c.npy").size == 192  # type: ignore[union-attr]
+    assert raw.at("c.npy").node().size == 192  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -786,12 +786,12 @@ def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest
     stack: list[str] = [""]
     while stack:
         path = stack.pop()
-        for name in folder_tree.children(path):
+        for name in folder_tree.at(path).children():
             at = f"{path}/{name}" if path else name
             if (shared / at).is_dir():
                 stack.append(at)
             else:
-                place = folder_tree._place(at)
+                place = folder_tree.find(at)
                 assert place is not None
                 shown.setdefault(place.listing.folder.join(place.name), []).append(place.ending or "")
     covered: set[str] = set()

@@ -37,7 +37,7 @@ GOING: dict[str, Callable[[Path], object]] = {
 def fails(shown: FolderTree, path: str) -> bool:
     """Whether a path is an error. That it is absent, at any time, is false data."""
     try:
-        assert shown.node(path) is not None, path
+        assert shown.at(path).node() is not None, path
     except SourceError:
         return True
     return False
@@ -45,8 +45,8 @@ def fails(shown: FolderTree, path: str) -> bool:
 
 def read(shown: FolderTree, run: str) -> None:
     for key in KEYS:
-        if shown.node(f"{run}/{key}") is not None and key != "a.zarr":
-            assert shown.get(f"{run}/{key}") is not None
+        if shown.at(f"{run}/{key}").node() is not None and key != "a.zarr":
+            assert shown.at(f"{run}/{key}").get() is not None
 
 
 @pytest.mark.parametrize("how", GOING)
@@ -64,12 +64,12 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
     for folder in ("day", "day/run"):
         assert fails(shown, folder) is not (tmp_path / folder).is_dir()
     if run.is_dir():
-        assert set(shown.children("day/run")) - {"/"} == (
+        assert set(shown.at("day/run").children()) - {"/"} == (
             {"b.npy", "b.zarr", "b.v2.zarr", "b.ome.zarr", "b.ome.v2.zarr"}
             if how == "renamed"
             else set(os.listdir(run))
         )
-    assert shown.node("day/run/never.zarr/zarr.json") is None
+    assert shown.at("day/run/never.zarr/zarr.json").node() is None
     assert fails(shown, "day/run/never.zarr/data/c/0/0/0")  # it looks like a chunk
     if "in its place" not in how:
         shutil.copytree(copy, tmp_path / "day", dirs_exist_ok=True)
@@ -80,14 +80,14 @@ def test_names_that_were_read_are_errors_while_their_files_are_gone(tmp_path: Pa
 def test_chunks_of_what_a_set_was_before_are_errors(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones((4, 8, 8), "u2"))
     shown = folder_tree(tmp_path, OpenOptions(chunks="frames"))
-    assert shown.get("a.zarr/data/c/3/0/0") is not None
-    assert shown.get("a.v2.zarr/data/3/0/0") is not None
+    assert shown.at("a.zarr/data/c/3/0/0").get() is not None
+    assert shown.at("a.v2.zarr/data/3/0/0").get() is not None
     assert fails(shown, "a.zarr/data/c/4/0/0")
     np.save(tmp_path / "a.npy", np.ones((2, 8, 8), "u2"))
     for key in ("a.zarr/data/c/3/0/0", "a.v2.zarr/data/3/0/0"):
         assert eventually(lambda key=key: fails(shown, key))  # type: ignore[misc]
-    assert shown.get("a.zarr/data/c/1/0/0") is not None
-    assert shown.node("a.zarr/data/.zarray") is None
+    assert shown.at("a.zarr/data/c/1/0/0").get() is not None
+    assert shown.at("a.zarr/data/.zarray").node() is None
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,9 @@ def damage(path: Path) -> int:
 
 
 def pixels(folder_tree: FolderTree, path: str = "scan.npy") -> np.ndarray:
-    node = folder_tree.node(path)
+    node = folder_tree.at(path).node()
     assert node is not None
-    got = folder_tree.get(path, 0, node.size)
+    got = folder_tree.at(path).get(0, node.size)
     assert got is not None
     return np.frombuffer(bytes(got)[128:], "<u2")
 
@@ -77,18 +77,21 @@ def test_a_description_that_comes_while_its_set_is_open(tmp_path: Path, quiet: N
     """Nobody lists the folder: who goes on with the set gets what the description says."""
     hdr = write_mib(tmp_path, FRAMES, frames_per_file=2, scan=(2, 3))
     folder_tree = plans.folder_tree(tmp_path)
-    before, time = (folder_tree.node("scan.npy"), folder_tree.stamp("scan.npy")), folder_tree.time("scan.npy")
+    before, time = (
+        (folder_tree.at("scan.npy").node(), folder_tree.at("scan.npy").stamp()),
+        folder_tree.at("scan.npy").time(),
+    )
     np.testing.assert_array_equal(pixels(folder_tree), FRAMES.ravel())
     saved = tmp_path / f"{named}.vfs.json"
     said = {"vfs": 1, "format": "mib", "files": [hdr.name], "options": {"nav_shape": [2, 2]}}
     saved.write_text(json.dumps(said)[: 20 if broken else None])
     if broken:
-        assert (folder_tree.node("scan.npy"), folder_tree.stamp("scan.npy")) == before
+        assert (folder_tree.at("scan.npy").node(), folder_tree.at("scan.npy").stamp()) == before
         saved.write_text(json.dumps(said))
     if named == "scan":
         np.testing.assert_array_equal(pixels(folder_tree), FRAMES[:4].ravel())
-        assert folder_tree.stamp("scan.npy") != before[1]
-        assert folder_tree.time("scan.npy") > time  # else the kernel goes on with pages that it has
+        assert folder_tree.at("scan.npy").stamp() != before[1]
+        assert folder_tree.at("scan.npy").time() > time  # else the kernel goes on with pages that it has
     else:
         with pytest.raises(SourceError):
             pixels(folder_tree)
@@ -127,9 +130,9 @@ def test_a_member_that_becomes_something_else_is_an_error_and_not_absent(
     for _ in range(2):
         for path in (first, chunk):
             with pytest.raises(SourceError):
-                folder_tree.node(path)
+                folder_tree.at(path).node()
             with pytest.raises(SourceError):
-                folder_tree.get(path, 0, 10)
+                folder_tree.at(path).get(0, 10)
         names(folder_tree)
     (member.rmdir if kind == "folder" else member.unlink)()
     (away / member.name).rename(member)
@@ -151,9 +154,9 @@ def test_what_a_set_loses_is_not_blank_until_it_is_mounted_again(tmp_path: Path,
     for _ in range(2):
         for path in ("scan.npy", "scan.zarr/data/c/0/0/0"):
             with pytest.raises(SourceError):
-                folder_tree.node(path)
+                folder_tree.at(path).node()
             with pytest.raises(SourceError):
-                folder_tree.get(path, 0, 10)
+                folder_tree.at(path).get(0, 10)
         names(folder_tree)
     if fault != "member emptied":  # mounted again it is shown with what is left, where that is right or was allowed
         assert ("scan.npy" in names(plans.folder_tree(tmp_path))) == (fault == "last gone")

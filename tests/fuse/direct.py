@@ -111,9 +111,9 @@ class Direct:
 def every_path(folder: Contents, path: str = "") -> Iterator[str]:
     """All folders and files."""
     yield path
-    for name in folder.children(path):
+    for name in folder.at(path).children():
         below = f"{path}/{name}" if path else name
-        node = folder.node(below)
+        node = folder.at(below).node()
         assert node
         if node.folder:
             yield from every_path(folder, below)
@@ -122,7 +122,7 @@ def every_path(folder: Contents, path: str = "") -> Iterator[str]:
 
 
 def files_of(folder: Contents) -> list[str]:
-    return [path for path in every_path(folder) if (node := folder.node(path)) and not node.folder]
+    return [path for path in every_path(folder) if (node := folder.at(path).node()) and not node.folder]
 
 
 def same_as_the_tree(direct: Direct, seed: int = 0, most: int = 40) -> None:
@@ -130,9 +130,9 @@ def same_as_the_tree(direct: Direct, seed: int = 0, most: int = 40) -> None:
     rng = np.random.default_rng(seed)
     every = files_of(direct.folder)
     for path in rng.permutation(every)[:most].tolist() + [path for path in every if path.endswith(".npy")]:
-        node = direct.folder.node(path)
+        node = direct.folder.at(path).node()
         assert node
-        whole = bytes(direct.folder.get(path) or b"")
+        whole = bytes(direct.folder.at(path).get() or b"")
         assert len(whole) == node.size
         info = direct.open(path)
         ranges = [(0, node.size), (0, node.size + 10), (node.size - 1, 5), (node.size, 5), (node.size + 7, 5)]

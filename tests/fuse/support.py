@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ctypes.util import find_library
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 import vfs
 from tests.waiting import eventually
 from vfs.contents.contents import Contents
+from vfs.contents.shown import Shown
 from vfs.engine.cache import ChunkCache
 from vfs.faces.face import FOLDER, Node
 from vfs.fuse import Mount
@@ -218,19 +219,27 @@ class Failing:
         self.warnings: dict[str, Any] = {}
         self.cache = ChunkCache()
 
-    def node(self, path: str) -> Any:
-        return Node(False, 100) if path else FOLDER
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        return iter(())
+    def at(self, path: str) -> Shown:
+        return _FailingFile(path, self.get) if path else _FailingFolder(path)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Any:
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
-    def time(self, path: str) -> int:
-        return 0
 
-    def stamp(self, path: str) -> int:
-        return 0
+class _FailingFolder(Shown):
+    def node(self) -> Node:
+        return FOLDER
+
+
+class _FailingFile(Shown):
+    def __init__(self, path: str, get: Callable[..., Any]) -> None:
+        super().__init__(path)
+        self._get = get
+
+    def node(self) -> Node:
+        return Node(False, 100)
+
+    def get(self, start: int = 0, stop: int | None = None) -> Any:
+        return self._get(self.path, start, stop)

@@ -220,7 +220,7 @@ def test_random_short_reads_are_decoded_by_themselves(tmp_path: Path, opened: An
         assert (
             direct.read("scan.npy", info, 4096, 128 + 4096 * page) == frames.tobytes()[4096 * page : 4096 * (page + 1)]
         )
-    assert direct.folder.split("scan.npy")[0].array.cache.held == 0  # type: ignore[union-attr]
+    assert direct.folder.at("scan.npy").in_face().face.array.cache.held == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("kind", ["R64", "raw"])
@@ -241,11 +241,14 @@ def test_many_threads_while_pieces_and_files_come_and_go(
     zarr = name.replace(".npy", ".zarr")
     cache = face.array.cache
     cache.limit = 1 << 20  # of 1.9 MiB as chunks and as much as a file
-    twin = bytes(direct.folder.get(name) or b"")
+    twin = bytes(direct.folder.at(name).get() or b"")
     chunks = [frames[4 * k : 4 * k + 4].tobytes() for k in range(60)]
     wrong: list[object] = []
     native_tables = direct.native_tables
-    for source in (native_tables.open(name), native_tables.open(f"{zarr}/data/c/0/0/0")):
+    for source in (
+        native_tables.open(direct.folder.at(name)),
+        native_tables.open(direct.folder.at(f"{zarr}/data/c/0/0/0")),
+    ):
         assert source
 
     def reader(seed: int) -> int:
@@ -287,7 +290,7 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     expected = FRAMES[:4].astype("<u2").tobytes()
     info = direct.open(path)
     assert direct.read(path, info, 1 << 17, 0) == expected
-    cache = direct.folder.split("scan.npy")[0].array.cache  # type: ignore[union-attr]
+    cache = direct.folder.at("scan.npy").in_face().face.array.cache  # type: ignore[union-attr]
     for at in (TableWord.INSIDE, TableWord.INSIDE + LINE):
         native_tables.sources.table.words[at] = 1  # a reader who takes his time
         assert len(native_tables.retired) == 0
@@ -436,7 +439,7 @@ def test_after_a_read_libfuse_is_not_asked_for_it_any_more(scan: Scan, opened: A
     mounted = opened(scan.files, **scan.options, derive={"total": vfs.FrameSum()})
     (path,) = (path for path in files_of(mounted.folder) if path.endswith(".derived.total.npy"))
     info = mounted.open(path)
-    assert mounted.read(path, info, 1 << 16, 0) == bytes(mounted.folder.get(path) or b"")
+    assert mounted.read(path, info, 1 << 16, 0) == bytes(mounted.folder.at(path).get() or b"")
     assert asked.gone is None
 
 
@@ -467,9 +470,11 @@ def test_through_a_mount_by_many(tmp_path: Path, point: Path, lib: str, kind: st
 def test_zarr_faces_share_their_pieces(tmp_path: Path, opened: Any) -> None:
     direct = opened(write_mib(tmp_path, FRAMES.astype("u2"), kind="R64", depth=12), nav_shape=(60,), chunks=(4, 64, 48))
     assert (
-        direct.native_tables.open("scan.zarr/data/c/3/0/0") == direct.native_tables.open("scan.v2.zarr/data/3/0/0") != 0
+        direct.native_tables.open(direct.folder.at("scan.zarr/data/c/3/0/0"))
+        == direct.native_tables.open(direct.folder.at("scan.v2.zarr/data/3/0/0"))
+        != 0
     )
-    assert direct.native_tables.open("scan.zarr/zarr.json") == 0
+    assert direct.native_tables.open(direct.folder.at("scan.zarr/zarr.json")) == 0
     assert isinstance(direct.folder.faces["scan.zarr"], ZarrFace)
 
 
@@ -507,11 +512,11 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
             expected = direct.module.c_stat()
             assert direct.view.stat(b"/" + path.encode(), ctypes.pointer(expected), None) == 0
             assert direct.stat(path) == bytes(expected), path
-            node = direct.folder.node(path)
+            node = direct.folder.at(path).node()
             assert node
             if node.folder:
                 listed = direct.list(path)
-                names = [".", "..", *direct.folder.children(path)]
+                names = [".", "..", *direct.folder.at(path).children()]
                 assert [entry[0].decode() for entry in listed] == names
                 assert [entry[4] for entry in listed] == list(range(1, len(names) + 1))
                 above = path.rpartition("/")[0]
@@ -521,7 +526,7 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
                     *(inode(f"{path}/{name}" if path else name) for name in names[2:]),
                 ]
                 assert [entry[1] for entry in listed] == numbers
-                nodes = [direct.folder.node(f"{path}/{name}" if path else name) for name in names[2:]]
+                nodes = [direct.folder.at(f"{path}/{name}" if path else name).node() for name in names[2:]]
                 assert [entry[3] for entry in listed[2:]] == [found.size for found in nodes if found]
                 assert [stat.S_ISDIR(entry[2]) for entry in listed[2:]] == [found.folder for found in nodes if found]
                 pieces = []
@@ -532,14 +537,18 @@ def test_names_are_looked_up_listed_and_opened_as_by_the_interpreter(
                     direct.open(path)
             else:
                 info = direct.open(path)
-                assert (info.fh, info.keep_cache, info.direct_io) == (direct.native_tables.open(path), 1, 0)
+                assert (info.fh, info.keep_cache, info.direct_io) == (
+                    direct.native_tables.open(direct.folder.at(path)),
+                    1,
+                    0,
+                )
                 with pytest.raises(OSError, match=os.strerror(errno.EROFS)):
                     direct.open(path, os.O_RDWR)
         for path in wrong:
             for call in (direct.stat, direct.open):  # what may be a chunk is not absent
                 with pytest.raises(OSError, match=refused if "/data/" in path else os.strerror(errno.ENOENT)):
                     call(path)
-    chunks = math.prod(direct.folder.split("part0.npy")[0].array.grid.counts)  # type: ignore[union-attr]
+    chunks = math.prod(direct.folder.at("part0.npy").in_face().face.array.grid.counts)  # type: ignore[union-attr]
     assert len(paths) > 2 * chunks > 20
     assert direct.behind["getattr"] < 30 + len(wrong)
     # The faults, documents and folders

@@ -20,6 +20,7 @@ from tests.fuse.direct import Direct, every_path, same_as_the_tree
 from tests.fuse.support import FAULTS, Scan, damage
 from tests.waiting import eventually
 from vfs.folder_tree import FolderTree, plans, served_sets
+from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import LOOKS
 from vfs.fuse import registry
 from vfs.fuse.view import STAMP
@@ -75,7 +76,7 @@ def test_names_and_bytes_of_a_set_come_without_the_interpreter(tmp_path: Path, t
         pytest.skip("the pointers of this test are those of libfuse 3")
     same_as_the_tree(direct)
     paths = list(every_path(direct.folder))
-    chunks = [path for path in paths if path.endswith("/0/0") and not direct.folder.node(path).folder]  # type: ignore[union-attr]
+    chunks = [path for path in paths if path.endswith("/0/0") and not direct.folder.at(path).node().folder]  # type: ignore[union-attr]
     assert len(chunks) == 8 * 40
     for attempt in range(2):
         direct.behind = dict.fromkeys(direct.behind, 0)
@@ -84,7 +85,7 @@ def test_names_and_bytes_of_a_set_come_without_the_interpreter(tmp_path: Path, t
             info = direct.open(path)
             assert info.fh & lookup.OURS
             assert not info.keep_cache  # libfuse says so, where nothing changed
-            assert direct.read(path, info, 1 << 14, 0) == direct.folder.get(path)
+            assert direct.read(path, info, 1 << 14, 0) == direct.folder.at(path).get()
             assert direct.list(path[:-4])[2][0] == b"0"
         for path in ("may/2024/scan.npy", "may/plain.npy"):
             info = direct.open(path)
@@ -276,14 +277,14 @@ def test_a_folder_is_listed_while_one_in_it_goes_away(
     os.utime(tmp_path, (10**9, 10**9))  # a change within one tick of the clock of file times would not be seen
     direct = trees(tmp_path, trusted=0.0)
     direct.read("sub/a.npy", direct.open("sub/a.npy"), 100, 0)
-    children = type(direct.folder).children
+    real = FolderTree.names
 
-    def then_renamed(folder: FolderTree, path: str, start: int = 0) -> list[str]:
-        names = list(children(folder, path, start))
+    def then_renamed(folder: FolderTree, listing: Listing, start: int) -> list[str]:
+        names = list(real(folder, listing, start))
         (tmp_path / "sub").rename(tmp_path / "other")
         return names
 
-    monkeypatch.setattr(type(direct.folder), "children", then_renamed)
+    monkeypatch.setattr(FolderTree, "names", then_renamed)
     listed = {name: mode for name, _, mode, _, _ in direct.list("")}
     assert listed.keys() == {b".", b"..", b"sub", b"top"}
     assert listed[b"top"]

@@ -152,7 +152,7 @@ def application_of(contents: Contents, workers: int = 2, **how: Any) -> Applicat
 def look(shown: Contents, key: str) -> None:
     """Look at the files, as the first request does in a thread."""
     assert all(shown.faces[name] for name in shown.faces if ".ome." not in name)  # made when first asked for
-    assert shown.version(key)
+    assert shown.at(key).version()
     assert shown.at_hand(key)
 
 

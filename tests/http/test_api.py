@@ -24,6 +24,7 @@ from tests.http.support import Asgi, application_of
 from tests.waiting import eventually, until
 from vfs.contents.contents import Contents
 from vfs.contents.face_folder import FaceFolder
+from vfs.contents.shown import Shown
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http import requests
@@ -604,13 +605,13 @@ def test_bodies_that_never_end_take_no_place(shown: Application) -> None:
 def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(api.AT_ONCE, "frame", 2)
     hold = threading.Event()
-    real = shown.api.contents.version
+    real = shown.api.contents.at
 
-    def slow(path: str) -> bytes:
+    def slow(path: str) -> Shown:
         assert hold.wait(100)
         return real(path)
 
-    monkeypatch.setattr(shown.api.contents, "version", slow)
+    monkeypatch.setattr(shown.api.contents, "at", slow)
 
     async def run() -> list[int]:
         asked = [Asgi(shown, f"/api/frame/scan.zarr/data?at=0,{k}") for k in range(3)]
@@ -759,11 +760,11 @@ def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: P
         (tmp_path / document).parent.mkdir()
         (tmp_path / document).write_text("{}")
     contents = folder_tree(tmp_path)
-    assert {(entry.name, entry.path, entry.kind) for entry in contents.sets("")} == {
+    assert {(entry.name, entry.path, entry.kind) for entry in contents.at("").sets()} == {
         ("a", "a.zarr", "set"),
         ("x.npy", "x.npy", "folder"),
         ("y.zarr", "y.zarr", "folder"),
     }
-    assert [entry.path for entry in contents.sets("x.npy")] == ["x.npy/b.zarr"]
-    assert [entry.path for entry in folder_tree(tmp_path, zarr_format=2).sets("y.zarr")] == ["y.zarr/c.v2.zarr"]
-    assert "a.zarr" in set(folder_tree(tmp_path, show_files=True).children(""))
+    assert [entry.path for entry in contents.at("x.npy").sets()] == ["x.npy/b.zarr"]
+    assert [entry.path for entry in folder_tree(tmp_path, zarr_format=2).at("y.zarr").sets()] == ["y.zarr/c.v2.zarr"]
+    assert "a.zarr" in set(folder_tree(tmp_path, show_files=True).at("").children())

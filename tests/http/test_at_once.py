@@ -48,7 +48,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
     """Serves a scan of four files, of which all were read once."""
     path = write_mib(tmp_path_factory.mktemp("scan"), VALUES, frames_per_file=6, scan=(4, 6))
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
-    assert shown.get("scan.npy") is not None
+    assert shown.at("scan.npy").get() is not None
     made = application_of(shown)
     look(shown, CHUNK)
     return made
@@ -101,7 +101,7 @@ def test_one_decision_for_every_request(
     application: Application, key: str, method: str, span: str | None, condition: str, right: bool, host: str
 ) -> None:
     look(application.contents, CHUNK)
-    etag = etag_of(application.contents.version(key), key).decode()
+    etag = etag_of(application.contents.at(key).version(), key).decode()
     tag = etag if right else '"other"'
     headers = {"host": host} | ({"range": span} if span else {}) | ({condition: tag} if condition else {})
     decision = decided(application, key, method, **headers)
@@ -110,7 +110,7 @@ def test_one_decision_for_every_request(
         assert decision.status == (400 if host == "example.org" else 200 if method == "OPTIONS" else 405)
     elif key in FILES:  # all of it is at hand
         assert isinstance(decision, Reply)
-        whole = application.contents.get(key)
+        whole = application.contents.at(key).get()
         assert whole is not None
         status, start, stop = expected(whole.nbytes, etag, method, span, condition, tag)
         assert decision.status == status
@@ -132,7 +132,7 @@ def test_what_the_page_cache_does_not_have_takes_a_thread(tmp_path: Path) -> Non
     application = application_of(shown)
     look(shown, CHUNK)
     assert isinstance(decided(application, CHUNK), Work)  # no file is open yet
-    assert shown.get("scan.zarr/data/c/0/0/0/0") is not None
+    assert shown.at("scan.zarr/data/c/0/0/0/0").get() is not None
     assert isinstance(decided(application, CHUNK), Reply)
     data = tmp_path / "scan.mib"
     with data.open("rb+") as file:
@@ -148,7 +148,7 @@ def test_a_source_that_broke_is_an_error(tmp_path: Path) -> None:
     path = write_mib(tmp_path, VALUES, scan=(4, 6))
     shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
     application = application_of(shown)
-    assert shown.get(CHUNK) is not None
+    assert shown.at(CHUNK).get() is not None
     look(shown, CHUNK)
     data = tmp_path / "scan.mib"
     os.truncate(data, data.stat().st_size - 1)

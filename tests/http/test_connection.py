@@ -115,7 +115,7 @@ def test_garbage_behind_an_answer_under_way_breaks_the_connection(
     got = talk(application, to)
     head, _, body = got.partition(b"\r\n\r\n")
     assert not got or head.startswith(b"HTTP/1.1 200")
-    expected = application.contents.get("scan.npy")
+    expected = application.contents.at("scan.npy").get()
     assert expected is not None
     assert bytes(expected).startswith(body)
     assert len(body) < expected.nbytes
@@ -186,4 +186,4 @@ def test_what_the_server_is_slow_with_is_not_cut_off(
             assert (await answer(reader))[0] == 200
         return body
 
-    assert talk(application, to) == application.contents.get("scan.npy")
+    assert talk(application, to) == application.contents.at("scan.npy").get()

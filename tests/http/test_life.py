@@ -31,6 +31,7 @@ from tests.waiting import PATIENCE, eventually, until
 from vfs.cli.app import main
 from vfs.cli.browser import open_page
 from vfs.contents import face_folder
+from vfs.contents.shown import InFace
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.server import end, is_address, servers
@@ -362,16 +363,16 @@ def contents(scan: Path) -> Any:
     return folder([set_of(vfs.open_group(scan, backend="buffered"))], ChunkCache())
 
 
-def test_two_clients_of_one_chunk_decode_it_once(scan: Path) -> None:
+def test_two_clients_of_one_chunk_decode_it_once(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown, read = contents(scan), []
-    real, free = shown.get, threading.Event()
+    real, free = InFace.get, threading.Event()
 
     def slow(*arguments: Any) -> Any:
         read.append(arguments)
         assert free.wait(100)
         return real(*arguments)
 
-    shown.get = slow
+    monkeypatch.setattr(InFace, "get", slow)
     application = application_of(shown, workers=4)
     key = "scan.zarr/data/c/0/0/0/0"
 
@@ -382,13 +383,13 @@ def test_two_clients_of_one_chunk_decode_it_once(scan: Path) -> None:
         return await asyncio.gather(*asked)
 
     done = asyncio.run(both())
-    assert [one.body for one in done] == [real(key)] * 5
+    assert [one.body for one in done] == [real(shown.at(key))] * 5
     assert len(read) == 1
 
 
-def test_an_error_reaches_all_who_wait_and_is_tried_again(scan: Path) -> None:
+def test_an_error_reaches_all_who_wait_and_is_tried_again(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = contents(scan)
-    real, fails = shown.get, [True]
+    real, fails = InFace.get, [True]
 
     def get(*arguments: Any) -> Any:
         assert eventually(lambda: waiting(application) == (3 if fails[0] else 2))
@@ -396,7 +397,7 @@ def test_an_error_reaches_all_who_wait_and_is_tried_again(scan: Path) -> None:
             raise vfs.SourceError("scan001.mib: broken")
         return real(*arguments)
 
-    shown.get = get
+    monkeypatch.setattr(InFace, "get", get)
     application = application_of(shown)
     path = "/scan.zarr/data/c/0/0/0/0"
 
@@ -413,16 +414,16 @@ def test_an_error_reaches_all_who_wait_and_is_tried_again(scan: Path) -> None:
     assert [one.status for one in done] == [200, 200]
 
 
-def test_clients_that_go_away_take_their_reads_with_them(scan: Path) -> None:
+def test_clients_that_go_away_take_their_reads_with_them(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown, read = contents(scan), []
-    real, free = shown.get, threading.Event()
+    real, free = InFace.get, threading.Event()
 
     def slow(*arguments: Any) -> Any:
         read.append(arguments[1])
         assert free.wait(100)
         return real(*arguments)
 
-    shown.get = slow
+    monkeypatch.setattr(InFace, "get", slow)
     application = application_of(shown, workers=1)
     application.decisions._at_hand = lambda *_: None  # as if the bytes had to come from a disk
 

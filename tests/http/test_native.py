@@ -21,7 +21,8 @@ import vfs
 from tests.http.support import Asgi, answer, application_of, look, request, talk
 from tests.waiting import until
 from vfs.contents import face_folder
-from vfs.contents.contents import Contents, PathAtHand
+from vfs.contents.contents import Contents
+from vfs.contents.shown import InFace
 from vfs.engine.cache import ChunkCache
 from vfs.faces.face import ZarrFace
 from vfs.folder_tree.plans import folder, folder_tree
@@ -51,7 +52,7 @@ def contents_of(path: Path, **how: Any) -> Contents:
     for name, face in shown.faces.items():
         if isinstance(face, ZarrFace):
             for key in face.keys(""):
-                shown.get(f"{name}/{key}")
+                shown.at(f"{name}/{key}").get()
             look(shown, f"{name}/zarr.json")
     shown.cache.clear()
     return shown
@@ -295,7 +296,7 @@ def test_a_file_found_touched_while_it_is_learnt(tmp_path: Path, monkeypatch: py
     application = application_of(shown)
     at_hand = shown.at_hand
 
-    def then_touched(key: str) -> PathAtHand | None:
+    def then_touched(key: str) -> InFace | None:
         found = at_hand(key)
         monkeypatch.setattr(shown, "at_hand", at_hand)
         touch(shown, path)
@@ -308,7 +309,7 @@ def test_a_file_found_touched_while_it_is_learnt(tmp_path: Path, monkeypatch: py
             key = f"scan.zarr/data/c/{n}/0/0"
             writer.write(request(key))
             head = await reader.readuntil(b"\r\n\r\n")
-            assert etag_of(shown.version(key), key) in head
+            assert etag_of(shown.at(key).version(), key) in head
             assert await reader.readexactly(2 * VALUES[0].nbytes) == VALUES[2 * n : 2 * n + 2].tobytes()
 
     talk(application, to)
@@ -408,7 +409,7 @@ def test_what_waits_for_a_disk_is_left_to_others(
     shown = contents_of(path, **how)
     application = application_of(shown)
     key = f"scan.zarr/data/c/{asked}/0/0"
-    whole = shown.get(key)
+    whole = shown.at(key).get()
 
     async def to(reader: Reader, writer: Writer) -> None:
         assert application.native is not None

@@ -90,7 +90,7 @@ def test_every_key_has_the_bytes_of_the_mount(served: tuple[Client, FaceFolder])
     assert len(keys) > 20
     etags = {}
     for key in keys:
-        expected = contents.get(key)
+        expected = contents.at(key).get()
         assert expected is not None
         for method in ("GET", "HEAD"):
             reply = client.ask(key, method)
@@ -182,11 +182,11 @@ def test_every_folder_is_listed_as_the_mount_lists_it(served: tuple[Client, Face
         assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert int(reply.headers["content-length"]) == len(reply.body)
         assert client.ask(key, "HEAD").headers["content-length"] == reply.headers["content-length"] or not key
-        nodes = {name: contents.node(f"{key}{name}") for name in contents.children(key.removesuffix("/"))}
+        nodes = {name: contents.at(f"{key}{name}").node() for name in contents.at(key.removesuffix("/")).children()}
         assert sorted(links_of(reply)) == sorted(f"{name}/" if node.folder else name for name, node in nodes.items())  # type: ignore[union-attr]
         if key:
             assert len(reply.body) % 2 == 1
-            date = f"{datetime.fromtimestamp(contents.time(key) // 10**9, UTC):%Y-%m-%d %H:%M}"
+            date = f"{datetime.fromtimestamp(contents.at(key).time() // 10**9, UTC):%Y-%m-%d %H:%M}"
             for name, node in nodes.items():
                 size = f"{node.size:,}" if node and not node.folder else ""
                 assert f'{date} {size:>19} <a href="{name}' in reply.body.decode()
@@ -290,7 +290,7 @@ def test_lists_of_a_set_that_changed_are_422(tmp_path: Path) -> None:
 
 def test_files_say_when_their_sources_were_modified(served: tuple[Client, FaceFolder]) -> None:
     client, contents = served
-    date = formatdate(contents.time("scan.npy") // 10**9, usegmt=True)
+    date = formatdate(contents.at("scan.npy").time() // 10**9, usegmt=True)
     for key in ["scan.npy", "scan.zarr/zarr.json", *["scan.zarr/data/c/0/0/0/0"] * 50]:  # once natively
         assert client.ask(key).headers["last-modified"] == date
     assert client.ask("scan.npy", if_modified_since=date).status == 200  # other bytes may have the same time
@@ -366,7 +366,7 @@ BYTES = st.one_of(st.integers(0, 40), st.integers(0, 20_000), st.integers(0, 10*
 )
 def test_ranges(served: tuple[Client, FaceFolder], key: str, first: int | None, last: int | None, unit: str) -> None:
     client, contents = served
-    expected = contents.get(key)
+    expected = contents.at(key).get()
     assert expected is not None
     size = expected.nbytes
     reply = client.ask(key, range=f"{unit}={'' if first is None else first}-{'' if last is None else last}")
@@ -401,7 +401,7 @@ def test_other_ranges_get_the_whole_thing(served: tuple[Client, FaceFolder], hea
     client, contents = served
     reply = client.ask("scan.npy", range=header)
     check_always(reply)
-    assert (reply.status, reply.body) == (200, contents.get("scan.npy"))
+    assert (reply.status, reply.body) == (200, contents.at("scan.npy").get())
     assert "content-range" not in reply.headers
 
 
@@ -416,7 +416,7 @@ def test_any_range_header_can_be_read(header: bytes, size: int) -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_conditions(served: tuple[Client, FaceFolder], key: str) -> None:
     client, contents = served
-    expected = contents.get(key)
+    expected = contents.at(key).get()
     assert expected is not None
     etag = client.ask(key, "HEAD").headers["etag"]
     other = '"0123"'
@@ -571,7 +571,7 @@ def test_a_long_body_comes_in_pieces(scan: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(deciding, "PART", 700)
     contents = contents_of(scan, chunks=CHUNKS)
     for key in ("scan.npy", "scan.zarr/data/c/0/0/0/0"):
-        expected = contents.get(key)
+        expected = contents.at(key).get()
         assert expected is not None
         done = asyncio.run(Asgi(application_of(contents), f"/{key}").run())
         assert (done.status, done.body, done.ended) == (200, expected, True)

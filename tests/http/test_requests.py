@@ -18,6 +18,7 @@ from tests.http.requests import fuzz, served
 from tests.http.support import Asgi, application_of, waiting
 from tests.waiting import until
 from vfs.contents import face_folder
+from vfs.contents.shown import Shown
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.page import pictures, views
@@ -64,13 +65,13 @@ def test_a_client_that_has_nothing_gets_the_picture(tmp_path: Path, monkeypatch:
     np.save(tmp_path / "a.npy", VALUES)
     shown = of(tmp_path / "a.npy")
     etag = dict(ask(shown, PATH).sent[0]["headers"])[b"etag"].decode()
-    real, go = shown.contents.version, threading.Event()
+    real, go = shown.contents.at, threading.Event()
 
-    def slow(path: str) -> bytes:
+    def slow(path: str) -> Shown:
         assert go.wait(100)
         return real(path)
 
-    monkeypatch.setattr(shown.contents, "version", slow)
+    monkeypatch.setattr(shown.contents, "at", slow)
 
     async def run() -> list[Asgi]:
         known = [{"if_none_match": etag}, {}, {"if_none_match": f'"x", W/{etag}'}, {"if_none_match": '"x"'}]

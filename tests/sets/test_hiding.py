@@ -43,7 +43,7 @@ def test_hidden_arrays_are_gone_by_every_way(several: Path, capsys: pytest.Captu
     kept.write_text(capsys.readouterr().out)
     assert json.loads(kept.read_text())["options"] == {"hide": ["entry/meta", "dark"]}
     assert set(vfs.open_group(kept)) == {"entry/data", "entry/preview"}
-    assert set(folder_tree(several.parent).children("kept.zarr/entry")) == {"data", "preview", "zarr.json"}
+    assert set(folder_tree(several.parent).at("kept.zarr/entry").children()) == {"data", "preview", "zarr.json"}
     assert set(vfs.open_group(kept, hide=["dark"])) == {*others, *META} - {"dark"}  # what is asked for comes first
     assert set(vfs.open_group(kept, hide=[])) == {*others, *META}
     assert main(["info", str(kept)]) == 0
@@ -74,8 +74,8 @@ def test_another_array_is_the_main_one_by_every_way(several: Path, capsys: pytes
     assert main(["info", "--describe", "--main", "entry/preview", str(several)]) == 0
     kept.write_text(capsys.readouterr().out)
     tree = folder_tree(several.parent)
-    assert {"kept.npy", "kept.entry.data.npy"} < {*tree.children("")}
-    assert "kept.entry.preview.npy" not in tree.children("")
+    assert {"kept.npy", "kept.entry.data.npy"} < {*tree.at("").children()}
+    assert "kept.entry.preview.npy" not in tree.at("").children()
     assert main(["info", str(kept)]) == 0
     said = capsys.readouterr().out
     assert "main array, as asked: entry/preview" in said

@@ -135,7 +135,7 @@ def _notes(what: str, address: str, url: str, hint: str, contents: Contents, opt
         hint: how else it is ended or looked at.
     """
     # Of folders that may hold many sets, nothing is looked at before somebody asks
-    first = next((entry.path for entry in contents.sets("")), None) if contents.faces and url else None
+    first = next((entry.path for entry in contents.at("").sets()), None) if contents.faces and url else None
     notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
     if first is not None:
         notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, islice
 
 import numpy as np
 
-from vfs.contents.contents import KEEP, PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.contents.contents import KEEP
+from vfs.contents.shown import InFace, Shown, ShownEntry, Watch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
-from vfs.faces.absence import check_no_chunk
 from vfs.faces.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
 from vfs.faces.face import GROUP, LONGEST, Face, Node
 from vfs.live.growing import Progress
@@ -34,28 +35,42 @@ LOOKS_ELSEWHERE = Pace(least=30.0, share=50)
 
 
 class _Watched:
-    """Tells if the files of an open data set are those that were opened.
+    """Tells if the files of an open data set are those that were opened: a `vfs.contents.shown.Watch`.
 
     Args:
         tree: the data set.
         opened: digest of how it was opened; empty if its files may change.
     """
 
+    lifetime = None
+
     def __init__(self, tree: Hierarchy, opened: bytes) -> None:
-        self.opened = opened
+        self.time = tree.time
+        self._opened = opened
         self._files = tree.file_sets
-        self.trust = Trust(LOOKS_ELSEWHERE if any(map(is_url, chain(*(one.paths for one in self._files)))) else LOOKS)
+        self._trust = Trust(LOOKS_ELSEWHERE if any(map(is_url, chain(*(one.paths for one in self._files)))) else LOOKS)
         self._moves = [files.moves for files in self._files]
         self._wrong, self._version = "", b""
 
-    def version(self) -> bytes:
-        """See `vfs.contents.contents.Contents.version`.
+    @property
+    def until(self) -> float:
+        return self._trust.until if self._opened else math.inf
+
+    def check(self) -> None:
+        """Check nothing: reads and `version_of` tell."""
+
+    def stamp_of(self, face: Face, key: str) -> int:
+        """Return 0: data sets that are open are shown until the mount ends."""
+        return 0
+
+    def version_of(self, face: Face, key: str) -> bytes:
+        """See `vfs.contents.shown.Shown.version`.
 
         A read that finds a file touched changes it at once, not only when the files are looked at.
         """
-        if not self.opened:
+        if not self._opened:
             return b""
-        if time.monotonic() >= self.trust.until:
+        if time.monotonic() >= self._trust.until:
             self._look()
         if self._wrong:
             raise SourceChangedError(self._wrong)
@@ -70,9 +85,9 @@ class _Watched:
                 if not same:
                     wrong = _changed(files, file)
         if not self._version:  # states tell if a file was touched before this process began, `moves` if it was since
-            self._version = digest((self.opened, [files.identity() for files in self._files]))
+            self._version = digest((self._opened, [files.identity() for files in self._files]))
         self._wrong = wrong
-        self.trust.renew(began)
+        self._trust.renew(began)
 
 
 def _changed(files: Files, file: int) -> str:
@@ -85,6 +100,91 @@ def _changed(files: Files, file: int) -> str:
     return f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
 
 
+class SetInFolder:
+    """A data set of the folder.
+
+    Args:
+        tree: the data set.
+        named: the files by which it was opened.
+        opening: how it was opened, where that is known.
+        name: its name in the folder, without the ending of a face.
+        file: path of the face that is its main array as one file; None if it has none.
+
+    Attributes:
+        watch: watches its files.
+    """
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        named: Sequence[str],
+        opening: Opening | None,
+        name: str,
+        file: str | None,
+        watch: Watch,
+    ) -> None:
+        self.tree, self.named, self.opening, self.name, self.file, self.watch = tree, named, opening, name, file, watch
+
+    @cached_property
+    def sources(self) -> Sequence[str]:
+        """All files of the set, and those that it was opened by."""
+        return tuple(dict.fromkeys(chain(self.named, self.tree.files)))
+
+
+class _Root(Shown):
+    """Shows the folder itself."""
+
+    def __init__(self, folder: FaceFolder) -> None:
+        super().__init__("")
+        self._folder = folder
+
+    def node(self) -> Node:
+        return GROUP
+
+    def children(self, after: int = 0) -> Iterator[str]:
+        return islice(iter(self._folder.faces), after, None)
+
+    def sets(self) -> Iterator[ShownEntry]:
+        return iter(self._folder.entries)
+
+    def time(self) -> int:
+        return max(one.tree.time for one in self._folder.members)
+
+
+class _InMember(InFace):
+    """Shows a path in a face of a set. The face is made when it is needed."""
+
+    def __init__(self, faces: Faces, member: SetInFolder, path: str, key: str, face: Face | None) -> None:
+        super().__init__(path, key)
+        self._faces, self._member, self.watch = faces, member, member.watch
+        if face is not None:
+            self.face = face
+
+    def _open(self) -> tuple[Face, Watch]:
+        return self._faces[self.path.partition("/")[0]], self._member.watch
+
+    def node(self) -> Node | None:
+        return self.face.node(self.key) if self.key else self._faces.kinds[self.path].root
+
+    @property
+    def name(self) -> str:
+        return self._member.name
+
+    @property
+    def file(self) -> str | None:
+        return self._member.file
+
+    @property
+    def opening(self) -> Opening | None:
+        return self._member.opening
+
+    def sources(self, all_files: bool) -> Sequence[str]:
+        return self._member.sources
+
+    def in_face(self, opens: bool = True) -> InFace | None:
+        return super().in_face()  # the set is open
+
+
 class FaceFolder:
     """Shows the faces of data sets in one folder, as a `Contents`. Equal names get -2, -3.
 
@@ -92,13 +192,20 @@ class FaceFolder:
         trees: the data sets.
         cache: cache in which the arrays keep decoded pieces; the server reports its hits and misses.
         named: for each data set, the files by which it was opened.
-        versions: for each data set, the digest that `version` returns.
+        versions: for each data set, the digest that versions of its paths begin with.
         openings: for each data set, how it was opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        above: what paths of the folder begin with where they are said: it is a folder of something larger.
+
+    Attributes:
+        members: the data sets.
+        entries: what a list of the folder says of each.
 
     Raises:
         OptionError: there is no data set.
     """
+
+    entry_timeout = attr_timeout = KEEP
 
     def __init__(
         self,
@@ -108,21 +215,17 @@ class FaceFolder:
         versions: Sequence[bytes] = (),
         openings: Sequence[Opening] = (),
         zarr_format: int | None = None,
+        above: str = "",
     ) -> None:
         if not trees:
             raise OptionError("nothing to mount: expected at least one data set")
         self.cache = ChunkCache() if cache is None else cache
         kinds: dict[str, FaceKind] = {}
         self.faces = Faces(kinds)
-        self.times: dict[str, int] = {}
-        self._sources: dict[str, Sequence[str]] = {}
-        self._sets: dict[str, tuple[Hierarchy, Sequence[str]]] = {}
-        self._watched: dict[str, _Watched] = {}
-        self._openings: dict[str, Opening] = {}
-        self._shown: list[ShownEntry] = []
-        self._set_of: dict[str, ShownSet] = {}
+        self.members: list[SetInFolder] = []
+        self.entries: list[ShownEntry] = []
         self.warnings: Mapping[str, Sequence[str]] = {}
-        self.entry_timeout = self.attr_timeout = KEEP
+        self._member: dict[str, SetInFolder] = {}
         for n, tree in enumerate(trees):
             endings = {kind.ending: kind for kind in tree.face_kinds(zarr_format)}
             # Different names may clash, too: the v2 face of `a` has the same name as the v3 face of `a.v2`
@@ -130,93 +233,44 @@ class FaceFolder:
                 _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in endings)),
                 partial(self._taken, endings),
             )
-            watched = _Watched(tree, versions[n] if versions else b"")
-            format = openings[n].format if openings else ""
-            self._shown.append(ShownEntry(name, name + next(iter(endings)), "set", format, tree.nbytes, tree.time))
-            shown = ShownSet(name, name + FILE_ENDING if FILE_ENDING in endings else None)
+            opening = openings[n] if openings else None
+            path, format = above + name + next(iter(endings)), opening.format if opening else ""
+            self.entries.append(ShownEntry(name, path, "set", format, tree.nbytes, tree.time))
+            file = above + name + FILE_ENDING if FILE_ENDING in endings else None
+            watch = _Watched(tree, versions[n] if versions else b"")
+            member = SetInFolder(tree, named[n] if named else (), opening, name, file, watch)
+            self.members.append(member)
             for ending, kind in endings.items():
-                self._set_of[name + ending] = shown
                 kinds[name + ending] = kind
-                self.times[name + ending] = tree.time
-                self._sets[name + ending] = tree, named[n] if named else ()
-                self._watched[name + ending] = watched
-                if openings:
-                    self._openings[name + ending] = openings[n]
+                self._member[name + ending] = member
 
     def _taken(self, endings: Iterable[str], name: str) -> bool:
         return any(name + ending in self.faces for ending in endings)
 
-    def split(self, path: str) -> tuple[Face | None, str]:
-        """Return the face in which a path lies, None if there is none, and the key in it."""
+    def at(self, path: str) -> Shown:
+        name, _, key = path.partition("/")
+        member = self._member.get(name)
+        if member is None:
+            return Shown(path) if path else _Root(self)
+        return _InMember(self.faces, member, path, key, self.faces.made.get(name))
+
+    def at_hand(self, path: str) -> InFace | None:
         name, _, key = path.partition("/")
         face = self.faces.made.get(name)
-        return (face or self.faces.get(name)), key
-
-    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        face, key = self.split(path)
-        return None if face is None else ResolvedPath(face, key, None)
-
-    def node(self, path: str) -> Node | None:
-        if not path:
-            return GROUP
-        if path in self.faces.kinds:
-            return self.faces.kinds[path].root
-        face, key = self.split(path)
         if face is None:
-            check_no_chunk(path)
-        return face.node(key) if face else None
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        if not path:
-            return islice(iter(self.faces), after, None)
-        face, key = self.split(path)
-        return face.children(key, after) if face else iter(())
-
-    def sets(self, path: str) -> Iterator[ShownEntry]:
-        return iter(() if path else self._shown)
+            return None
+        member = self._member[name]
+        if time.monotonic() >= member.watch.until:
+            return None
+        shown = _InMember(self.faces, member, path, key, face)
+        shown.version()
+        return shown
 
     def progress(self) -> Mapping[str, Progress]:
         return {}
 
-    def set_of(self, path: str) -> ShownSet | None:
-        return self._set_of.get(path.partition("/")[0])
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        face, key = self.split(path)
-        return face.get(key, start, stop) if face else None
-
-    def time(self, path: str) -> int:
-        """Return the modification time of a path, nanoseconds since 1970: that of its newest source."""
-        name, _, _ = path.partition("/")
-        return self.times.get(name) or max(self.times.values())
-
     def place(self, path: str) -> tuple[str, str]:
         return "", path
-
-    def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        name, _, _ = path.partition("/")
-        if name not in self._sources and name in self._sets:
-            tree, named = self._sets[name]
-            self._sources[name] = tuple(dict.fromkeys(chain(named, tree.files)))
-        return self._sources.get(name, ())
-
-    def opening(self, path: str) -> Opening | None:
-        return self._openings.get(path.partition("/")[0])
-
-    def stamp(self, path: str) -> int:
-        """Return 0: data sets that are open are shown until the mount ends."""
-        return 0
-
-    def version(self, path: str) -> bytes:
-        watched = self._watched.get(path.partition("/")[0])
-        return watched.version() if watched else b""
-
-    def at_hand(self, path: str) -> PathAtHand | None:
-        name, _, key = path.partition("/")
-        watched, face = self._watched.get(name), self.faces.made.get(name)
-        if watched is None or face is None or (watched.opened and time.monotonic() >= watched.trust.until):
-            return None
-        return PathAtHand(face, key, watched.version(), watched.trust.until, None)
 
 
 def _cut(name: str, most: int) -> str:

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 
-from vfs.contents.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
 from vfs.contents.face_folder import FaceFolder
+from vfs.contents.shown import InFace, Shown, Watch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
-from vfs.faces.face import Face, Node
+from vfs.faces.face import Face
 from vfs.live.growing import Progress
 from vfs.sets.live_set import LiveSet, open_live
 from vfs.sets.opening import OpenedSet, Opening
@@ -35,11 +36,11 @@ class _State:
 
     Attributes:
         folder: shows it; sets: the sets in it.
-        number: of the state; acquisition: of the acquisitions that it shows, which is their stamp.
+        number: of the state; stamp: of the acquisitions that it shows.
     """
 
-    def __init__(self, folder: FaceFolder, sets: Sequence[OpenedSet], number: int, acquisition: int) -> None:
-        self.folder, self.sets, self.number, self.stamp = folder, sets, number, acquisition
+    def __init__(self, folder: FaceFolder, sets: Sequence[OpenedSet], number: int, stamp: int) -> None:
+        self.folder, self.sets, self.number, self.stamp = folder, sets, number, stamp
         self.until = time.monotonic() + LOOKS
         self.dropped = False
         self.told: list[Callable[[], None]] = []
@@ -50,6 +51,58 @@ class _State:
         self.until = 0.0
         for tell in list(self.told):
             tell()
+
+
+class _SetState:
+    """Watches the files of one set in a state of the sets: a `vfs.contents.shown.Watch`.
+
+    Args:
+        state: the state.
+        whole: watches them if the set is whole.
+        opening: how the set was opened.
+        token: what versions begin with.
+        wrong: returns what is wrong with the files; "" if nothing is.
+    """
+
+    def __init__(self, state: _State, whole: Watch, opening: Opening, token: bytes, wrong: Callable[[], str]) -> None:
+        self.lifetime, self._whole, self._options = state, whole, opening.options
+        self._token, self._wrong = token, wrong
+
+    @property
+    def until(self) -> float:
+        return self.lifetime.until
+
+    @property
+    def time(self) -> int:
+        return self._whole.time
+
+    def check(self) -> None:
+        if said := self._wrong():
+            raise SourceChangedError(said)
+
+    def stamp_of(self, face: Face, key: str) -> int:
+        state = self.lifetime
+        return state.stamp if _stays(face, key) else state.stamp << 32 | state.number
+
+    def version_of(self, face: Face, key: str) -> bytes:
+        self.check()
+        if self._options.follow_blank:
+            return b""
+        if not self._options.follow:  # it is whole by now
+            self._whole.version_of(face, key)
+        state = self.lifetime
+        return self._token + state.stamp.to_bytes(8) + (b"" if _stays(face, key) else state.number.to_bytes(8))
+
+
+def _stays(face: Face, key: str) -> bool:
+    """Return True if the bytes of a key stay as they are when the set grows."""
+    part = face.part(key)
+    if part is None or not part.file:
+        return False
+    array = part.array
+    if array.dataset.written.declared is not None or array.dataset.written.head is None:
+        return True
+    return part.header is None and array.grid.region(part.position).shape == array.chunks
 
 
 class LiveFolder:
@@ -78,8 +131,14 @@ class LiveFolder:
         self._token = uuid4().bytes
         self._wrong: dict[int, str] = {}
         self._number, self._acquisition = 1, first
-        shown = [one.now() for one in self._sets]
-        self._state = _State(folder(shown), shown, self._number, self._acquisition)
+        self._state = self._made([one.now() for one in self._sets])
+
+    def _made(self, shown: Sequence[OpenedSet]) -> _State:
+        """Return a state in which these sets are shown."""
+        state = _State(self._make(shown), shown, self._number, self._acquisition)
+        for number, (member, one) in enumerate(zip(state.folder.members, shown, strict=True)):
+            member.watch = _SetState(state, member.watch, one.opening, self._token, partial(self._said, number))
+        return state
 
     def _now(self) -> _State:
         """Return the present state."""
@@ -92,14 +151,14 @@ class LiveFolder:
                 shown = [self._look(n, before) for n, before in enumerate(state.sets)]
                 if any(one is not before for one, before in zip(shown, state.sets, strict=True)):
                     self._number += 1
-                    self._state = _State(self._make(shown), shown, self._number, self._acquisition)
+                    self._state = self._made(shown)
                     state.drop()
                 else:
                     state.until = time.monotonic() + LOOKS
             return self._state
 
     def _look(self, number: int, before: OpenedSet) -> OpenedSet:
-        """Return a set as it is now; as it was where it cannot be opened, which `_check` says."""
+        """Return a set as it is now; as it was where it cannot be opened, which `_SetState.check` says."""
         one = self._sets[number]
         try:
             found = one.now()
@@ -114,23 +173,15 @@ class LiveFolder:
         self._wrong.pop(number, None)
         return found
 
-    def _check(self, state: _State, path: str) -> None:
-        """Check that the files of the set behind a path are there.
-
-        Raises:
-            SourceChangedError: they are gone, or are others that cannot be opened yet.
-        """
-        for number, said in self._wrong.items() if self._wrong else ():
-            if state.folder.opening(path) is state.sets[number].opening:
-                raise SourceChangedError(said)
+    def _said(self, number: int) -> str:
+        """Return what is wrong with the files of a set; "" if nothing is."""
+        return self._wrong.get(number, "")
 
     def progress(self) -> Mapping[str, Progress]:
         """Return how far the sets that are still being written are, by the paths of their main faces."""
         state = self._now()
-        entries = state.folder.sets("")
-        return {
-            entry.path: one.progress for entry, one in zip(entries, state.sets, strict=True) if one.progress is not None
-        }
+        shown = zip(state.folder.entries, state.sets, strict=True)
+        return {entry.path: one.progress for entry, one in shown if one.progress is not None}
 
     @property
     def state(self) -> int:
@@ -156,8 +207,6 @@ class LiveFolder:
         """Note that something else shows the sets from now on, and tell those who want to know."""
         self._state.drop()
 
-    # What all of it is
-
     @property
     def faces(self) -> Mapping[str, Face]:
         return self._now().folder.faces
@@ -166,77 +215,12 @@ class LiveFolder:
     def warnings(self) -> Mapping[str, Sequence[str]]:
         return self._now().folder.warnings
 
-    def sets(self, path: str) -> Iterator[ShownEntry]:
-        return self._now().folder.sets(path)
+    def at(self, path: str) -> Shown:
+        return self._now().folder.at(path)
 
-    # What is said of a path
-
-    def node(self, path: str) -> Node | None:
-        return self._now().folder.node(path)
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        return self._now().folder.children(path, after)
-
-    def set_of(self, path: str) -> ShownSet | None:
-        return self._now().folder.set_of(path)
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        state = self._now()
-        self._check(state, path)
-        return state.folder.get(path, start, stop)
-
-    def time(self, path: str) -> int:
-        return self._now().folder.time(path)
+    def at_hand(self, path: str) -> InFace | None:
+        state = self._state
+        return None if time.monotonic() >= state.until or self._wrong else state.folder.at_hand(path)
 
     def place(self, path: str) -> tuple[str, str]:
         return "", path
-
-    def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        return self._now().folder.sources(path, all_files)
-
-    def opening(self, path: str) -> Opening | None:
-        return self._now().folder.opening(path)
-
-    def stamp(self, path: str) -> int:
-        state = self._now()
-        return state.stamp if self._stays(state, path) else state.stamp << 32 | state.number
-
-    def version(self, path: str) -> bytes:
-        state = self._now()
-        self._check(state, path)
-        return self._version(state, path)
-
-    def _version(self, state: _State, path: str) -> bytes:
-        found = state.folder.opening(path)
-        if found is None or found.options.follow_blank:
-            return b""
-        if not found.options.follow:  # it is whole by now
-            state.folder.version(path)
-        stays = self._stays(state, path)
-        return self._token + state.stamp.to_bytes(8) + (b"" if stays else state.number.to_bytes(8))
-
-    def _stays(self, state: _State, path: str) -> bool:
-        """Return True if the bytes of a path stay as they are when the set grows."""
-        face, key = state.folder.split(path)
-        part = None if face is None else face.part(key)
-        if part is None or not part.file:
-            return False
-        array = part.array
-        if array.dataset.written.declared is not None or array.dataset.written.head is None:
-            return True
-        return part.header is None and array.grid.region(part.position).shape == array.chunks
-
-    def at_hand(self, path: str) -> PathAtHand | None:
-        state = self._state
-        if time.monotonic() >= state.until or self._wrong:
-            return None
-        face, key = state.folder.split(path)
-        if face is None or path.partition("/")[0] not in state.folder.faces.made:
-            return None
-        return PathAtHand(face, key, self._version(state, path), state.until, state)
-
-    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        state = self._now()
-        self._check(state, path)
-        found = state.folder.resolve(path, opening)
-        return None if found is None else found._replace(lifetime=state)

@@ -3,8 +3,8 @@
 `vfs mount --tree` mounts such a folder tree.
 
     folder_tree = FolderTree("/data", open_set)  reads nothing
-    folder_tree.children("2024")                 names in /data/2024, as they become known
-    folder_tree.get("2024/scan.npy", 0, 128)     opens the files behind that name, and only these
+    folder_tree.at("2024").children()            names in /data/2024, as they become known
+    folder_tree.at("2024/scan.npy").get(0, 128)  opens the files behind that name, and only these
 
 - `listing` lists one folder: it opens one file after the other and gives names as it goes. It puts together
   `watched_folder`, which knows the names in the folder and reads them again when they changed,
@@ -18,7 +18,7 @@
 
 Changes are noticed within a second or so: files that appear or vanish, and data sets whose files
 changed, which are opened again under the same name. A program that had a file of such a set open
-gets errors from then on (`Contents.stamp`). A set that is still being written, of a tree that is followed, is
+gets errors from then on (`Shown.stamp`). A set that is still being written, of a tree that is followed, is
 shown by a `LiveFolder` of its own as it grows, and what is open of it goes on.
 
 A file that cannot be opened is not shown, and the log `vfs.folder_tree` says why in one line. But

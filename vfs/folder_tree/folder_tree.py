@@ -11,17 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vfs.backends import make_backend
-from vfs.contents.contents import PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.contents.shown import InFace, Shown, ShownEntry, Watch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceError
-from vfs.faces.absence import check_no_chunk
 from vfs.faces.data_set import FILE_ENDING
 from vfs.faces.face import GROUP, Face, Node
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.look_ahead import LookAhead
 from vfs.folder_tree.records import MemberSet, Rules
 from vfs.folder_tree.seen import Seen
-from vfs.folder_tree.served_sets import ServedSet, ServedSets
+from vfs.folder_tree.served_sets import ServedSet, ServedSets, digest_of
 from vfs.formats import Format, formats
 from vfs.live.growing import Progress
 from vfs.model.files import Files
@@ -50,6 +49,198 @@ class _Place(NamedTuple):
     key: str = ""
 
 
+class _Nothing(Shown):
+    """Shows that nothing is at a path of a tree. A file may be there that is not shown as anything."""
+
+    def __init__(self, tree: FolderTree, path: str) -> None:
+        super().__init__(path)
+        self._tree = tree
+
+    def node(self) -> Node | None:
+        self._tree.check_gone(self.path)
+        return super().node()
+
+    @property
+    def opening(self) -> Opening | None:
+        file = self._tree.unshown(self.path)
+        return None if file is None else self._tree.opening_of(file)
+
+
+class _Folder(Shown):
+    """Shows a folder."""
+
+    def __init__(self, tree: FolderTree, path: str, listing: Listing) -> None:
+        super().__init__(path)
+        self._tree, self._listing = tree, listing
+
+    def node(self) -> Node:
+        return GROUP
+
+    def children(self, after: int = 0) -> Iterator[str]:
+        return self._tree.names(self._listing, after)
+
+    def sets(self) -> Iterator[ShownEntry]:
+        listing, above = self._listing, f"{self.path}/" if self.path else ""
+        for name in self.children():
+            if name in listing.folder.folders:
+                yield ShownEntry(name, above + name, "folder")
+            elif (base := listing.names.set_of(name)) is not None:
+                record = listing.records.known.get(listing.names.taken.get(name, ""))
+                about = (record.format, record.nbytes, record.time) if record else ()
+                yield ShownEntry(base, above + name, "set", *about)
+        for name, record in listing.refused():
+            size, time = record.state[0][:2] if record.state else (0, 0)
+            reason = (record.error or _UNKNOWN).removeprefix(f"{listing.folder.join(name)}: ")
+            yield ShownEntry(name, above + name, "file", "", size, time, reason)
+
+    def time(self) -> int:
+        return self._listing.folder.time()
+
+
+class _File(Shown):
+    """Shows a file as it is."""
+
+    def __init__(self, tree: FolderTree, path: str, listing: Listing, name: str) -> None:
+        super().__init__(path)
+        self._tree = tree
+        self._file = listing.folder.join(name)
+        self._state = listing.folder.state(name)
+
+    def node(self) -> Node | None:
+        return Node(False, self._state[0].size, json=self._file.endswith(".json")) if self._state else None
+
+    def get(self, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return bytes of the file.
+
+        Raises:
+            SourceError: they cannot be read.
+        """
+        files = Files.stat(self._tree.rules.sources, [self._file])
+        size = int(files.sizes[0])
+        stop = size if stop is None else min(stop, size)
+        start = min(start, stop)
+        return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
+
+    def time(self) -> int:
+        return self._state[0].written if self._state else 0
+
+    def stamp(self) -> int:
+        return hash(self._state) & (1 << 62) - 1 | 1 if self._state else 0
+
+    def version(self) -> bytes:
+        return digest_of(self._tree.opened_with, self.stamp())
+
+    @property
+    def opening(self) -> Opening:
+        return self._tree.opening_of(self._file)
+
+    def sources(self, all_files: bool) -> Sequence[str]:
+        return (self._file,)
+
+
+class _InTree(InFace):
+    """Shows a path in a face of a data set of a tree. The set is opened when something needs it.
+
+    Args:
+        place: the place of the path, if it was looked up.
+        live: the set, if it is open. Who knows that sets `face` and `watch`, too.
+    """
+
+    def __init__(
+        self, tree: FolderTree, path: str, key: str, place: _Place | None = None, live: ServedSet | None = None
+    ) -> None:
+        super().__init__(path, key)
+        self._tree, self._looked_up, self._live = tree, place, live
+
+    def _open(self) -> tuple[Face, Watch]:
+        """Open the set, if it is not.
+
+        Raises: what `ServedSets.face` raises.
+        """
+        self._live, face = self._tree.face(self.path, self._place)
+        grows = self._live.grows(self.path)
+        if grows is None:
+            return face, self._live
+        shown = grows[0].at(grows[1])
+        if not isinstance(shown, InFace):
+            raise self._changed()
+        return shown.face, shown.watch
+
+    @property
+    def _place(self) -> _Place:
+        place = self._looked_up = self._looked_up or self._tree.find(self.path)
+        if place is None or place.ending is None:
+            raise self._changed()
+        return place
+
+    def _changed(self) -> SourceError:
+        return SourceError(f"{self._tree.root.rstrip('/')}/{self.path}: changed while it was looked at")
+
+    @property
+    def _where(self) -> tuple[Listing, str]:
+        """The folder of the set, and the file that names it."""
+        one = self._place if self._live is None else self._live
+        return one.listing, one.name
+
+    def node(self) -> Node | None:
+        if self.key or (self._live is not None and self._live.growing is not None):
+            return super().node()
+        place = self._place
+        assert place.ending is not None
+        node = dict(place.listing.records.current(place.name).faces).get(place.ending)
+        if node is None:  # it was there a moment ago
+            raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was looked at")
+        return node
+
+    def get(self, start: int = 0, stop: int | None = None) -> memoryview | None:
+        face, watch = self.face, self.watch
+        try:
+            watch.check()
+            return face.get(self.key, start, stop)
+        except SourceError:
+            if self._live is not None:
+                self._live.look_again()
+            raise
+
+    def time(self) -> int:
+        if self._live is not None:
+            return self.watch.time
+        listing, name = self._where
+        return listing.records.current(name).time
+
+    @property
+    def _stem(self) -> str:
+        """The path of the face without its ending."""
+        assert self._place.ending is not None
+        return self.path.removesuffix(f"/{self.key}" if self.key else "").removesuffix(self._place.ending)
+
+    @property
+    def name(self) -> str:
+        return self._stem.rpartition("/")[2]
+
+    @property
+    def file(self) -> str | None:
+        listing, name = self._where
+        has_file = FILE_ENDING in dict(listing.records.current(name).faces)
+        return self._stem + FILE_ENDING if has_file else None
+
+    @property
+    def opening(self) -> Opening:
+        listing, name = self._where
+        return self._tree.opening_of(listing.folder.join(name))
+
+    def sources(self, all_files: bool) -> Sequence[str]:
+        if all_files:
+            return self._tree.face(self.path, self._place)[0].files
+        listing, name = self._where
+        record = listing.records.current(name)
+        return (
+            listing.folder.join(name),
+            *(listing.folder.join(member) for member in record.members),
+            *(watched for watched, _ in record.watched),
+        )
+
+
 class FolderTree:
     """Shows a tree of folders to a mount (`vfs.contents.contents.Contents`). Safe for many threads.
 
@@ -65,6 +256,8 @@ class FolderTree:
         options, format_options: the options with which `open` opens sets.
 
     Attributes:
+        root, opened_with: as given.
+        rules: the rules of the tree.
         faces: empty, because nothing is known from the start.
         entry_timeout, attr_timeout, warnings: see `vfs.contents.contents.Contents`.
 
@@ -88,7 +281,7 @@ class FolderTree:
         format_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._options, self._format_options = options or OpenOptions(), format_options or {}
-        self._opened_with = opened_with
+        self.opened_with = opened_with
         self.root = root
         self.faces: Mapping[str, Face] = {}
         self.entry_timeout, self.attr_timeout = KEEP, 0.0  # a program that opens a changed file must get its new size
@@ -102,183 +295,47 @@ class FolderTree:
         )
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
-        self._live = ServedSets()
+        self._live = ServedSets(opened_with)
         self.warnings: Mapping[str, Sequence[str]] = {}
         self._seen = Seen()
         self._lock = threading.Lock()  # of the listings
         self._look_ahead = LookAhead()
 
-    # Methods of a face
-
-    def node(self, path: str) -> Node | None:
+    def at(self, path: str) -> Shown:
         found = self._live.used_before(path)
-        if found is not None and (grows := found[0].grows(path)):
-            return grows[0].node(grows[1])
-        if found is not None and found[2]:
-            return found[1].node(found[2])
-        place = self._place(path)
+        if found is not None:
+            live, face, key = found
+            if not (grows := live.grows(path)):
+                return self._in_open(path, key, live, face, live)
+            shown = grows[0].at(grows[1])
+            return self._in_open(path, key, live, shown.face, shown.watch) if isinstance(shown, InFace) else shown
+        place = self.find(path)
         if place is None:
-            if self._seen.knows(path):
-                raise SourceError(
-                    f"{path}: was shown before and its files are gone; put them back, or mount or serve the folder"
-                    " anew to see what is left"
-                )
-            check_no_chunk(path)
-            return None
+            return _Nothing(self, path)
         if not place.name:
-            return GROUP
+            return _Folder(self, path, place.listing)
         if place.ending is None:
-            state = place.listing.folder.state(place.name)
-            return Node(False, state[0].size, json=place.name.endswith(".json")) if state else None
-        if not place.key:
-            node = dict(place.listing.records.current(place.name).faces).get(place.ending)
-            if node is None:  # it was there a moment ago
-                raise SourceError(f"{place.listing.folder.join(place.name)}: changed while it was looked at")
-            return node
-        live, face = self._face(path, place)
-        if grows := live.grows(path):
-            return grows[0].node(grows[1])
-        return face.node(place.key)
+            return _File(self, path, place.listing, place.name)
+        return _InTree(self, path, place.key, place=place)
 
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        """Return the names in a folder, without the first `after`.
+    def at_hand(self, path: str) -> InFace | None:
+        found = self._live.used_before(path)
+        if found is None:
+            return None
+        live, face, key = found
+        if not (grows := live.grows(path)):
+            return self._in_open(path, key, live, face, live)
+        shown = grows[0].at_hand(grows[1])
+        return None if shown is None else self._in_open(path, key, live, shown.face, shown.watch)
 
-        A name that vanished is replaced by "/", which no file can have as its name.
-        """
-        place = self._place(path)
-        if place is None:
-            return iter(())
-        if not place.name:
-            return self._names(place.listing, after)
-        live, face = self._face(path, place)
-        if grows := live.grows(path):
-            return grows[0].children(grows[1], after)
-        return face.children(place.key, after)
-
-    def sets(self, path: str) -> Iterator[ShownEntry]:
-        place = self._place(path)
-        if place is None or place.name:
-            return
-        listing = place.listing
-        for name in self._names(listing, 0):
-            below = f"{path}/{name}" if path else name
-            if name in listing.folder.folders:
-                yield ShownEntry(name, below, "folder")
-            elif (base := listing.names.set_of(name)) is not None:
-                record = listing.records.known.get(listing.names.taken.get(name, ""))
-                about = (record.format, record.nbytes, record.time) if record else ()
-                yield ShownEntry(base, below, "set", *about)
-        for name, record in listing.refused():
-            below = f"{path}/{name}" if path else name
-            size, time = record.state[0][:2] if record.state else (0, 0)
-            reason = record.error or _UNKNOWN
-            yield ShownEntry(name, below, "file", "", size, time, reason.removeprefix(f"{listing.folder.join(name)}: "))
+    def _in_open(self, path: str, key: str, live: ServedSet, face: Face, watch: Watch) -> InFace:
+        """Return a path in a face of an open set."""
+        shown = _InTree(self, path, key, live=live)
+        shown.face, shown.watch = face, watch
+        return shown
 
     def progress(self) -> Mapping[str, Progress]:
         return self._live.progress()
-
-    def set_of(self, path: str) -> ShownSet | None:
-        place = self._place(path)
-        if place is None or place.ending is None:
-            return None
-        stem = path.removesuffix(f"/{place.key}" if place.key else "").removesuffix(place.ending)
-        has_file = FILE_ENDING in dict(place.listing.records.current(place.name).faces)
-        return ShownSet(stem.rpartition("/")[2], stem + FILE_ENDING if has_file else None)
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        found = self._live.used_before(path)
-        if found is None:
-            place = self._place(path)
-            if place is None or not place.name:
-                return None
-            if place.ending is None:
-                return self._bytes(place.listing.folder.join(place.name), start, stop)
-            found = (*self._face(path, place), place.key)
-        live, shown, key = found
-        try:
-            if grows := live.grows(path):
-                return grows[0].get(grows[1], start, stop)
-            return shown.get(key, start, stop)
-        except SourceError:
-            live.look_again()
-            raise
-
-    def time(self, path: str) -> int:
-        found = self._live.used_before(path)
-        if found is not None:
-            grows = found[0].grows(path)
-            return grows[0].time(grows[1]) if grows else found[0].record.time
-        place = self._place(path)
-        if place is not None and place.ending is not None:
-            return place.listing.records.current(place.name).time
-        folder = (place.listing if place else self._top).folder
-        if place is None or not place.name:
-            return folder.time()
-        state = folder.state(place.name)
-        return state[0].written if state else 0
-
-    def stamp(self, path: str) -> int:
-        live, stamp = self._stamped(path)
-        grows = live and live.grows(path)
-        return grows[0].stamp(grows[1]) if grows else stamp
-
-    def version(self, path: str) -> bytes:
-        live, stamp = self._stamped(path)
-        grows = live and live.grows(path)
-        return grows[0].version(grows[1]) if grows else self._version(stamp)
-
-    def _stamped(self, path: str) -> tuple[ServedSet | None, int]:
-        """Return the open set of a path, and its stamp; (None, stamp of the file, or 0) for what is in no set."""
-        found = self._live.used_before(path)
-        if found is not None:
-            return found[0], found[0].record.stamp
-        place = self._place(path)
-        if place is None or not place.name:
-            return None, 0
-        if place.ending is None:
-            state = place.listing.folder.state(place.name)
-            return None, hash(state) & (1 << 62) - 1 | 1 if state else 0
-        live, _ = self._face(path, place)
-        return live, live.record.stamp
-
-    def _version(self, stamp: int) -> bytes:
-        return b"" if self._opened_with is None else self._opened_with + stamp.to_bytes(8)
-
-    def at_hand(self, path: str) -> PathAtHand | None:
-        found = self._live.used_before(path)
-        if found is None:
-            return None
-        live, face, key = found
-        if grows := live.grows(path):
-            return grows[0].at_hand(grows[1])
-        return PathAtHand(face, key, self._version(live.record.stamp), live.until, live)
-
-    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        found = self._live.used_before(path)
-        if found is None:
-            place = self._place(path) if opening else None
-            if place is None or place.ending is None:
-                return None
-            found = (*self._face(path, place), place.key)
-        live, face, key = found
-        if grows := live.grows(path):
-            return grows[0].resolve(grows[1], opening)
-        return ResolvedPath(face, key, live)
-
-    def opening(self, path: str) -> Opening | None:
-        place = self._place(path) or self._unshown(path)
-        if place is None or not place.name:
-            return None
-        file = place.listing.folder.join(place.name)
-        return Opening((file,), self._options, self._format_options, b"", "", self.rules.sources)
-
-    def _unshown(self, path: str) -> _Place | None:
-        """Find the place of a file that is not shown as anything."""
-        above, _, name = path.rpartition("/")
-        place = self._place(above)
-        if place is None or place.name or name not in place.listing.folder.files:
-            return None
-        return _Place(place.listing, name)
 
     def place(self, path: str) -> tuple[str, str]:
         listing, gone, rest = self._top, "", path
@@ -291,25 +348,33 @@ class FolderTree:
             listing = self._listing(gone, listing)
         return listing.folder.path, rest
 
-    def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        place = self._place(path)
-        if place is None or not place.name:
-            return ()
-        own = place.listing.folder.join(place.name)
-        if place.ending is None:
-            return (own,)
-        if all_files:
-            return self._face(path, place)[0].files
-        record = place.listing.records.current(place.name)
-        return (
-            own,
-            *(place.listing.folder.join(name) for name in record.members),
-            *(name for name, _ in record.watched),
-        )
+    def check_gone(self, path: str) -> None:
+        """Refuse a path at which nothing is, but once was.
+
+        Raises:
+            SourceError: it was read from.
+        """
+        if self._seen.knows(path):
+            raise SourceError(
+                f"{path}: was shown before and its files are gone; put them back, or mount or serve the folder"
+                " anew to see what is left"
+            )
+
+    def opening_of(self, file: str) -> Opening:
+        """Return how a file of the tree is opened."""
+        return Opening((file,), self._options, self._format_options, b"", "", self.rules.sources)
+
+    def unshown(self, path: str) -> str | None:
+        """Return the file at a path that is not shown as anything; None if there is none."""
+        above, _, name = path.rpartition("/")
+        place = self.find(above)
+        if place is None or place.name or name not in place.listing.folder.files:
+            return None
+        return place.listing.folder.join(name)
 
     # Finding the place of a path
 
-    def _place(self, path: str) -> _Place | None:
+    def find(self, path: str) -> _Place | None:
         """Find the place of a path; None if there is nothing.
 
         Raises:
@@ -346,7 +411,7 @@ class FolderTree:
             self._listings.move_to_end(path)
             return found
 
-    def _face(self, path: str, place: _Place) -> tuple[ServedSet, Face]:
+    def face(self, path: str, place: _Place) -> tuple[ServedSet, Face]:
         """Return the open set and the face at a place.
 
         Raises: what `ServedSets.face` raises.
@@ -357,21 +422,10 @@ class FolderTree:
         self._seen.add(root)
         return found
 
-    def _bytes(self, path: str, start: int, stop: int | None) -> memoryview:
-        """Return bytes of a file that is shown as it is.
-
-        Raises:
-            SourceError: they cannot be read.
-        """
-        files = Files.stat(self.rules.sources, [path])
-        size = int(files.sizes[0])
-        stop = size if stop is None else min(stop, size)
-        start = min(start, stop)
-        return make_backend("buffered", files).span(0, start, stop, np.empty(stop - start, np.uint8)).data
-
     # Listing folders
 
-    def _names(self, listing: Listing, after: int) -> Iterator[str]:
+    def names(self, listing: Listing, after: int) -> Iterator[str]:
+        """Return the names in a folder; see `Shown.children`."""
         names = listing.listed(after)
         first = next(names, None)
         if after == 0:

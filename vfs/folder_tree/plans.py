@@ -115,7 +115,11 @@ def _shown(sets: Sequence[LiveSet], cache: ChunkCache, zarr_format: int | None, 
 
 
 def folder(
-    sets: Sequence[OpenedSet], cache: ChunkCache, zarr_format: int | None = None, for_urls: bool = False
+    sets: Sequence[OpenedSet],
+    cache: ChunkCache,
+    zarr_format: int | None = None,
+    for_urls: bool = False,
+    above: str = "",
 ) -> FaceFolder:
     """Make the contents of a mount or server of open data sets.
 
@@ -123,6 +127,7 @@ def folder(
         cache: the cache with which the sets were opened.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         for_urls: give arrays the names that HTTP shows (`vfs.faces.url_names`).
+        above: see `FaceFolder`.
     """
     shown = FaceFolder(
         [one.tree.for_urls() if for_urls else one.tree for one in sets],
@@ -131,6 +136,7 @@ def folder(
         [one.opening.version for one in sets],
         [one.opening for one in sets],
         zarr_format,
+        above,
     )
     shown.warnings = {absence.said: one.opening.paths for one in sets for absence in one.absent}
     return shown

@@ -24,7 +24,7 @@ ACQUISITIONS = 1 << 10  # numbers for the acquisitions that follow on each other
 
 
 class ServedSet:
-    """A data set that is open. It implements `vfs.contents.contents.Lifetime`.
+    """A data set that is open. It is a `vfs.contents.shown.Watch` of its files, and its own `Lifetime`.
 
     Attributes:
         record: its record in the folder when it was last checked.
@@ -36,10 +36,19 @@ class ServedSet:
         growing: shows it as it grows, if it was still being written when it was opened; then the set stays open while
             its files are of the same acquisition.
         stem: path of its faces without their endings; "" if none was asked for.
-        dropped, told: see `vfs.contents.contents.Lifetime`.
+        dropped, told: see `vfs.contents.shown.Lifetime`.
     """
 
-    def __init__(self, listing: Listing, name: str, opened: MemberSet, record: Record, number: int) -> None:
+    def __init__(
+        self,
+        listing: Listing,
+        name: str,
+        opened: MemberSet,
+        record: Record,
+        number: int,
+        opened_with: bytes | None,
+    ) -> None:
+        self._opened_with = opened_with
         self.listing = listing
         self.name = name
         self._tree = tree = opened.tree
@@ -73,7 +82,11 @@ class ServedSet:
         """Return what shows a path of it as it grows, and the path there; None if it does not grow."""
         if self.growing is None:
             return None
-        return self.growing, next(self.growing.sets("")).name + path.removeprefix(self.stem)
+        return self.growing, next(self.growing.at("").sets()).name + path.removeprefix(self.stem)
+
+    @property
+    def lifetime(self) -> ServedSet:
+        return self
 
     @property
     def stamp(self) -> int:
@@ -82,6 +95,19 @@ class ServedSet:
     @property
     def until(self) -> float:
         return self.trust.until
+
+    @property
+    def time(self) -> int:
+        return self.record.time
+
+    def check(self) -> None:
+        """Check nothing: the files are looked at when the set is asked for."""
+
+    def stamp_of(self, face: Face, key: str) -> int:
+        return self.record.stamp
+
+    def version_of(self, face: Face, key: str) -> bytes:
+        return digest_of(self._opened_with, self.record.stamp)
 
     @property
     def files(self) -> Sequence[str]:
@@ -105,10 +131,24 @@ class ServedSet:
         self.tell()
 
 
-class ServedSets:
-    """The data sets that are open. Safe for many threads."""
+def digest_of(opened_with: bytes | None, stamp: int) -> bytes:
+    """Return the version of what has a stamp: see `vfs.contents.shown.Shown.version`.
 
-    def __init__(self) -> None:
+    Args:
+        opened_with: see `vfs.folder_tree.folder_tree.FolderTree`.
+    """
+    return b"" if opened_with is None else opened_with + stamp.to_bytes(8)
+
+
+class ServedSets:
+    """The data sets that are open. Safe for many threads.
+
+    Args:
+        opened_with: see `vfs.folder_tree.folder_tree.FolderTree`.
+    """
+
+    def __init__(self, opened_with: bytes | None) -> None:
+        self._opened_with = opened_with
         self._live: OrderedDict[str, ServedSet] = OrderedDict()
         self._recently_used: dict[str, tuple[ServedSet, Face]] = {}
         self._lock = threading.RLock()
@@ -228,7 +268,7 @@ class ServedSets:
             self._drop(key)
             if opened is None or record is None or not record.faces:
                 return
-        made = ServedSet(listing, name, opened, record, next(self._numbers))
+        made = ServedSet(listing, name, opened, record, next(self._numbers), self._opened_with)
         with self._lock:
             self._live[key] = made
             while len(self._live) > 1 and (

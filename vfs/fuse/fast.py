@@ -14,7 +14,7 @@ why.
 - For a reader that goes from one piece to the next, a thread makes the next piece in advance
   (`vfs.fuse.read_ahead`).
 - Nothing belongs to an open file: closing costs nothing, and nothing can leak.
-- Sets in a folder tree may change (`vfs.contents.contents.Lifetime`). They are answered natively only
+- Sets in a folder tree may change (`vfs.contents.shown.Lifetime`). They are answered natively only
   until their files must be looked at again, and not at all once the tree shows another state of
   them. Then everybody who has a file of the set open gets an error (`NativeTables.check`), because
   all of them share the kernel's pages of it. A set that was only closed meanwhile is opened again
@@ -27,7 +27,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vfs.contents.contents import Contents, ResolvedPath
+from vfs.contents.contents import Contents
+from vfs.contents.shown import InFace, Shown
 from vfs.errors import SourceChangedError, SourceError
 from vfs.faces.face import FOLDER, Node
 from vfs.fuse.freshness import REMEMBERED, Freshness
@@ -123,19 +124,19 @@ class NativeTables:
         if operation in slow:  # `fgetattr` leaves it to the function behind `getattr`
             state.STATE[slow[operation]] = address
 
-    def learn(self, path: str, describe: Callable[[Node], bytes]) -> None:
+    def learn(self, shown: Shown, describe: Callable[[Node], bytes]) -> None:
         """Let native code answer for names like this path from now on, as far as it can.
 
         Args:
             describe: returns struct stat of a file or folder beside the path; its inode number is
                 not used.
         """
-        held = self.folder.resolve(path)
+        held, path = shown.in_face(opens=False), shown.path
         part = None if held is None else held.face.part(held.key)
         if held is None or part is None or (part.header is None and not part.array.ndim):
             return
         array, position, _, header = part
-        lifetime = held.lifetime
+        lifetime = held.watch.lifetime
         numbers = array.grid.counts if header is None else ()
         text = path.rsplit("/", len(position))[0]
         # Of zarr's format 2, the folder of an array holds documents, too
@@ -159,19 +160,19 @@ class NativeTables:
         """End the thread that reads ahead."""
         self.ahead.close()
 
-    def open(self, path: str) -> int:
+    def open(self, shown: Shown) -> int:
         """Return the handle of a file, for `fi->fh`; 0 if it must be read through the hierarchy."""
-        found = self._known.get(path)
+        found = self._known.get(shown.path)
         if found is None:
-            held = self.folder.resolve(path, True)
+            held = shown.in_face()
             found = 0 if held is None else self._handle(held)
             if self.lasting:
                 if len(self._known) >= REMEMBERED:
                     self._known.clear()
-                self._known[path] = found
+                self._known[shown.path] = found
         return found
 
-    def _handle(self, held: ResolvedPath, again: int | None = None) -> int:
+    def _handle(self, held: InFace, again: int | None = None) -> int:
         """Return the handle of the file that a path leads to; 0 if there is none.
 
         Args:
@@ -182,10 +183,10 @@ class NativeTables:
             return 0
         array, position, _, header = part
         number = int(np.ravel_multi_index(position, array.grid.counts)) if position else 0
-        source = self.sources.register(array, header, held.lifetime, again)
+        source = self.sources.register(array, header, held.watch.lifetime, again)
         return 0 if source < 0 else lookup.handle(source, number)
 
-    def check(self, fh: int, path: str) -> ResolvedPath | None:
+    def check(self, fh: int, path: str) -> InFace | None:
         """Check that a path still shows the data that was opened as `fh`.
 
         Returns: the place of the path; None if it never changes.
@@ -196,17 +197,18 @@ class NativeTables:
         which, _ = lookup.parts(fh)
         if self.lasting:
             return None
-        held = self.folder.resolve(path, True)
-        if held is None or held.lifetime is None or held.lifetime.stamp != self.sources.stamps.get(which):
+        held = self.folder.at(path).in_face()
+        lifetime = held and held.watch.lifetime
+        if lifetime is None or lifetime.stamp != self.sources.stamps.get(which):
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
         return held
 
-    def document(self, path: str) -> bool:
+    def document(self, shown: Shown) -> bool:
         """Return True if a path is a document or a file outside of all faces.
 
         If the contents of the mount never change, such a file does not change either.
         """
-        held = self.folder.resolve(path, True)
+        held = shown.in_face()
         return held is None or held.face.part(held.key) is None
 
     def fresh(self, fh: int, path: str) -> bool:
@@ -275,13 +277,16 @@ class NativeTables:
         which, _ = lookup.parts(fh)
         held = self.check(fh, path)
         source = self.sources.sources.get(which)
-        if held is not None and held.lifetime is not None:
-            if source is None or source.frames.lifetime is not held.lifetime:  # closed meanwhile
+        if held is None:
+            return source
+        lifetime = held.watch.lifetime
+        if lifetime is not None:
+            if source is None or source.frames.lifetime is not lifetime:  # closed meanwhile
                 self._handle(held, which)
                 source = self.sources.sources.get(which)
-            elif not held.lifetime.dropped:
-                self.sources.trust(source, held.lifetime)
-        if held is not None and source is not None and source.frames.lifetime is not held.lifetime:
+            elif not lifetime.dropped:
+                self.sources.trust(source, lifetime)
+        if source is not None and source.frames.lifetime is not lifetime:
             return None
         return source
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 
 from vfs.backends.handles import limit
-from vfs.contents.contents import Lifetime
+from vfs.contents.shown import Lifetime
 from vfs.engine.array import ArrayReader
 from vfs.fuse.name_table import NameTable
 from vfs.fuse.sources import NativeSource

@@ -268,7 +268,7 @@ def _warm_up(folder: Contents) -> None:
 
     A source that cannot be read does not matter here: a later read of it gets the error.
     """
-    faces = [folder.faces[entry.path] for entry in folder.sets("")] if folder.faces else []
+    faces = [folder.faces[entry.path] for entry in folder.at("").sets()] if folder.faces else []
     shown = {array: path for face in faces for path, array in face.arrays.items()}
     for array, path in shown.items():
         if array.dataset.computed:
@@ -283,7 +283,7 @@ def _warn_of_closed(folder: Contents) -> None:
     """Log the sets that other users will not see, though these users are let in."""
     askers = Askers(lambda: (0, 0, 0))
     for file in dict.fromkeys(
-        filter(None, (askers.kept_by(folder.sources(name, True), EVERYBODY) for name in folder.faces))
+        filter(None, (askers.kept_by(folder.at(name).sources(True), EVERYBODY) for name in folder.faces))
     ):
         log.warning(
             "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its"

@@ -25,6 +25,7 @@ import numpy as np
 
 from vfs.buffers import scratch
 from vfs.contents.contents import Contents
+from vfs.contents.shown import Shown
 from vfs.engine.abandon import AbandonedError, asked
 from vfs.errors import MountError, NoChunkError, NotYetError, SourceChangedError, SourceError, VfsError, printable
 from vfs.faces.absence import looks_like_chunk, may_lead_to_chunks
@@ -164,7 +165,7 @@ class FuseView:
         self._context = module._libfuse.fuse_get_context
         self._interrupted: Callable[[], int] = module._libfuse.fuse_interrupted  # 1: who asks was killed, or gave up
         # Folders at the top of the mount that were looked up
-        roots = {name: folder.node(name) for name in folder.faces}
+        roots = {name: folder.at(name).node() for name in folder.faces}
         self.looked_up = {name: None for name, root in roots.items() if root and root.folder}
         self.is_fuse3 = version(module) == 3
         self.struct: type[Any] = module.c_stat
@@ -187,14 +188,15 @@ class FuseView:
         if node.folder and key and "/" not in key:
             self.looked_up[key] = None
 
-    def _describe(self, to: Any, key: str, node: Node) -> None:
+    def _describe(self, to: Any, shown: Shown, node: Node) -> None:
+        key = shown.path
         to.st_ino = inode(key)
         to.st_mode = self._mode(key, node)
         to.st_nlink = 1  # for a folder, 1 means "not counted"; 2 would mean that it has no subfolders
         to.st_uid, to.st_gid = self.owner
         to.st_size = node.size
         to.st_blocks = -(-node.size // 512)
-        seconds, nanoseconds = divmod(self.folder.time(key), 10**9)
+        seconds, nanoseconds = divmod(shown.time(), 10**9)
         for when in (to.st_atimespec, to.st_mtimespec, to.st_ctimespec):
             when.tv_sec = seconds
             when.tv_nsec = nanoseconds
@@ -231,7 +233,7 @@ class FuseView:
         if folder and not self.askers.may_enter(folder, asker):
             return True
         within = "/" in rest
-        return (inside or within) and bool(self.askers.kept_by(self.folder.sources(key, all_files or within), asker))
+        return (inside or within) and bool(self.askers.kept_by(self.folder.at(key).sources(all_files or within), asker))
 
     def _for_all(self, key: str) -> bool:
         """Return True if everybody may read a path.
@@ -254,17 +256,18 @@ class FuseView:
     def stat(self, key: str, buf: Any, info: Any) -> int:
         if not info and self._refused(key):
             return -errno.EACCES
-        node = self._shown(key)
+        shown = self.folder.at(key)
+        node = self._node(shown)
         if node is None:
             return self._absent(key)
         self._note_lookup(key, node)
-        self._learn(key)
+        self._learn(shown)
         to = buf.contents
         ctypes.memset(buf, 0, ctypes.sizeof(to))
-        self._describe(to, key, node)
+        self._describe(to, shown, node)
         return 0
 
-    def _shown(self, key: str) -> Node | None:
+    def _node(self, shown: Shown) -> Node | None:
         """Return the node of a path; of a chunk that its array does not have, what it would be.
 
         `read` gives EIO for such a chunk: programs that look with `stat` whether a chunk is there
@@ -274,7 +277,7 @@ class FuseView:
             NoChunkError: the path looks like a chunk, but no array has chunks of this kind there.
         """
         try:
-            return self.folder.node(key)
+            return shown.node()
         except NoChunkError as error:
             if error.stands_in is None:
                 raise
@@ -295,21 +298,22 @@ class FuseView:
             NoChunkError: it is opened as a file.
         """
         if info and not info.contents.flags & os.O_DIRECTORY and looks_like_chunk(key):
-            self.folder.node(key)  # raises it for a folder that only stands in for one
-            held = self.folder.resolve(key)
+            shown = self.folder.at(key)
+            shown.node()  # raises it for a folder that only stands in for one
+            held = shown.in_face()
             if held is not None and held.face.part(held.key) is not None:
                 raise NoChunkError("is a folder of chunks and was opened as a file; open the array again")
         return 0
 
-    def _learn(self, key: str) -> None:
+    def _learn(self, shown: Shown) -> None:
         """Let native code answer for names like this one from now on, as far as it can."""
 
         def describe(node: Node) -> bytes:
             to = self.struct()
-            self._describe(to, key, node)
+            self._describe(to, shown, node)
             return bytes(to)
 
-        self.native_tables.learn(key, describe)
+        self.native_tables.learn(shown, describe)
 
     @_answer
     def open(self, key: str, info: Any) -> int:
@@ -317,7 +321,8 @@ class FuseView:
             return -errno.EACCES
         if self.readers is not None:
             self.readers.meet(self._context().contents.pid)
-        node = self._shown(key)
+        shown = self.folder.at(key)
+        node = self._node(shown)
         if node is None:
             return self._absent(key)
         if node.folder:
@@ -326,13 +331,13 @@ class FuseView:
         if to.flags & os.O_ACCMODE != os.O_RDONLY:
             return -errno.EROFS
         to.direct_io = self.direct_io
-        to.fh = self.native_tables.open(key)
-        self._learn(key)
+        to.fh = self.native_tables.open(shown)
+        self._learn(shown)
         if self.native_tables.lasting:
             # If this is False, the kernel drops its pages of the file
-            to.keep_cache = self.native_tables.fresh(to.fh, key) if to.fh else self.native_tables.document(key)
+            to.keep_cache = self.native_tables.fresh(to.fh, key) if to.fh else self.native_tables.document(shown)
         elif not to.fh:
-            to.fh = self.folder.stamp(key) & STAMP
+            to.fh = shown.stamp() & STAMP
         return 0
 
     @_answer
@@ -371,14 +376,15 @@ class FuseView:
         For bytes that cannot be read, this raises the error that says why.
         """
         self._check(key, fh)
-        node = self.folder.node(key)
+        shown = self.folder.at(key)
+        node = shown.node()
         if node is None:
             return -errno.ENOENT
         expected = max(0, min(size, node.size - offset))
         if expected == 0:
             return 0
         with self.working:
-            data = self.folder.get(key, offset, offset + expected)
+            data = shown.get(offset, offset + expected)
         got = 0 if data is None else data.nbytes
         if data is None or got != expected:
             raise AssertionError(f"expected {expected:,} bytes, got {got:,}")
@@ -396,7 +402,7 @@ class FuseView:
         """
         if fh > STAMP:
             self.native_tables.check(fh, key)
-        elif self.folder.stamp(key) & STAMP != fh:
+        elif self.folder.at(key).stamp() & STAMP != fh:
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
 
     @_answer
@@ -416,42 +422,45 @@ class FuseView:
         to = self.struct.from_buffer(bytearray(ctypes.sizeof(self.struct) + 256))
         plus = bool(flags & 1)  # FUSE_READDIR_PLUS: the attributes are wanted, too
         last = ((2 if plus else 0),) if self.is_fuse3 else ()  # FUSE_FILL_DIR_PLUS
-        self._learn(key)
-        for position, name, path in self._names(key, offset):
-            node = self._listed(path)
+        listed = self.folder.at(key)
+        self._learn(listed)
+        for position, name, path in self._names(listed, offset):
+            shown, node = self._listed(path)
             if node is None:
                 continue
             ctypes.memset(ctypes.byref(to), 0, ctypes.sizeof(to))
             to.st_ino = inode(path)
             if plus and node is not UNKNOWN:
                 self._note_lookup(path, node)
-                self._describe(to, path, node)
+                self._describe(to, shown, node)
             elif node is not UNKNOWN:
                 to.st_mode = self._mode(path, node)
             if fill(buf, os.fsencode(name), to, position, *((0,) if node is UNKNOWN and last else last)):
                 break  # the buffer is full; the kernel asks again from the last position that it got
         return 0
 
-    def _listed(self, path: str) -> Node | None:
-        """Return the node of an entry of a folder.
+    def _listed(self, path: str) -> tuple[Shown, Node | None]:
+        """Return an entry of a folder, and its node.
 
-        Returns `UNKNOWN` if it went away since the folder was listed: only its name is listed then,
+        The node is `UNKNOWN` if it went away since the folder was listed: only its name is listed then,
         and requests about it get the error.
         """
         try:
-            return self.folder.node(path)
+            shown = self.folder.at(path)
+            return shown, shown.node()
         except SourceError:
-            return UNKNOWN
+            return Shown(path), UNKNOWN
 
-    def _names(self, key: str, offset: int) -> Iterator[tuple[int, str, str]]:
+    def _names(self, shown: Shown, offset: int) -> Iterator[tuple[int, str, str]]:
         """Yield (offset of the next entry, name, path) of the entries of a folder from an offset on.
 
         "." and ".." are the first two.
         """
+        key = shown.path
         if offset < 1:
             yield 1, ".", key
         if offset < 2:
             yield 2, "..", key.rpartition("/")[0]
         after = max(0, offset - 2)
-        for position, name in enumerate(self.folder.children(key, after), after + 3):
+        for position, name in enumerate(shown.children(after), after + 3):
             yield position, name, f"{key}/{name}" if key else name

@@ -63,7 +63,7 @@ def etag_of(version: bytes, key: str) -> bytes:
     """Return the ETag of a file in one state of its sources.
 
     Args:
-        version: see `vfs.contents.contents.Contents.version`; empty: no two answers are known to be equal.
+        version: see `vfs.contents.shown.Shown.version`; empty: no two answers are known to be equal.
         key: path of the file.
     """
     if not version:

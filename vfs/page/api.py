@@ -192,7 +192,7 @@ class Api:
     def _page(self, key: str) -> bytes:
         """Return an array as a page that stands alone, unless its client goes away meanwhile."""
         _, path, array = self._listing.found(key)
-        opening = self.contents.opening(key.removesuffix(f"/{path}"))
+        opening = self.contents.at(key.removesuffix(f"/{path}")).opening
         if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         return mail.page(opening, array, check)
@@ -202,9 +202,11 @@ class Api:
 
     def _found_centre(self, key: str, within: tuple[int, ...]) -> dict[str, Any]:
         _, _, array = self._listing.found(key)
-        version = self.contents.version(key)  # what was found is kept for as long as nobody sees that files changed
+        version = self.contents.at(
+            key
+        ).version()  # what was found is kept for as long as nobody sees that files changed
         found = centre(array, within, self.contents.cache)
-        if self.contents.version(key) != version:
+        if self.contents.at(key).version() != version:
             raise SourceChangedError(f"{key}: its files changed while they were read; ask again")
         return found._asdict()
 

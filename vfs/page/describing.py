@@ -181,7 +181,7 @@ class Describing:
         return folder, name, json.dumps(made, indent=1, ensure_ascii=False) + "\n"
 
     def _opening(self, key: str) -> Opening:
-        opening = self._contents.opening(key)
+        opening = self._contents.at(key).opening
         if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         return opening

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from vfs.contents.contents import Contents
+from vfs.contents.shown import InFace
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, printable
 from vfs.faces.documents import plain_json
@@ -38,7 +39,7 @@ class SetListing:
         """
         contents = self.contents
         try:
-            node = contents.node(path)
+            node = contents.at(path).node()
         except NoChunkError:  # below an array
             node = None
         if node is None or not node.listed:
@@ -53,7 +54,7 @@ class SetListing:
 
     def _entries(self, path: str) -> Iterator[dict[str, Any]]:
         """Give the folders and data sets of a folder, and files that cannot be opened. Times are milliseconds."""
-        for entry in self.contents.sets(path):
+        for entry in self.contents.at(path).sets():
             made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
             about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
             said = {"reason": printable(entry.reason)} if entry.reason else {}
@@ -66,12 +67,9 @@ class SetListing:
             RefusedError: there is none.
             SourceError: its files are not those that were opened.
         """
-        face = self.face(key)
-        self.contents.version(key)
-        shown = self.contents.set_of(key)
-        if shown is None:
-            raise RefusedError(404, f"no data set is called {printable(key[:200])}")
-        sources = self.contents.sources(key, False)
+        shown = self._set(key)
+        shown.version()
+        face, sources = shown.face, shown.sources(False)
         said = (text for text, paths in self.contents.warnings.items() if not set(paths).isdisjoint(sources))
         return {
             "key": key,
@@ -100,7 +98,7 @@ class SetListing:
             SourceError: its files are not those that were opened.
         """
         face, path, array = self.found(key)
-        self.contents.version(key)
+        self.contents.at(key).version()
         return described(path, array, path == face.main) | {
             "attrs": plain_json(dict(array.attrs)),
             "levels": levels_of(face, path),
@@ -115,10 +113,11 @@ class SetListing:
             RefusedError: there is none.
             SourceError: its files are not those that were opened.
         """
-        opening = self.contents.opening(key) if self.contents.set_of(key) else None
-        if opening is None:
+        shown = self.contents.at(key).in_face()
+        opening = None if shown is None else shown.opening
+        if shown is None or opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
-        self.contents.version(key)
+        shown.version()
         return asdict(Recipe.of(opening.paths, opening.options, opening.format_options, opening.sources))
 
     def face(self, key: str) -> Face:
@@ -127,10 +126,18 @@ class SetListing:
         Raises:
             RefusedError: there is none.
         """
-        resolved = self.contents.resolve(key, opening=True)
-        if resolved is None or resolved.key or not resolved.face.arrays:
+        return self._set(key).face
+
+    def _set(self, key: str) -> InFace:
+        """Return the face with arrays that a key is the path of, as a path.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        shown = self.contents.at(key).in_face()
+        if shown is None or shown.key or not shown.face.arrays:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
-        return resolved.face
+        return shown
 
     def found(self, key: str) -> tuple[Face, str, ArrayReader]:
         """Return the array that a key is the path of, with its set and its path there.
@@ -138,7 +145,7 @@ class SetListing:
         Raises:
             RefusedError: there is none.
         """
-        resolved = self.contents.resolve(key, opening=True)
-        if resolved is None or resolved.key not in resolved.face.arrays:
+        shown = self.contents.at(key).in_face()
+        if shown is None or shown.key not in shown.face.arrays:
             raise RefusedError(404, f"no array is called {printable(key[:200])}")
-        return resolved.face, resolved.key, resolved.face.arrays[resolved.key]
+        return shown.face, shown.key, shown.face.arrays[shown.key]

@@ -157,7 +157,7 @@ class Pictures:
             nbytes = tile_bytes(face, path, wanted.at, wanted.level, wanted.box, wanted.part)
         else:
             nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part, wanted.plane)
-        return wanted.etag(self._contents.version(wanted.key)), nbytes
+        return wanted.etag(self._contents.at(wanted.key).version()), nbytes
 
     def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int, bool]:
         """Read a picture. Returns: its ETag, the numbers, the side of its squares; if files hold any of it."""
@@ -171,9 +171,9 @@ class Pictures:
 
     def _unchanged(self, key: str, read: Callable[[], Found]) -> tuple[Found, bytes]:
         """Read a picture from one state of the sources. Returns: what `read` does, and that state."""
-        version = self._contents.version(key)
+        version = self._contents.at(key).version()
         found = read()
-        if self._contents.version(key) != version:
+        if self._contents.at(key).version() != version:
             raise SourceChangedError(f"{key}: its files changed while they were read; ask again")
         return found, version
 
@@ -199,7 +199,7 @@ class Pictures:
         array, name = face.arrays[path], f"{key}/{path}"
         try:
             view, better = FrameView.of(array), False
-            found = self._kept.peek((name, size, self._contents.version(name)))
+            found = self._kept.peek((name, size, self._contents.at(name).version()))
             if found is None:
                 read = partial(thumbnail, face, path, view.middle, size, whole)
                 (numbers, _, better), version = self._unchanged(name, read)

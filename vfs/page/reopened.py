@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vfs.contents.contents import Contents, PathAtHand, ResolvedPath, ShownEntry, ShownSet
+from vfs.contents.contents import Contents
+from vfs.contents.shown import InFace, Shown
 from vfs.engine.cache import ChunkCache
 from vfs.errors import printable
-from vfs.faces.face import Face, Node
+from vfs.faces.face import Face
 from vfs.folder_tree.plans import folder
 from vfs.http.guard import RefusedError
 from vfs.live.growing import Progress
 from vfs.model.pickles import digest
-from vfs.sets.opening import OpenedSet, Opening
+from vfs.sets.opening import OpenedSet
 from vfs.sets.reopening import reopened
 
 MOST = 16
@@ -28,11 +29,6 @@ WEIGHT = 64 << 20
 """Most bytes of memory that they may take, about, but for the newest."""
 LIGHT = 100_000  # bytes of memory that a set takes besides its tables
 START = "anew~"
-_BY_PATH = (
-    *("node", "children", "get", "sets", "set_of", "time", "stamp", "version", "at_hand", "opening", "resolve"),
-    *("place", "sources"),
-)
-"""What is said of a path."""
 
 
 class _KeptSet(NamedTuple):
@@ -54,8 +50,6 @@ class Reopened:
         self._served = served
         self._kept: OrderedDict[str, _KeptSet] = OrderedDict()
         self._lock = threading.Lock()
-        for name in _BY_PATH:  # until a set is opened anew, whatever is asked goes there at once
-            setattr(self, name, getattr(served, name))
 
     def reopen(self, key: str, changes: Mapping[str, Any]) -> tuple[str, OpenedSet]:
         """Open a set anew.
@@ -70,7 +64,7 @@ class Reopened:
             RefusedError: there is none.
             VfsError: it cannot be opened so.
         """
-        opening = self.opening(key)
+        opening = self.at(key).opening
         if opening is None:
             raise RefusedError(404, f"no data set is called {printable(key[:200])}")
         found = reopened(opening, changes, self.cache)
@@ -78,28 +72,27 @@ class Reopened:
         with self._lock:
             kept = self._kept.get(name)
             if kept is None:
-                kept = self._kept[name] = _KeptSet(
-                    folder([found], self.cache, None, True), found, LIGHT + found.tree.weight
-                )
+                shown = folder([found], self.cache, for_urls=True, above=f"{name}/")
+                kept = self._kept[name] = _KeptSet(shown, found, LIGHT + found.tree.weight)
             self._kept.move_to_end(name)
-            for own in _BY_PATH:
-                self.__dict__.pop(own, None)
             while len(self._kept) > 1 and (
                 len(self._kept) > MOST or sum(one.weight for one in self._kept.values()) > WEIGHT
             ):
                 self._kept.popitem(last=False)
         return f"{name}/{next(iter(kept.contents.faces))}", kept.found
 
-    def _behind(self, path: str) -> tuple[Contents, str, str]:
-        """Return what shows a path, the path there, and what stands before it here."""
+    def at(self, path: str) -> Shown:
         if path.startswith(START):
             name, _, rest = path.partition("/")
             with self._lock:
                 kept = self._kept.get(name)
                 if kept is not None:
                     self._kept.move_to_end(name)
-                    return kept.contents, rest, f"{name}/"
-        return self._served, path, ""
+                    return kept.contents.at(rest)
+        return self._served.at(path)
+
+    def at_hand(self, path: str) -> InFace | None:
+        return None if path.startswith(START) else self._served.at_hand(path)
 
     # What the served contents say of all
 
@@ -126,57 +119,5 @@ class Reopened:
     def attr_timeout(self) -> float:
         return self._served.attr_timeout
 
-    # What is said of a path
-
-    def node(self, path: str) -> Node | None:
-        contents, own, _ = self._behind(path)
-        return contents.node(own)
-
-    def children(self, path: str, after: int = 0) -> Iterator[str]:
-        contents, own, _ = self._behind(path)
-        return contents.children(own, after)
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> memoryview | None:
-        contents, own, _ = self._behind(path)
-        return contents.get(own, start, stop)
-
-    def sets(self, path: str) -> Iterator[ShownEntry]:
-        contents, own, before = self._behind(path)
-        for entry in contents.sets(own):
-            yield entry._replace(path=before + entry.path)
-
-    def set_of(self, path: str) -> ShownSet | None:
-        contents, own, before = self._behind(path)
-        found = contents.set_of(own)
-        return found and found._replace(file=found.file and before + found.file)
-
-    def time(self, path: str) -> int:
-        contents, own, _ = self._behind(path)
-        return contents.time(own)
-
-    def stamp(self, path: str) -> int:
-        contents, own, _ = self._behind(path)
-        return contents.stamp(own)
-
-    def version(self, path: str) -> bytes:
-        contents, own, _ = self._behind(path)
-        return contents.version(own)
-
-    def at_hand(self, path: str) -> PathAtHand | None:
-        return None if path.startswith(START) else self._served.at_hand(path)
-
-    def opening(self, path: str) -> Opening | None:
-        contents, own, _ = self._behind(path)
-        return contents.opening(own)
-
-    def resolve(self, path: str, opening: bool = False) -> ResolvedPath | None:
-        contents, own, _ = self._behind(path)
-        return contents.resolve(own, opening)
-
     def place(self, path: str) -> tuple[str, str]:
-        contents, own, before = self._behind(path)
-        return ("", path) if before else contents.place(own)
-
-    def sources(self, path: str, all_files: bool) -> Sequence[str]:
-        contents, own, _ = self._behind(path)
-        return contents.sources(own, all_files)
+        return self._served.place(path)

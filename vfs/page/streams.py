@@ -100,7 +100,7 @@ class Computing:
 
     def _plan(self, key: str, asked: Asked) -> Computation:
         array = self._listing.found(key)[2]
-        self._contents.version(key)  # its files may have changed
+        self._contents.at(key).version()  # its files may have changed
         return Computation(array, asked, self._contents.cache)
 
     async def _send(self, key: str, computation: Computation, request: Request, answer: Answer) -> None:

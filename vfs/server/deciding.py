@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
-from vfs.contents.contents import Contents, PathAtHand
+from vfs.contents.contents import Contents
+from vfs.contents.shown import InFace, Shown
 from vfs.engine.abandon import AbandonedError
 from vfs.errors import NotYetError, SourceChangedError, VfsError, printable
 from vfs.faces.absence import check_no_chunk
@@ -206,7 +207,7 @@ class Decisions:
         if self.native is None or slash or key.startswith(_OWN) or not _CONDITIONS.isdisjoint(headers):
             return False
         found = self.contents.at_hand(key)
-        return found is not None and self.native.ready(path, key, found, self.contents.time(key))
+        return found is not None and self.native.ready(path, key, found, found.time())
 
     def _of_server(self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> Reply | ForApi | None:
         """Decide how a request is answered that is none for the contents; None: it is."""
@@ -229,22 +230,13 @@ class Decisions:
         found = self.contents.at_hand(key)
         if found is None:
             return Work(key, ("look", key), partial(self._look, key), partial(self._looked, asked, None))
-        node = found.face.node(found.key)
-        if node is None or node.folder:
-            return self._looked(asked, found, self._look(key))
-        return self._looked(asked, found, self._of_version(key, node, found.version))
+        return self._looked(asked, found, _looked_at(key, found))
 
     def _look(self, key: str) -> _Looked | None:
         """Look at a path. None if there is nothing."""
-        node = self.contents.node(key)
-        if node is None or node.folder:
-            return node and _Looked(node)
-        return self._of_version(key, node, self.contents.version(key))
+        return _looked_at(key, self.contents.at(key))
 
-    def _of_version(self, key: str, node: Node, version: bytes) -> _Looked:
-        return _Looked(node, version, conditions.etag_of(version, key), self.contents.time(key))
-
-    def _looked(self, asked: _PathAsked, found: PathAtHand | None, looked: _Looked | None) -> Reply | Work:
+    def _looked(self, asked: _PathAsked, found: InFace | None, looked: _Looked | None) -> Reply | Work:
         """Go on with a request for a path that was looked at.
 
         Args:
@@ -319,7 +311,7 @@ class Decisions:
         run = partial(self._in_thread, key, body.version, start, stop)
         return Work(key, (key, body.version, start, stop), run, partial(self._made, body, start))
 
-    def _at_hand(self, key: str, found: PathAtHand | None, start: int, stop: int) -> memoryview | None:
+    def _at_hand(self, key: str, found: InFace | None, start: int, stop: int) -> memoryview | None:
         """Return bytes of a file if they can be had in the thread of the event loop, else None.
 
         Args:
@@ -359,12 +351,21 @@ class Decisions:
             return self._take(key, version, start, stop)
 
     def _take(self, key: str, version: bytes, start: int, stop: int) -> memoryview | None:
-        made = self.contents.get(key, start, stop)
+        made = self.contents.at(key).get(start, stop)
         return self._checked(NOTHING if made is None else made, key, version, start, stop)
 
     def _checked(self, made: memoryview, key: str, version: bytes, start: int, stop: int) -> memoryview | None:
         """Return bytes that were read; None if they are too few, or the sources are not in this state any more."""
-        return made if made.nbytes == stop - start and self.contents.version(key) == version else None
+        return made if made.nbytes == stop - start and self.contents.at(key).version() == version else None
+
+
+def _looked_at(key: str, shown: Shown) -> _Looked | None:
+    """Return what is known of a path. None if there is nothing."""
+    node = shown.node()
+    if node is None or node.folder:
+        return node and _Looked(node)
+    version = shown.version()
+    return _Looked(node, version, conditions.etag_of(version, key), shown.time())
 
 
 _FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *SHARED, *USUAL)

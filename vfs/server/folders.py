@@ -12,13 +12,13 @@ from vfs.http.index import FolderPage, IndexRow, NumberedRows
 
 def entries(contents: Contents, key: str) -> Iterator[IndexRow]:
     """Return what is in a folder of sets, as far as it can be opened."""
-    for name in contents.children(key):
+    for name in contents.at(key).children():
         if name == "/":  # it vanished
             continue
         path = _joined(key, name)
         try:
-            node = contents.node(path)
-            time = contents.time(path)
+            shown = contents.at(path)
+            node, time = shown.node(), shown.time()
         except SourceError:
             continue
         if node is not None:
@@ -36,12 +36,12 @@ def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
         SourceError: it lies in a set whose files are not those that were opened. rclone would leave out each file that
             is refused when it asks for its size, and zarr then fill its place.
     """
-    found = contents.resolve(key, opening=True)
+    found = contents.at(key).in_face()
     if found is None:
         return FolderPage(key, entries(contents, key))
-    contents.version(key)
+    found.version()
     assert isinstance(found.face, ZarrFace)  # other faces are files
-    in_folder = _InFolder(found.face, found.key, contents.time(key))
+    in_folder = _InFolder(found.face, found.key, found.time())
     return FolderPage(key, *(in_folder.below() if flat else in_folder.inside()))
 
 

@@ -15,7 +15,7 @@ from functools import partial
 
 from vfs import kernels
 from vfs.backends.handles import Descriptor
-from vfs.contents.contents import PathAtHand
+from vfs.contents.shown import InFace
 from vfs.engine.chunk_plan import ChunkPlan
 from vfs.faces.face import PlannedChunk
 from vfs.http.conditions import modified, split, stem_of
@@ -70,7 +70,7 @@ class NativeAnswers:
         """Requests that the threads have answered, and the bytes of their bodies."""
         return (0, 0) if self._tables is None else self._tables.done
 
-    def ready(self, path: bytes, key: str, found: PathAtHand, time: int) -> bool:
+    def ready(self, path: bytes, key: str, found: InFace, time: int) -> bool:
         """Return True if threads can answer a request for a chunk, if the page cache has it. If not, they learn to.
 
         A new source is not answered for yet: another read may have found its files touched after `found` was made.
@@ -82,7 +82,7 @@ class NativeAnswers:
             found: the same, resolved.
             time: when its sources were modified, nanoseconds since 1970.
         """
-        chunk = found.face.planned(found.key) if found.version else None
+        chunk = found.face.planned(found.key) if found.version() else None
         place = None if chunk is None else chunk.plan.place(chunk.position)
         if chunk is None or place is None or not path.endswith(chunk.coordinates.encode()):
             return False
@@ -95,11 +95,11 @@ class NativeAnswers:
         source = self._source_of(self._tables, path, key, chunk, found, make)
         if source is None or opened is None or not self._shown(self._tables, source, file, opened):
             return False
-        source.frames.trust(found.until)
+        source.frames.trust(found.watch.until)
         return True
 
     def _source_of(
-        self, tables: AnswerTables, path: bytes, key: str, chunk: PlannedChunk, found: PathAtHand, make: int | None
+        self, tables: AnswerTables, path: bytes, key: str, chunk: PlannedChunk, found: InFace, make: int | None
     ) -> ArraySource | None:
         """Return the source of a chunk, if there was one before. One that is out of date ends.
 
@@ -108,17 +108,17 @@ class NativeAnswers:
         """
         prefix = path[: -len(chunk.coordinates)]
         source = self._sources.get(prefix)
-        if source is not None and (source.version != found.version or source.plan is not chunk.plan):
+        if source is not None and (source.version != found.version() or source.plan is not chunk.plan):
             self._drop(tables, source)
             source = None
         if source is None and make is not None:
             above, numbers = split(key)
-            stem = stem_of(found.version, above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
+            stem = stem_of(found.version(), above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
             self._make(tables, prefix, chunk.plan, found, stem, make)
         return source
 
     def _make(
-        self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: PathAtHand, stem: bytes, time: int
+        self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: InFace, stem: bytes, time: int
     ) -> None:
         """Make a source, unless its chunks need more than a step, or there is no place."""
         pieces, array = plan.pieces, plan.array
@@ -140,12 +140,12 @@ class NativeAnswers:
         if number < 0:
             self._drop(tables, min(self._sources.values(), key=lambda source: source.frames.until))
             number = tables.sources.number()
-        source = ArraySource(prefix, plan, pieces, found.version, about)
+        source = ArraySource(prefix, plan, pieces, found.version(), about)
         tables.sources.add(number, source.words)
         self._sources[prefix] = source
-        if found.lifetime is not None:
-            source.frames.follow(found.lifetime, partial(self._collect_soon, tables))
-        source.frames.until = found.until  # threads do not know yet; but others were not asked for as lately
+        if found.watch.lifetime is not None:
+            source.frames.follow(found.watch.lifetime, partial(self._collect_soon, tables))
+        source.frames.until = found.watch.until  # threads do not know yet; but others were not asked for as lately
 
     def _shown(self, tables: AnswerTables, source: ArraySource, file: int, opened: Descriptor) -> bool:
         """Let threads read a file of a source. False if they cannot."""

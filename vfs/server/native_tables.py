@@ -117,7 +117,7 @@ class ArraySource:
     Args:
         path: what the paths of its chunks begin with.
         plan, pieces: how chunks are read.
-        version: see `vfs.contents.contents.Contents.version`.
+        version: see `vfs.contents.shown.Shown.version`.
         about: header lines of its answers, up to the coordinates in the ETag.
 
     Attributes:

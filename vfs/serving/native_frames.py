@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.backends.handles import Descriptor
-from vfs.contents.contents import Lifetime
+from vfs.contents.shown import Lifetime
 from vfs.engine.chunk_plan import FrameStep
 from vfs.kernels.native import memory
 from vfs.kernels.native.words import FrameWord, GridRow
