@@ -23,7 +23,7 @@ from vfs.engine.chunk_access import Chunks
 from vfs.folder_tree import plans
 from vfs.formats import Format, by_name
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, FrameRecord
 from vfs.model.stored import StoredArray
 from vfs.sets import opening
 from vfs.testing.backends import local_files
@@ -45,7 +45,7 @@ def container(paths: Any, sources: Any, *, twice: bool = False) -> list[StoredAr
     files = local_files(paths)
 
     def part(name: str, shape: tuple[int, ...], first: int, companion: bool = False) -> StoredArray:
-        layout = FrameLayout.of(shape[1:], [shape[0]], word_bytes=2, file_header=first)
+        layout = FrameLayout.of(FrameRecord(shape[1:], 2), [shape[0]], file_header=first)
         return StoredArray(
             name,
             files,

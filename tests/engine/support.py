@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import FailingBackend, MemoryBackend, memory_files
 
@@ -20,7 +20,7 @@ def in_memory(values: np.ndarray, stored: Any = None, nav_ndim: int = 1, header:
     sig = values.shape[nav_ndim:]
     frames = values.reshape(math.prod(values.shape[:nav_ndim]), *sig).astype(dtype)
     content = b"".join(b"\xee" * header + frames[n : n + 1].tobytes() for n in range(len(frames)))
-    layout = FrameLayout.of(sig, [len(frames)], word_bytes=dtype.itemsize, frame_header=header).arranged(
+    layout = FrameLayout.of(FrameRecord(sig, dtype.itemsize, header=header), [len(frames)]).arranged(
         Scan(values.shape[:nav_ndim])
     )
     backend = more.pop("backend", MemoryBackend([content], copies=more.pop("copies", False)))

@@ -41,7 +41,7 @@ from vfs.errors import (
 from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import BlockLayout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import CountingBackend, MemoryBackend, local_files, memory_files
@@ -508,12 +508,13 @@ def test_eight_threads_read_what_they_asked_for(
         sizes = np.array([len(part) for part in parts])
         layout = BlockLayout.of(
             (6, 5, 8, 7),
-            np.array([(n, 0, y, 0) for n, y in blocks]),
-            np.array([(1, 5, min(3, 8 - y), 7) for _, y in blocks]),
-            np.zeros(len(parts)),
-            np.cumsum(sizes) - sizes,
-            sizes,
-            whole=True,
+            BlockTable(
+                np.array([(n, 0, y, 0) for n, y in blocks]),
+                np.array([(1, 5, min(3, 8 - y), 7) for _, y in blocks]),
+                np.zeros(len(parts)),
+                np.cumsum(sizes) - sizes,
+                sizes,
+            ),
         )
         decoder: Any = ViewDecoder(twin.dtype) if kind == "view blocks" else CodecDecoder(twin.dtype, {"id": "zlib"})
         files = local_files([tmp_path / "blocks"])
@@ -585,12 +586,7 @@ def test_a_block_is_decoded_once_whatever_it_is_cast_to() -> None:
     content = zlib.compress(values.tobytes(), 1)
     layout = BlockLayout.of(
         values.shape,
-        np.zeros((1, 2)),
-        np.array([values.shape]),
-        np.zeros(1),
-        np.zeros(1),
-        np.array([len(content)]),
-        whole=True,
+        BlockTable(np.zeros((1, 2)), np.array([values.shape]), np.zeros(1), np.zeros(1), np.array([len(content)])),
     )
     dataset = StoredArray(
         "data", memory_files([content]), layout, CodecDecoder(values.dtype, {"id": "zlib"}), values.shape, ("y", "x"), 0
@@ -667,12 +663,8 @@ def test_blocks_are_read_as_they_lie(tmp_path: Path) -> None:
     size = side * side * 4
     layout = BlockLayout.of(
         values.shape,
-        np.array(corners),
-        np.full((n * n, 2), side),
-        np.zeros(n * n),
-        np.arange(n * n) * size,
+        BlockTable(np.array(corners), np.full((n * n, 2), side), np.zeros(n * n), np.arange(n * n) * size),
         word_bytes=4,
-        check_overlap=True,
     )
     backend = CountingBackend(on_disk(tmp_path, content))
     array = ArrayReader(

@@ -20,7 +20,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.engine.chunk_access import Chunks, ChunkView
 from vfs.errors import RegionError, SourceError
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, memory_files
 from vfs.testing.inside import reader_of
@@ -44,13 +44,7 @@ def test_every_chunk_is_that_of_the_engine(data: st.DataObject) -> None:
     holes = np.cumsum([draw(st.integers(0, 2)) for _ in counts])
     first = np.cumsum(counts) - counts + holes
     layout = FrameLayout.of(
-        sig,
-        counts,
-        word_bytes=dtype.itemsize,
-        file_header=before,
-        frame_header=header,
-        frame_footer=footer,
-        first=first,
+        FrameRecord(sig, dtype.itemsize, header=header, footer=footer), counts, file_header=before, first=first
     )
     rng = np.random.default_rng(0)
     files = [rng.integers(0, 255, before + n * layout.stride, np.uint8).tobytes() for n in counts]

@@ -23,8 +23,7 @@ from vfs.engine.chunk_plan import FEW, FrameStep, plan_of, run_plan
 from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP, STOP
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
-from vfs.model.layout.frames import whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, whole_frame
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, local_files, memory_files
 
@@ -63,13 +62,7 @@ def stored_scans(draw: st.DrawFn, turned: bool = True) -> Frames:
     ends = np.cumsum(counts)
     contents = [JUNK * before + b"".join(records[b - a : b]) for a, b in zip(counts, ends, strict=True)]
     layout = FrameLayout.of(
-        sig,
-        counts,
-        word_bytes=dtype.itemsize,
-        file_header=before,
-        frame_header=head,
-        frame_footer=foot,
-        pieces=pieces,
+        FrameRecord(sig, dtype.itemsize, header=head, footer=foot, pieces=pieces), counts, file_header=before
     ).arranged(Scan(nav, offset))
     shown = np.arange(math.prod(nav)) + offset
     there = (shown >= 0) & (shown < n)
@@ -179,7 +172,7 @@ def test_chunks_that_have_no_plan() -> None:
 )
 def test_turned_frames_are_no_runs(strides: tuple[int, int], begin: int, in_parts: bool) -> None:
     """One range has all bytes of them too. Of transposed ones, lines overlap in the output."""
-    layout = FrameLayout.of((6, 6), [3], word_bytes=2)
+    layout = FrameLayout.of(FrameRecord((6, 6), 2), [3])
     pieces = whole_frame((6, 6), strides)
     pieces[0, -2] = begin
     content, decoder = np.arange(108, dtype="u2").tobytes(), PlainDecoder(np.dtype("u2"))
@@ -232,7 +225,7 @@ def test_runs_end_where_a_file_does(tmp_path: Path) -> None:
     """And those of many frames are not read so."""
     values = np.arange(80 * 6, dtype="u2")
     contents = [values[:14].tobytes(), values[14:].tobytes()]  # frame 2 lies in both
-    layout = FrameLayout.running_on((6,), [len(content) for content in contents], word_bytes=2)
+    layout = FrameLayout.running_on(FrameRecord((6,), 2), [len(content) for content in contents])
     files = written(tmp_path, [contents[0] + JUNK * 8, contents[1]])
     dataset = StoredArray("data", files, layout, PlainDecoder(values.dtype), (80, 6), ("n", "x"), 1)
     array = ArrayReader(dataset, make_backend("buffered", files))

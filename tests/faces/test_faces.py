@@ -28,7 +28,7 @@ from vfs.faces.data_set import Hierarchy
 from vfs.faces.face import FOLDER, GROUP, Face, Node, ZarrFace, number
 from vfs.faces.npy_face import NpyFace
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, FrameRecord
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import CountingBackend, MemoryBackend, local_files, memory_files
 from vfs.testing.inside import set_of
@@ -152,7 +152,7 @@ def test_children_from_anywhere_on(tree: Hierarchy, zarr_format: int) -> None:
 
 
 def test_a_folder_of_a_million_chunks_is_not_made_to_look_into_it() -> None:
-    layout = FrameLayout.of((1,), [10**12], word_bytes=1)
+    layout = FrameLayout.of(FrameRecord((1,), 1), [10**12])
     array = ArrayReader(
         StoredArray("data", memory_files([b""]), layout, PlainDecoder(np.dtype("u1")), (10**12, 1), ("a", "b"), 1),
         MemoryBackend([b""]),

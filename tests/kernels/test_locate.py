@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from vfs.kernels.columns import COUNT, DEST, START, STEP
 from vfs.kernels.ranges import in_lines
-from vfs.model.layout import FrameLayout, Scan, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, mirrored, whole_frame
 from vfs.model.region import Region
 
 
@@ -64,7 +64,7 @@ def test_a_mirrored_frame_is_numpys(sig: list[int], data: st.DataObject) -> None
         pieces = np.repeat(pieces, 2, axis=0)
         pieces[:, len(sig)] = cut, sig[0] - cut
         pieces[1, 0], pieces[1, -2] = cut, cut * pieces[1, 2 * len(sig)]
-    layout = FrameLayout.of(sig, [1], word_bytes=1, pieces=mirrored(pieces, axis)).arranged(Scan(()))
+    layout = FrameLayout.of(FrameRecord(sig, 1, pieces=mirrored(pieces, axis)), [1]).arranged(Scan(()))
     rows, covered = layout.read_ranges(Region.whole(sig))
     got = np.full(np.prod(sig), -1)
     for row in in_lines(rows, 0):

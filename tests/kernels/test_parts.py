@@ -8,7 +8,7 @@ import pytest
 from vfs.kernels.columns import COLUMNS, COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.compiled import kernel
 from vfs.kernels.native.parts import MOST_PARTS, cut
-from vfs.model.layout import FrameLayout, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, mirrored, whole_frame
 from vfs.model.region import Region
 
 H, W = 6, 16
@@ -58,7 +58,7 @@ def elements(rows: np.ndarray, size: int, pixels: int) -> list[tuple[int, int, i
     + [(pieces, 8, 4) for pieces in PIECES if pieces not in ("columns", "channels")],
 )
 def test_a_part_has_the_elements_that_the_frame_has_there(pieces: str, size: int, pixels: int) -> None:
-    layout = FrameLayout.of((H, W), [1], word_bytes=size, word_pixels=pixels, payload=4096, pieces=PIECES[pieces])
+    layout = FrameLayout.of(FrameRecord((H, W), size, pixels, payload=4096, pieces=PIECES[pieces]), [1])
     rows, _ = layout.read_ranges(Region.whole((1, H, W)))
     every = elements(rows, size, pixels)
     for first in range(H * W):

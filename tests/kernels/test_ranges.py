@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vfs.kernels.columns import COLUMNS, COUNT, DEST, FILE, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.ranges import at_edges, by_file, in_lines, windows
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, FrameRecord
 from vfs.model.region import Region
 
 
@@ -58,9 +58,7 @@ def test_interleaved_pieces_are_read_in_file_order(data: st.DataObject) -> None:
     first = np.cumsum(np.array(counts) + gaps) - counts
     size = 4 * h * w
     pieces = quad(h, w)[data.draw(st.permutations(range(3)))]
-    layout = FrameLayout.of(
-        (2 * h, 2 * w), counts, word_bytes=8, word_pixels=4, frame_header=5, first=first, pieces=pieces
-    )
+    layout = FrameLayout.of(FrameRecord((2 * h, 2 * w), 8, 4, header=5, pieces=pieces), counts, first=first)
     stored = np.full((layout.stored, size), -1)
     for file, (a, count) in enumerate(zip(first, counts, strict=True)):
         for k in range(count):
@@ -87,7 +85,7 @@ def test_interleaved_pieces_are_read_in_file_order(data: st.DataObject) -> None:
 
 def test_equal_neighbours_join() -> None:
     """Frames without headers between them are one range, and a frame of 2 rows that go on in file and output too."""
-    layout = FrameLayout.of((2, 8), [3, 2], word_bytes=2)
+    layout = FrameLayout.of(FrameRecord((2, 8), 2), [3, 2])
     rows, covered = layout.read_ranges(Region.whole(layout.shape))
     assert rows[:, [FILE, START, STOP, COUNT]].tolist() == [[0, 0, 96, 48], [1, 0, 64, 32]]
     assert covered == 80
@@ -103,7 +101,7 @@ def test_pieces_in_any_order_give_rows_in_file_order(data: st.DataObject) -> Non
     for count, first, step in lines:
         pieces.append((y, 0, count, 2, step, 1, first - min(0, step * (count - 1)), 0))
         y += count
-    layout = FrameLayout.of((y, 2), [1], word_bytes=1, payload=200, pieces=np.array(pieces, np.int64))
+    layout = FrameLayout.of(FrameRecord((y, 2), 1, payload=200, pieces=np.array(pieces, np.int64)), [1])
     start = data.draw(st.integers(0, y - 1))
     region = Region((0, start, 0), (1, data.draw(st.integers(start + 1, y)), 1), (1, data.draw(st.integers(1, 3)), 1))
     rows, covered = layout.read_ranges(region)
@@ -126,7 +124,7 @@ def test_tables_of_any_length(frames: int, lines: int) -> None:
     # Each line is a range
     sectors = np.array([(y, x, 1, 1, 6, 1, 6 * y + 4 - 4 * x, 0) for y in range(lines) for x in range(2)], np.int64)
     size = 3 * lines
-    whole = FrameLayout.of((lines, 2), [frames], word_bytes=1, word_pixels=2, payload=size, pieces=sectors)
+    whole = FrameLayout.of(FrameRecord((lines, 2), 1, 2, payload=size, pieces=sectors), [frames])
     rows, covered = whole.read_ranges(Region.whole(whole.shape))
     at = np.arange(frames).reshape(-1, 1, 1) * size + np.arange(lines).reshape(-1, 1) * 3
     expected = np.concatenate([at, at + 2], axis=2).ravel()
@@ -167,9 +165,7 @@ def test_rows_by_file_keep_their_order_within_a_file(rows: list[tuple[int, int]]
 def test_ranges_cut_at_edges_hold_the_same_elements(data: st.DataObject) -> None:
     """Words of 4 pixels in 8 bytes, in one or two files; tiles of any lengths."""
     n, width = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([4, 8, 12]))
-    layout = FrameLayout.of(
-        (3, width), [n, n], word_bytes=8, word_pixels=4, frame_header=data.draw(st.sampled_from([0, 8]))
-    )
+    layout = FrameLayout.of(FrameRecord((3, width), 8, 4, header=data.draw(st.sampled_from([0, 8]))), [n, n])
     start = [data.draw(st.integers(0, m - 1)) for m in layout.shape]
     stop = [data.draw(st.integers(a + 1, m)) for a, m in zip(start, layout.shape, strict=True)]
     region = Region.box(start, stop)

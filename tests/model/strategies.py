@@ -16,7 +16,7 @@ from vfs.kernels.columns import COUNT, DEST, PLANE, SKIP, START, STEP, STOP
 from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import BlockDecoder, Decoder, Elements, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, local_files, memory_files
@@ -228,9 +228,7 @@ def frame_cases(draw: st.DrawFn) -> Case:
             which[i] = draw(st.integers(0, files - 1))
             at[i] = len(contents[which[i]])
             contents[which[i]] += payloads[i] + GARBAGE * draw(st.integers(0, 3))
-        layout = FrameLayout.planes(sig, which, at, word_bytes=word, word_pixels=per_word)
-        if pieces is not None:
-            layout = replace(layout, pieces=pieces)
+        layout = FrameLayout.planes(FrameRecord(sig, word, per_word, pieces=pieces), which, at)
     else:
         pad = draw(st.integers(0, 3)) if spread == "whole" else 0  # bytes behind the pixels that belong to the payload
         records = [GARBAGE * head + payload + GARBAGE * (pad + foot) for payload in payloads]
@@ -247,16 +245,18 @@ def frame_cases(draw: st.DrawFn) -> Case:
             for k, (a, b) in enumerate(parts):
                 there[a:b] &= not gone[k]
             layout = FrameLayout.of(
-                sig,
+                FrameRecord(
+                    sig,
+                    word,
+                    per_word,
+                    payload=length + pad if pad or planes == 2 or draw(st.booleans()) else None,
+                    header=head,
+                    footer=foot,
+                    pieces=pieces,
+                ),
                 [parts[k][1] - parts[k][0] for k in kept],
-                word_bytes=word,
-                word_pixels=per_word,
-                payload=length + pad if pad or planes == 2 or draw(st.booleans()) else None,
                 file_header=[heads[k] for k in kept],
-                frame_header=head,
-                frame_footer=foot,
                 first=[parts[k][0] for k in kept],
-                pieces=pieces,
             )
         else:
             stream = b"".join(records)
@@ -271,13 +271,9 @@ def frame_cases(draw: st.DrawFn) -> Case:
             if spread == "running":
                 contents = [GARBAGE * file_head + stream[a:b] for a, b in parts]
                 layout = FrameLayout.running_on(
-                    sig,
+                    FrameRecord(sig, word, per_word, header=head, footer=foot),
                     [len(c) for c in contents],
-                    word_bytes=word,
-                    word_pixels=per_word,
                     file_header=file_head,
-                    frame_header=head,
-                    frame_footer=foot,
                 )
                 assert layout.stored == n
                 if pieces is not None:
@@ -292,9 +288,7 @@ def frame_cases(draw: st.DrawFn) -> Case:
                 first_byte = np.arange(n)[:, None] * stride + head + np.arange(size) // per_word * word
                 there = present[first_byte]
                 table = np.array(rows, np.int64).reshape(-1, 4)
-                whole = FrameLayout.of(
-                    sig, [n], word_bytes=word, word_pixels=per_word, frame_header=head, frame_footer=foot, pieces=pieces
-                )
+                whole = FrameLayout.of(FrameRecord(sig, word, per_word, header=head, footer=foot, pieces=pieces), [n])
                 layout = replace(whole, stream=table)
     stored = (
         np.where(there, elements, decoder.dtype.type(fill)).astype(decoder.dtype)[:, where.reshape(-1)].reshape(n, *sig)
@@ -397,16 +391,17 @@ def block_cases(draw: st.DrawFn, whole: bool | None = None) -> Case:
         contents[file] += stored + GARBAGE * draw(st.integers(0, 3))
     layout = BlockLayout.of(
         shape,
-        np.array(origins, np.int64).reshape(-1, nd),
-        np.array(sizes, np.int64).reshape(-1, nd),
-        np.array(which, np.int64),
-        np.array(offsets, np.int64),
-        np.array(lengths, np.int64),
+        BlockTable(
+            np.array(origins, np.int64).reshape(-1, nd),
+            np.array(sizes, np.int64).reshape(-1, nd),
+            np.array(which, np.int64),
+            np.array(offsets, np.int64),
+            np.array(lengths, np.int64),
+        ),
         word_bytes=0 if whole else dtype.itemsize,
-        whole=whole,
         pitch=pitch,
-        check_overlap=True,
     )
+    layout.check_apart()
     event(f"{nd} axes, {'whole' if whole else 'plain'} blocks{', common pitch' if pitch else ''}")
     dataset = StoredArray(
         "data", memory_files(contents), layout, decoder, shape, tuple("abcde"[:nd]), 1 if by_frame else 0, fill=fill

@@ -35,7 +35,7 @@ from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, ST
 from vfs.model.as_scan import as_scan
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.testing.backends import MemoryBackend, memory_files
@@ -87,7 +87,7 @@ def test_single_frames_of_any_layout_without_kernels(case: Case, copies: bool) -
 @pytest.mark.parametrize("dtype", ["<u2", ">u2", ">f4", "<c8", ">c16", "?"])
 def test_frames_that_need_no_kernel(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = np.arange(48).reshape(2, 4, 6).astype(dtype)
-    layout = FrameLayout.of((4, 6), [2], word_bytes=frames.itemsize)
+    layout = FrameLayout.of(FrameRecord((4, 6), frames.itemsize), [2])
     data = StoredArray(
         "data", memory_files([frames.tobytes()]), layout, PlainDecoder(frames.dtype), (2, 4, 6), tuple("nyx"), 1
     )
@@ -269,26 +269,26 @@ def test_lines_are_decoded_as_a_range_each(dtype: str, data: st.DataObject) -> N
 
 
 def test_a_mirrored_or_cropped_frame_is_one_range() -> None:
-    flipped = FrameLayout.of((3, 4), [2], word_bytes=2, frame_header=6, pieces=np.array([[0, 0, 3, 4, -4, 1, 8, 0]]))
+    flipped = FrameLayout.of(FrameRecord((3, 4), 2, header=6, pieces=np.array([[0, 0, 3, 4, -4, 1, 8, 0]])), [2])
     rows = flipped.read_ranges(Region.whole(flipped.shape), 2)[0]
     assert rows.tolist() == [[0, 6, 30, 8, 1, 0, 4, 0, 3, 8, -4], [0, 36, 60, 20, 1, 0, 4, 0, 3, 8, -4]]
-    plain = FrameLayout.of((3, 4), [2], word_bytes=2, frame_header=6)
+    plain = FrameLayout.of(FrameRecord((3, 4), 2, header=6), [2])
     rows = plain.read_ranges(Region.of((slice(1, 2), slice(0, 3), slice(1, 3)), plain.shape), 1)[0]
     assert rows.tolist() == [[0, 38, 58, 0, 1, 0, 2, 0, 3, 8, 2]]
     rows = plain.read_ranges(Region((0, 0, 1), (1, 3, 3), (1, 2, 1)), 1)[0]
     assert rows.tolist() == [[0, 8, 28, 0, 1, 0, 2, 0, 2, 16, 2]]
-    volume = FrameLayout.of((2, 3, 4), [1], word_bytes=1)  # all lines of all planes lie equally far apart
+    volume = FrameLayout.of(FrameRecord((2, 3, 4), 1), [1])  # all lines of all planes lie equally far apart
     rows = volume.read_ranges(Region.box((0, 0, 0, 1), (1, 2, 3, 3)), 1)[0]
     assert rows.tolist() == [[0, 1, 23, 0, 1, 0, 2, 0, 6, 4, 2]]
-    packed = FrameLayout.of((3, 4), [1], word_bytes=3, word_pixels=2)
+    packed = FrameLayout.of(FrameRecord((3, 4), 3, 2), [1])
     # Every line begins with the second pixel of a word, but needs two words
     rows = packed.read_ranges(Region.box((0, 0, 1), (1, 3, 3)))[0]
     assert rows.tolist() == [[0, 0, 18, 0, 1, 1, 2, 0, 3, 6, 2]]
     # Five pixels a line: every other line begins with the second pixel of a word
-    odd = FrameLayout.of((3, 5), [1], word_bytes=3, word_pixels=2)
+    odd = FrameLayout.of(FrameRecord((3, 5), 3, 2), [1])
     assert odd.read_ranges(Region.box((0, 0, 1), (1, 3, 4)))[0][:, LINES].tolist() == [1, 1, 1]
     pieces = np.array([[0, 0, 3, 7, 8, 1, 2, 0]])  # the last word of a line is the first one of the next
-    tight = FrameLayout.of((3, 7), [1], word_bytes=6, word_pixels=4, pieces=pieces, payload=48)
+    tight = FrameLayout.of(FrameRecord((3, 7), 6, 4, pieces=pieces, payload=48), [1])
     assert tight.read_ranges(Region.whole(tight.shape))[0][:, LINES].tolist() == [1, 1, 1]
 
 
@@ -297,7 +297,7 @@ def test_sectors_side_by_side_are_a_range_each() -> None:
     together, in the order of the file.
     """
     pieces = np.array([[0, 0, 4, 4, 8, 1, 0, 0], [4, 0, 4, 4, -8, -1, 31, 0]])
-    layout = FrameLayout.of((8, 4), [1], word_bytes=8, word_pixels=4, pieces=pieces)
+    layout = FrameLayout.of(FrameRecord((8, 4), 8, 4, pieces=pieces), [1])
     rows = layout.read_ranges(Region.whole(layout.shape))[0]
     assert rows.tolist() == [[0, 0, 56, 0, 1, 0, 4, 0, 4, 16, 4], [0, 8, 64, 31, -1, 0, 4, 0, 4, 16, -4]]
     assert ranges.in_lines(rows, 64) is not None
@@ -316,7 +316,7 @@ def test_sectors_side_by_side_are_a_range_each() -> None:
 
 def test_lines_are_no_part_of_the_range_before() -> None:
     """A block of one row, then one of four whose lines begin where the first ends, in the file and in the output."""
-    layout = BlockLayout.of((5, 8), [(0, 0), (1, 0)], [(1, 8), (4, 4)], [0, 0], [0, 8], word_bytes=1)
+    layout = BlockLayout.of((5, 8), BlockTable([(0, 0), (1, 0)], [(1, 8), (4, 4)], [0, 0], [0, 8]), word_bytes=1)
     rows = layout.read_ranges(Region.whole((5, 8)))[0]
     assert rows.tolist() == [[0, 0, 8, 0, 1, 0, 8, 0, 1, 0, 0], [0, 8, 24, 8, 1, 0, 4, 0, 4, 4, 8]]
 
@@ -352,7 +352,7 @@ def test_which_blocks_go_where_they_belong() -> None:
     blocks = np.arange(32, dtype="u2").reshape(4, 8)
     content = b"".join(blocks[y : y + 2, x : x + 4].tobytes() for y in (0, 2) for x in (0, 4))
     layout = BlockLayout.of(
-        (4, 8), [(0, 0), (0, 4), (2, 0), (2, 4)], [(2, 4)] * 4, [0] * 4, np.arange(4) * 16, [16] * 4, whole=True
+        (4, 8), BlockTable([(0, 0), (0, 4), (2, 0), (2, 4)], [(2, 4)] * 4, [0] * 4, np.arange(4) * 16, [16] * 4)
     )
     decoder = Straight(U2, ())
     array = ArrayReader(
@@ -457,26 +457,26 @@ def rows_of(layout: FrameLayout | BlockLayout, *cut: slice) -> list[list[int]]:
 
 
 def test_frames_without_headers_are_one_range() -> None:
-    layout = FrameLayout.of((4, 5), [3, 2], word_bytes=2)
+    layout = FrameLayout.of(FrameRecord((4, 5), 2), [3, 2])
     assert rows_of(layout) == [[0, 0, 120, 0, 1, 0, 60, 0], [1, 0, 80, 60, 1, 0, 40, 0]]
     assert rows_of(layout, slice(0, 2), slice(0, 4), slice(0, 5)) == [[0, 0, 80, 0, 1, 0, 40, 0]]
     assert rows_of(layout, slice(0, 1), slice(1, 3)) == [[0, 10, 30, 0, 1, 0, 10, 0]]
 
 
 def test_a_step_or_a_mirror_is_not_merged_with_its_neighbour() -> None:
-    layout = FrameLayout.of((2,), [4], word_bytes=1)
+    layout = FrameLayout.of(FrameRecord((2,), 1), [4])
     assert rows_of(layout, slice(0, 4, 2)) == [[0, 0, 2, 0, 1, 0, 2, 0], [0, 4, 6, 2, 1, 0, 2, 0]]
-    mirrored = FrameLayout.of((2,), [2], word_bytes=1, pieces=np.array([[0, 2, -1, 1, 0]]))
+    mirrored = FrameLayout.of(FrameRecord((2,), 1, pieces=np.array([[0, 2, -1, 1, 0]])), [2])
     assert rows_of(mirrored) == [[0, 0, 2, 1, -1, 0, 2, 0], [0, 2, 4, 3, -1, 0, 2, 0]]
-    backwards = FrameLayout.of((2, 3), [1], word_bytes=1, pieces=np.array([[0, 0, 2, 3, -3, -1, 5, 0]]))
+    backwards = FrameLayout.of(FrameRecord((2, 3), 1, pieces=np.array([[0, 0, 2, 3, -3, -1, 5, 0]])), [1])
     assert rows_of(backwards) == [[0, 0, 6, 5, -1, 0, 6, 0]]
 
 
 def test_packed_words_are_merged_only_at_their_borders() -> None:
-    layout = FrameLayout.of((3, 4), [2], word_bytes=3, word_pixels=2)
+    layout = FrameLayout.of(FrameRecord((3, 4), 3, 2), [2])
     assert rows_of(layout) == [[0, 0, 36, 0, 1, 0, 24, 0]]
     assert rows_of(layout, slice(0, 1), slice(0, 1), slice(1, 4)) == [[0, 0, 6, 0, 1, 1, 3, 0]]
-    odd = FrameLayout.of((3,), [2], word_bytes=3, word_pixels=2)  # three pixels need two words
+    odd = FrameLayout.of(FrameRecord((3,), 3, 2), [2])  # three pixels need two words
     assert rows_of(odd) == [[0, 0, 6, 0, 1, 0, 3, 0], [0, 6, 12, 3, 1, 0, 3, 0]]
 
 
@@ -500,46 +500,47 @@ def test_push_merges_what_goes_on_in_file_and_output() -> None:
 
 def test_files_that_hold_the_same_frames() -> None:
     with pytest.raises(FormatError, match="entries 0 and 1"):
-        FrameLayout.of((4,), [3, 3], word_bytes=1, first=[0, 2])
+        FrameLayout.of(FrameRecord((4,), 1), [3, 3], first=[0, 2])
 
 
 def test_an_empty_file_holds_nothing_that_others_hold() -> None:
-    layout = FrameLayout.of((4,), [3, 0, 2], word_bytes=1, first=[0, 1, 3])
+    layout = FrameLayout.of(FrameRecord((4,), 1), [3, 0, 2], first=[0, 1, 3])
     assert rows_of(layout) == [[0, 0, 12, 0, 1, 0, 12, 0], [2, 0, 8, 12, 1, 0, 8, 0]]
-    after = FrameLayout.of((4,), [3, 0], word_bytes=1, first=[2, 2])
+    after = FrameLayout.of(FrameRecord((4,), 1), [3, 0], first=[2, 2])
     assert rows_of(after) == [[0, 0, 12, 8, 1, 0, 12, 0]]
 
 
 def test_a_file_that_ends_within_a_pixel() -> None:
     with pytest.raises(FormatError, match="file 0 of the set: ends in the middle of a pixel"):
-        FrameLayout.running_on((4,), [7, 9], word_bytes=2)
+        FrameLayout.running_on(FrameRecord((4,), 2), [7, 9])
     with pytest.raises(FormatError, match=r"b.bin: ends in the middle of a pixel"):
-        FrameLayout.running_on((4,), [8, 3, 5], word_bytes=2, names=["a.bin", "b.bin", "c.bin"])
+        FrameLayout.running_on(FrameRecord((4,), 2), [8, 3, 5], names=["a.bin", "b.bin", "c.bin"])
     # Between pixels it may
-    assert FrameLayout.running_on((4,), [11, 5], word_bytes=2, frame_header=3, frame_footer=5).stored == 1
+    assert FrameLayout.running_on(FrameRecord((4,), 2, header=3, footer=5), [11, 5]).stored == 1
 
 
 def test_a_last_footer_may_be_missing() -> None:
     for sizes, frames in (([6, 8], 2), ([6, 7], 2), ([6, 6], 2), ([6, 5], 1), ([7, 0], 1), ([5, 0], 1), ([4, 0], 0)):
-        assert FrameLayout.running_on((4,), sizes, word_bytes=1, frame_header=1, frame_footer=2).stored == frames
+        assert FrameLayout.running_on(FrameRecord((4,), 1, header=1, footer=2), sizes).stored == frames
 
 
 # blocks: what is refused, and what searching costs
 
 
-def boxes_of(*boxes: tuple[list[int], list[int]], shape: tuple[int, ...] = (10, 10), **more: Any) -> BlockLayout:
+def boxes_of(*boxes: tuple[list[int], list[int]], shape: tuple[int, ...] = (10, 10)) -> BlockLayout:
     n = len(boxes)
     origins = np.array([a for a, _ in boxes], np.int64)
     sizes = np.array([s for _, s in boxes], np.int64)
-    return BlockLayout.of(shape, origins, sizes, np.zeros(n, np.int64), np.arange(n) * 1000, word_bytes=1, **more)
+    table = BlockTable(origins, sizes, np.zeros(n, np.int64), np.arange(n) * 1000)
+    return BlockLayout.of(shape, table, word_bytes=1)
 
 
 def test_blocks_that_overlap() -> None:
     with pytest.raises(
         FormatError, match=r"blocks 0 and 2 overlap: at \[0, 0\] of shape \[5, 5\] and at \[4, 4\] of shape \[1, 1\]"
     ):
-        boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 4], [1, 1]), check_overlap=True)
-    boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 5], [1, 5]), check_overlap=True)  # neighbours do not
+        boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 4], [1, 1])).check_apart()
+    boxes_of(([0, 0], [5, 5]), ([5, 0], [5, 10]), ([4, 5], [1, 5])).check_apart()  # neighbours do not
 
 
 @given(st.data())
@@ -557,10 +558,10 @@ def test_overlap_is_found_wherever_it_is(data: st.DataObject) -> None:
     boxes.insert(data.draw(st.integers(0, len(boxes))), extra)
     told = [([*lo], [*np.subtract(hi, lo).tolist()]) for lo, hi in boxes]
     if gone:
-        boxes_of(*told, shape=shape, check_overlap=True)
+        boxes_of(*told, shape=shape).check_apart()
     else:
         with pytest.raises(FormatError, match="overlap"):
-            boxes_of(*told, shape=shape, check_overlap=True)
+            boxes_of(*told, shape=shape).check_apart()
 
 
 @pytest.mark.parametrize(
@@ -583,25 +584,29 @@ def test_blocks_before_the_file_or_in_no_file() -> None:
     one = np.ones((1, 1), np.int64)
     zero = np.zeros(1, np.int64)
     with pytest.raises(FormatError, match=r"block 0 .* byte -5"):
-        BlockLayout.of((4,), one, one, zero, zero - 5, word_bytes=1)
+        BlockLayout.of((4,), BlockTable(one, one, zero, zero - 5), word_bytes=1)
     with pytest.raises(FormatError, match=r"block 0 .* file -1"):
-        BlockLayout.of((4,), one, one, zero - 1, zero, word_bytes=1)
+        BlockLayout.of((4,), BlockTable(one, one, zero - 1, zero), word_bytes=1)
 
 
 def test_no_blocks_at_all_are_blank() -> None:
-    layout = BlockLayout.of((4, 3), np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0), word_bytes=1)
+    layout = BlockLayout.of(
+        (4, 3), BlockTable(np.empty((0, 2)), np.empty((0, 2)), np.empty(0), np.empty(0)), word_bytes=1
+    )
     assert layout.read_ranges(Region.whole((4, 3)))[1] == 0
     assert layout.arranged(Scan((2, 2))).shape == (2, 2, 3)
 
 
 def test_one_block_without_axes() -> None:
-    layout = BlockLayout.of((), np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(1), np.array([16]), word_bytes=2)
+    layout = BlockLayout.of(
+        (), BlockTable(np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(1), np.array([16])), word_bytes=2
+    )
     assert rows_of(layout) == [[0, 16, 18, 0, 1, 0, 1, 0]]
 
 
 def test_blocks_of_several_positions_need_the_shape_they_are_stored_in() -> None:
     one = np.ones((1, 2), np.int64)
-    layout = BlockLayout.of((9, 4), one * 0, one * 4, one[:, 0], one[:, 0], one[:, 0], whole=True)
+    layout = BlockLayout.of((9, 4), BlockTable(one * 0, one * 4, one[:, 0], one[:, 0], one[:, 0]))
     with pytest.raises(OptionError, match="span several navigation positions"):
         layout.arranged(Scan((3, 3)))
 
@@ -614,12 +619,7 @@ def test_a_block_stored_longer_than_it_is_can_be_arranged() -> None:
     content = zlib.compress(frames.tobytes())
     layout = BlockLayout.of(
         (1, 2, 3),
-        np.zeros((1, 3)),
-        np.array([[1, 2, 3]]),
-        np.zeros(1),
-        np.zeros(1),
-        np.array([len(content)]),
-        whole=True,
+        BlockTable(np.zeros((1, 3)), np.array([[1, 2, 3]]), np.zeros(1), np.zeros(1), np.array([len(content)])),
         pitch=(2, 2, 3),
     )
     dataset = StoredArray(
@@ -667,15 +667,10 @@ def million() -> BlockLayout:
     order = np.random.default_rng(0).permutation(len(low))
     n = len(low)
     assert n > 1_000_000
-    return BlockLayout.of(
-        (depth, side * 4, side * 4),
-        low[order],
-        size[order],
-        np.arange(n) % 7,
-        np.arange(n) * 2048,
-        word_bytes=2,
-        check_overlap=True,
-    )
+    table = BlockTable(low[order], size[order], np.arange(n) % 7, np.arange(n) * 2048)
+    layout = BlockLayout.of((depth, side * 4, side * 4), table, word_bytes=2)
+    layout.check_apart()
+    return layout
 
 
 def test_a_million_blocks_are_searched_not_scanned(million: BlockLayout) -> None:
@@ -698,7 +693,7 @@ def test_a_million_blocks_plan_no_more_rows_than_needed(million: BlockLayout) ->
 
 
 def test_one_pixel_of_each_of_a_million_frames_is_planned_in_parts() -> None:
-    layout = FrameLayout.of((3, 4), [1 << 20], word_bytes=1, frame_header=1)
+    layout = FrameLayout.of(FrameRecord((3, 4), 1, header=1), [1 << 20])
     assert layout.read_ranges(Region.box((0, 1, 1), (1 << 20, 2, 2)), 1 << 17)[1] == -1
     content = np.zeros((1 << 20, 13), np.uint8)
     content[:, 6] = np.arange(1 << 20) % 251
@@ -725,7 +720,9 @@ def test_looking_does_not_grow_with_what_there_is() -> None:
         low = np.stack([y, x], axis=1) * 4
         n = len(low)
         layout = BlockLayout.of(
-            (side * 4, side * 4), low, np.full((n, 2), 4), np.zeros(n, np.int64), np.arange(n) * 16, word_bytes=1
+            (side * 4, side * 4),
+            BlockTable(low, np.full((n, 2), 4), np.zeros(n, np.int64), np.arange(n) * 16),
+            word_bytes=1,
         )
         corners = [Region.box((4 * k, 4 * k), (4 * k + 4, 4 * k + 4)) for k in range(0, 32, 3)]
         costs.append(max(looks(layout, corner)[0] for corner in corners))
@@ -737,7 +734,7 @@ def test_looking_does_not_grow_with_what_there_is() -> None:
 
 def test_a_block_that_does_not_decode_names_file_bytes_and_region() -> None:
     layout = BlockLayout.of(
-        (4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.array([3]), np.array([9]), whole=True
+        (4,), BlockTable(np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.array([3]), np.array([9]))
     )
     dataset = StoredArray(
         "data", memory_files([GARBAGE * 12]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0
@@ -754,7 +751,7 @@ def test_a_block_of_another_size_is_an_error() -> None:
 
     content = zlib.compress(b"12345")
     layout = BlockLayout.of(
-        (4,), np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.zeros(1), np.array([len(content)]), whole=True
+        (4,), BlockTable(np.zeros((1, 1)), np.full((1, 1), 4), np.zeros(1), np.zeros(1), np.array([len(content)]))
     )
     dataset = StoredArray(
         "data", memory_files([content]), layout, CodecDecoder(np.dtype("u1"), {"id": "zlib"}), (4,), ("x",), 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs.backends.handles import Descriptor, Handles
 from vfs.kernels.native.words import FrameWord
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.serving.native_frames import OVER, NativeFrames
 from vfs.testing.backends import local_files
 
@@ -26,7 +26,7 @@ def test_native_code_is_shown_where_frames_lie_and_what_is_open(tmp_path: Path) 
     (tmp_path / "a.bin").write_bytes(bytes(100))
     (tmp_path / "b.bin").write_bytes(bytes(60))
     files = local_files([tmp_path / "a.bin", tmp_path / "b.bin"])
-    layout = FrameLayout.of((2, 5), [5, 3], word_bytes=2).arranged(Scan((4, 2)))
+    layout = FrameLayout.of(FrameRecord((2, 5), 2), [5, 3]).arranged(Scan((4, 2)))
     words = np.full(len(FrameWord) + 2, 7, np.int64)
     frames = NativeFrames(words, files, layout)
     assert words[len(FrameWord) :].tolist() == [7, 7]  # the others belong to the kind of source

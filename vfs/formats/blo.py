@@ -29,7 +29,7 @@ from vfs.formats.headers import fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
@@ -135,11 +135,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     numbers = _Numbers(sources, path, order, first + 2, record)
     ahead, begin, counts = _runs(numbers, stored, nx * ny).T
     layout = FrameLayout.of(
-        (side, side),
+        FrameRecord((side, side), dtype.itemsize, header=_MARK),
         counts,
-        word_bytes=dtype.itemsize,
         file_header=first + ahead * record,
-        frame_header=_MARK,
         first=begin,
         files=np.zeros_like(begin),
     ).arranged(Scan((ny, nx)))
@@ -151,7 +149,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     )
     found = [main, per_frame(main, "frame_number", f"{order}u4", 2)]
     if room >= nx * ny:
-        image = FrameLayout.of((), [nx * ny], word_bytes=1, file_header=preview).arranged(Scan((ny, nx)))
+        image = FrameLayout.of(FrameRecord((), 1), [nx * ny], file_header=preview).arranged(Scan((ny, nx)))
         found.append(
             StoredArray(
                 "virtual_bright_field",

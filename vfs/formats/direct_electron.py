@@ -362,8 +362,7 @@ def coordinates(sources: Sources, path: str, frames: int) -> list[StoredArray]:
     if rows == 0:
         return []
     shape = (rows, 2)
-    one = np.zeros(1, int)
-    layout = BlockLayout.of(shape, np.zeros((1, 2), int), np.array([shape]), one, one, files.sizes, whole=True)
+    layout = BlockLayout.of_file(shape, files.sizes)
     return [
         StoredArray(
             "scan_coordinates",

@@ -34,7 +34,7 @@ from vfs.formats.headers import read_at
 from vfs.formats.recorded import without_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_dims
 from vfs.model.written import Written
@@ -367,12 +367,9 @@ def _layout(pattern: _Pattern, places: np.ndarray, stride: int) -> FrameLayout:
     begin = np.flatnonzero((np.diff(present, prepend=-2) != 1) | (np.diff(at, prepend=0) != stride))
     counts = np.diff(np.append(begin, len(present)))
     return FrameLayout.of(
-        pattern.shape,
+        FrameRecord(pattern.shape, pattern.dtype.itemsize, header=pattern.header, footer=stride - pattern.behind),
         counts,
-        word_bytes=pattern.dtype.itemsize,
         file_header=at[begin],
-        frame_header=pattern.header,
-        frame_footer=stride - pattern.behind,
         first=present[begin],
         files=np.zeros(len(begin), np.int64),
     )

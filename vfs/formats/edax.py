@@ -23,7 +23,7 @@ from vfs.formats.headers import fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 from vfs.model.written import Written
@@ -104,7 +104,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     recorded = Recorded.of(files, "patterns", sig[0] * sig[1] * pixel.itemsize, first)
     attrs: dict[str, Any] = {"header": fields(header), "stored_patterns": recorded.stored}
     nav, absent = _map(header, recorded, attrs)
-    layout = FrameLayout.of(sig, [recorded.stored], word_bytes=pixel.itemsize, file_header=first).arranged(Scan(nav))
+    layout = FrameLayout.of(FrameRecord(sig, pixel.itemsize), [recorded.stored], file_header=first).arranged(Scan(nav))
     written = Written(nav[0] * nav[1] if len(nav) > 1 else None)  # else the header says no map
     return [scan_array(files, layout, PlainDecoder(pixel), attrs=attrs, absent=absent, written=written)]
 

@@ -31,7 +31,7 @@ from vfs.formats.planes import PlaneTable
 from vfs.formats.tiff_structure.headers import COMPRESSION, EER, EER_METADATA, Field, Reader, header_of, holds_events
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, altered
+from vfs.model.layout import BlockLayout, BlockTable, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option, option
@@ -336,7 +336,7 @@ def _movie(files: Files, pages: Sequence[_Page], each: int, parts: int, attrs: d
     origin[:, 0] = here
     boxes = np.broadcast_to((1, *decoder.frame), origin.shape)
     which = np.zeros(len(here), np.int64)
-    layout = BlockLayout.of(shape, origin, boxes, which, begin[here], span[here], whole=True, numbers=here)
+    layout = BlockLayout.of(shape, BlockTable(origin, boxes, which, begin[here], span[here], numbers=here))
     return StoredArray(
         "data",
         files,

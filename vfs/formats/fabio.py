@@ -25,7 +25,7 @@ from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, format_option
@@ -159,7 +159,7 @@ def open(paths: Sequence[str], sources: Sources, *, kind: str = "") -> list[Stor
     origins, boxes = np.zeros((len(files), 3), np.int64), np.full((len(files), 3), first.shape, np.int64)
     origins[:, 0], boxes[:, 0] = row.first, counts
     held = np.arange(len(files) - len(cut))
-    layout = BlockLayout.of(shape, origins[held], boxes[held], held, np.zeros_like(held), files.sizes[held], whole=True)
+    layout = BlockLayout.of(shape, BlockTable(origins[held], boxes[held], held, np.zeros_like(held), files.sizes[held]))
     attrs: dict[str, Any] = {"kind": kind}
     return [
         StoredArray(

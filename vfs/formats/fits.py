@@ -28,7 +28,7 @@ from vfs.formats import Format
 from vfs.formats.planes import PlaneTable, plausible
 from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.model.written import Written
@@ -398,7 +398,7 @@ def _placed(
     nbytes = math.prod(sig) * one.stored.itemsize
     if len(images) == 1 and planes == math.prod(nav) and one.offset + planes * nbytes <= files.sizes[one.file]:
         layout = FrameLayout.of(
-            sig, [planes], word_bytes=one.stored.itemsize, file_header=one.offset, files=[one.file]
+            FrameRecord(sig, one.stored.itemsize), [planes], file_header=one.offset, files=[one.file]
         ).arranged(Scan(nav))  # no table: there may be 10 ** 8
         return StoredArray(path, files, layout, PlainDecoder(one.stored), nav + sig, dims, len(nav))
     offsets = np.array([image.offset for image in images], np.int64)[:, None] + np.arange(planes) * nbytes

@@ -29,7 +29,7 @@ from vfs.formats.headers import exists, left_out, read_at, read_side_file
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 from vfs.model.written import Written
@@ -148,7 +148,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     step, unit = (settings["Area"].get(key, "") for key in ("Step size", "Step size unit"))
     attrs: dict[str, Any] = {"settings": settings, "stored_patterns": recorded.stored}
     attrs["calibration"] = {dim: {"scale": step, "offset": 0.0, "unit": unit or "um"} for dim in nav_dims(2)}
-    layout = FrameLayout.of((rows, columns), [recorded.stored], word_bytes=1).arranged(Scan(scan))
+    layout = FrameLayout.of(FrameRecord((rows, columns), 1), [recorded.stored]).arranged(Scan(scan))
     absent += tuple(one for one in companions if isinstance(one, Absence))
     main = scan_array(
         files, layout, PlainDecoder(np.dtype("u1")), attrs=attrs, absent=absent, written=Written(math.prod(scan))
@@ -214,12 +214,11 @@ def _stack(
     height, width = found[0].shape
     pieces = whole_frame((height, width), [_row(width), 1])
     layout = FrameLayout.of(
-        (height, width),
+        FrameRecord(
+            (height, width), 1, payload=height * _row(width), pieces=pieces if found[0].upright else mirrored(pieces, 0)
+        ),
         [1] * len(paths),
-        word_bytes=1,
-        payload=height * _row(width),
         file_header=[one.first for one in found],
-        pieces=pieces if found[0].upright else mirrored(pieces, 0),
     ).arranged(Scan((len(paths),) if len(dims) > 2 else ()))
     decoder = PlainDecoder(np.dtype("u1"))
     return StoredArray(

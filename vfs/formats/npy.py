@@ -20,7 +20,7 @@ from vfs.formats.headers import npy_header, read_at
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.model.wording import format_option
@@ -126,7 +126,7 @@ def open(paths: Sequence[str], sources: Sources, *, sig_ndim: int | None = None)
     )  # Fortran order interleaves all axes: the array is one frame
     row = joined(sources, files.paths, [each] * len(paths))
     held, absent = _held(files, offsets, each, math.prod(sig) * dtype.itemsize, short)
-    layout = FrameLayout.of(sig, held, word_bytes=dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces)
+    layout = FrameLayout.of(FrameRecord(sig, dtype.itemsize, pieces=pieces), held, file_header=offsets, first=row.first)
     lead = (row.frames // each if each else len(paths),) * stacked + (nav if contiguous else ())
     attrs = {"descr": dtype.str, "fortran_order": fortran}
     layout = layout.arranged(Scan(lead))

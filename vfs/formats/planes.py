@@ -18,7 +18,7 @@ from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.model.colours import in_order
 from vfs.model.decode import BlockDecoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, Scan, altered, whole_frame
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan, altered, whole_frame
 from vfs.model.stored import Absence, StoredArray
 
 _MOST_BLANK = 1000
@@ -116,9 +116,9 @@ class PlaneTable:
             raise (absent[0].refused or FormatError)(absent[0].said)
         named[np.isin(named, row[gone | cut])] = -1
         offsets, which = np.where(named < 0, -1, self.offset[named]), np.where(named < 0, 0, self.file[named])
-        layout = FrameLayout.planes((reach,) if strides else sig, which, offsets, word_bytes=stored.itemsize).arranged(
-            Scan(nav)
-        )
+        layout = FrameLayout.planes(
+            FrameRecord((reach,) if strides else sig, stored.itemsize), which, offsets
+        ).arranged(Scan(nav))
         if strides is not None:
             pieces = whole_frame(sig, strides)
             layout = altered(layout, sig_shape=sig, pieces=in_order(pieces, len(sig) - 1, order) if order else pieces)
@@ -140,13 +140,14 @@ class PlaneTable:
         at = np.flatnonzero(named >= 0)
         return BlockLayout.of(
             nav + sig,
-            _origins(at, nav, len(sig)),
-            np.broadcast_to((1,) * len(nav) + sig, (len(at), len(nav + sig))),
-            self.file[named[at]],
-            self.offset[named[at]],
-            nbytes[named[at]],
-            whole=True,
-            numbers=named[at],
+            BlockTable(
+                _origins(at, nav, len(sig)),
+                np.broadcast_to((1,) * len(nav) + sig, (len(at), len(nav + sig))),
+                self.file[named[at]],
+                self.offset[named[at]],
+                nbytes[named[at]],
+                numbers=named[at],
+            ),
         )
 
     def _gone(self, files: Files, rows: np.ndarray) -> tuple[Absence, ...]:

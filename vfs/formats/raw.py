@@ -24,7 +24,7 @@ from vfs.formats.headers import dtype_option, shape_option
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.layout.scan_order import surplus
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
@@ -113,30 +113,15 @@ def _frames(
         heads: bytes of the file header, frame header and footer.
     """
     file_header, frame_header, footer = heads
+    record = FrameRecord(sig, width, header=frame_header, footer=footer)
     if running_on:
-        layout = FrameLayout.running_on(
-            sig,
-            files.sizes,
-            word_bytes=width,
-            file_header=file_header,
-            frame_header=frame_header,
-            frame_footer=footer,
-            names=files.paths,
-        )
+        layout = FrameLayout.running_on(record, files.sizes, file_header=file_header, names=files.paths)
         # If counts differ, the place of a lost file's frames is unknown
         return layout, joined(sources, files.paths, np.arange(len(files))).absent
-    record = frame_header + math.prod(sig) * width + footer
-    counts = (np.maximum(files.sizes - file_header, 0) + footer) // record  # the last footer may be missing
+    counts = (np.maximum(files.sizes - file_header, 0) + footer) // record.stride  # the last footer may be missing
     series = joined(sources, files.paths, counts)
-    layout = FrameLayout.of(
-        sig,
-        counts,
-        word_bytes=width,
-        file_header=file_header,
-        frame_header=frame_header,
-        frame_footer=footer,
-        first=None if len(counts) == 1 else series.first,
-    )
+    first = None if len(counts) == 1 else series.first
+    layout = FrameLayout.of(record, counts, file_header=file_header, first=first)
     return layout, series.absent
 
 

@@ -34,7 +34,7 @@ from vfs.formats.headers import exists, read_side_file
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
@@ -221,7 +221,7 @@ def open(
     shape = tuple(sizes[axis] for axis in axes)
     word = header.dtype.itemsize
     recorded = Recorded.of(files, "records", math.prod(shape[nav:]) * word, header.offset, declarer=path)
-    layout = FrameLayout.of(shape[nav:], [recorded.stored], word_bytes=word, file_header=header.offset)
+    layout = FrameLayout.of(FrameRecord(shape[nav:], word), [recorded.stored], file_header=header.offset)
     said = {axis: _calibration(keys, axis) for axis in axes}
     light = keys.get("signal", "").strip().upper() == "CL"
     dims = _dims(axes, nav, {axis: spelled(one["unit"]) for axis, one in said.items()}, light)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +39,7 @@ from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, 
 from vfs.formats.series import LONGEST_PAUSE, Lost, between, in_front, of_another_run
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import TOP_FIRST, Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
@@ -221,9 +221,9 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
     series = _series(sources, path, size)
     dtype, sig, calibrations, before = _elements(sources, path, series, size)
     which = np.zeros(len(series.offsets), np.int64)
-    layout = FrameLayout.planes(sig, which, series.offsets + before, word_bytes=dtype.itemsize)
-    if len(sig) == 2:  # the first row of the array is the last one of the file
-        layout = replace(layout, pieces=mirrored(whole_frame(sig), 0))
+    # The first row of the array is the last one of the file
+    pieces = mirrored(whole_frame(sig), 0) if len(sig) == 2 else None
+    layout = FrameLayout.planes(FrameRecord(sig, dtype.itemsize, pieces=pieces), which, series.offsets + before)
     nav = series.nav
     total, valid = int(series.header["total_elements"]), len(series.offsets)
     dims = ("y", "x") if len(sig) == 2 else ("energy",)
@@ -276,7 +276,9 @@ def _stamps(main: StoredArray, path: str, series: _SerSeries) -> StoredArray:
     return StoredArray(
         path,
         main.files,
-        FrameLayout.planes((), np.zeros(len(series.tags), np.int64), series.tags + 4, word_bytes=4).arranged(Scan(nav)),
+        FrameLayout.planes(FrameRecord((), 4), np.zeros(len(series.tags), np.int64), series.tags + 4).arranged(
+            Scan(nav)
+        ),
         PlainDecoder(np.dtype("<u4")),
         nav,
         main.dims[: len(nav)],

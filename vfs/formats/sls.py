@@ -30,7 +30,7 @@ from vfs.formats.headers import read_at, read_side_file
 from vfs.formats.planes import PlaneTable
 from vfs.model.decode import BlockDecoder, Decoder, MadeBlocks, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, altered
+from vfs.model.layout import BlockLayout, BlockTable, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
@@ -452,10 +452,10 @@ def _array(
     decoder: Decoder | BlockDecoder = PlainDecoder(detector.stored)
     if flipped.any():
         nbytes = boxes.prod(axis=1) * detector.stored.itemsize
-        layout = BlockLayout.of(shape, origin, boxes, file, offset, nbytes, whole=True)
+        layout = BlockLayout.of(shape, BlockTable(origin, boxes, file, offset, nbytes))
         decoder = ModuleDecoder(detector.stored, flipped[module])
     else:
-        layout = BlockLayout.of(shape, origin, boxes, file, offset, word_bytes=detector.stored.itemsize)
+        layout = BlockLayout.of(shape, BlockTable(origin, boxes, file, offset), word_bytes=detector.stored.itemsize)
     return StoredArray(path, files, layout, decoder, shape, dims, 1, block=block, attrs=attrs)
 
 

@@ -25,7 +25,7 @@ from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_array
 from vfs.model.written import Written
@@ -110,7 +110,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     scan, channels, first = (known["rows"], known["columns"]), known["channels"], known["first"]
     count = np.dtype(f"<u{known['count_bytes']}")
     recorded = Recorded.of(files, "spectra", channels * count.itemsize, first)
-    layout = FrameLayout.of((channels,), [recorded.stored], word_bytes=count.itemsize, file_header=first).arranged(
+    layout = FrameLayout.of(FrameRecord((channels,), count.itemsize), [recorded.stored], file_header=first).arranged(
         Scan(scan)
     )
     attrs = {"header": known, "calibration": _calibration(sources, files.paths[0], known["image"])}

@@ -16,7 +16,7 @@ from vfs.formats.planes import along
 from vfs.model.colours import AXIS
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.stored import Absence, StoredArray
 
 _AXES = {"B": "b", "V": "v", "I": "i", "R": "r", "H": "h", "T": "t", "C": "c", "Z": "z"}
@@ -370,7 +370,7 @@ def _laid_out(
     if samples == 1 and all(tile.compression == NONE for tile in tiles) and (shown == whole).all():
         offsets = places.offset[tile] + planes.within[which] * most[tile].prod(axis=1) * pixel
         return (
-            BlockLayout.of(nav + sig, origins, shapes, file, offsets, word_bytes=stored.itemsize),
+            BlockLayout.of(nav + sig, BlockTable(origins, shapes, file, offsets), word_bytes=stored.itemsize),
             PlainDecoder(stored),
             absent,
         )
@@ -380,14 +380,15 @@ def _laid_out(
     decoder = TileDecoder(stored, samples, most, kinds, planes.spans, planes.order, pitch)
     layout = BlockLayout.of(
         nav + sig,
-        origins,
-        shapes,
-        file,
-        places.offset[tile],
-        places.nbytes[tile],
-        whole=True,
+        BlockTable(
+            origins,
+            shapes,
+            file,
+            places.offset[tile],
+            places.nbytes[tile],
+            numbers=tile,
+            box_starts=starts if starts.any() else None,
+        ),
         pitch=pitch,
-        numbers=tile,
-        box_starts=starts if starts.any() else None,
     )
     return layout, decoder, absent

@@ -21,7 +21,7 @@ from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
 from vfs.model.codecs import CodecDecoder
 from vfs.model.decode import BlockDecoder, Decoder, Encoding, PlainDecoder
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.stored import Absence, StoredArray
 
 OPTIONAL = ("codec", "stored_shape", "encodings")
@@ -137,16 +137,11 @@ def blocks_array(common: Common, members: Mapping[str, Value], folder: Described
     try:
         layout = BlockLayout.of(
             common.shape,
-            found.origin,
-            found.shape,
-            found.file,
-            found.offset,
-            found.nbytes,
+            BlockTable(found.origin, found.shape, found.file, found.offset, found.nbytes),
             word_bytes=common.dtype.itemsize if plain else 0,
-            whole=not plain,
             pitch=pitch,
-            check_overlap=True,
         )
+        layout.check_apart()
     except FormatError as error:
         raise FormatError(f"{found.source.file}: {found.table or found.source.place}: {error}") from None
     if plain:

@@ -14,7 +14,7 @@ from vfs.formats.description.arrays import Common
 from vfs.formats.description.schema import MOST, Value
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan
 from vfs.model.stored import Absence, StoredArray
 
 _OPTIONAL = (
@@ -104,13 +104,7 @@ def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...]
     first, header, footer = (_bytes(given, name) for name in ("first", "header", "footer"))
     width = common.dtype.itemsize
     layout = FrameLayout.running_on(
-        sig,
-        files.sizes,
-        word_bytes=width,
-        file_header=first,
-        frame_header=header,
-        frame_footer=footer,
-        names=files.paths,
+        FrameRecord(sig, width, header=header, footer=footer), files.sizes, file_header=first, names=files.paths
     )
     return _Found(layout, "", 0, len(files) == 1)
 
@@ -138,16 +132,11 @@ def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ..
         raise FormatError(f"{last:,} frames of {stride:,} bytes are more than 2^63 bytes")
     begin = counts.cumsum() - counts if begin is None else begin
     layout = FrameLayout.of(
-        sig,
+        FrameRecord(sig, width, payload=payload, header=header, footer=footer, pieces=pieces),
         held,
-        word_bytes=width,
-        payload=payload,
         file_header=first,
-        frame_header=header,
-        frame_footer=footer,
         first=begin,
         files=which,
-        pieces=pieces,
     )
     missing = np.minimum(begin + counts, layout.stored) - np.minimum(begin + held, layout.stored)
     short = np.flatnonzero((counts > held) & ~gone)
@@ -213,7 +202,7 @@ def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
         row[: 3 * k + 1] = [*origin, *shape, *strides, first]
     zero = np.zeros(len(rows), np.int64)
     try:
-        BlockLayout.of(sig, rows[:, :k], rows[:, k : 2 * k], zero, zero, check_overlap=True)
+        BlockLayout.of(sig, BlockTable(rows[:, :k], rows[:, k : 2 * k], zero, zero)).check_apart()
     except FormatError as error:
         value.fail(str(error).replace("block", "piece").replace("array", "frame"))
     return rows

@@ -51,7 +51,7 @@ from vfs.formats.planes import PlaneTable
 from vfs.model import colours
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.wording import format_option
@@ -114,7 +114,7 @@ def _dataset(
     row = joined(files.sources, files.paths, [count] * len(files))
     held = np.clip((files.sizes - offsets) // (math.prod(sig) * image.dtype.itemsize), 0, count)
     layout = FrameLayout.of(
-        sig, held, word_bytes=image.dtype.itemsize, file_header=offsets, first=row.first, pieces=pieces
+        FrameRecord(sig, image.dtype.itemsize, pieces=pieces), held, file_header=offsets, first=row.first
     )
     if scan := _tagged_scan(image, nav) if len(files) == 1 and sig_ndim == 2 else None:
         nav, names = scan, scan_dims(("", "")) + names[nd - sig_ndim :]

@@ -33,7 +33,7 @@ from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
 from vfs.model.signatures import Path
@@ -259,7 +259,7 @@ def open(
         "stored_frames": recorded.stored,
         "calibration": _calibration(root, nav),
     }
-    layout = FrameLayout.of((_SIDE, _SIDE), [recorded.stored], word_bytes=4, frame_footer=record - FRAME).arranged(
+    layout = FrameLayout.of(FrameRecord((_SIDE, _SIDE), 4, footer=record - FRAME), [recorded.stored]).arranged(
         Scan(nav)
     )
     main = scan_array(

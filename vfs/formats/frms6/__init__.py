@@ -41,7 +41,7 @@ from vfs.formats.headers import fields
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
@@ -98,14 +98,16 @@ def _frames(
                 f" {width}; the files of a set are alike"
             )
     return FrameLayout.of(
-        (2 * height * repeat, width // 2),
+        FrameRecord(
+            (2 * height * repeat, width // 2),
+            2,
+            payload=2 * width * height,
+            header=FRAME_HEADER.itemsize,
+            pieces=_pieces(width, height, repeat),
+        ),
         [one.stored for one in counts],
-        word_bytes=2,
-        payload=2 * width * height,
         file_header=HEADER.itemsize,
-        frame_header=FRAME_HEADER.itemsize,
         first=first,
-        pieces=_pieces(width, height, repeat),
     )
 
 

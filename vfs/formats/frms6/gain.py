@@ -125,7 +125,5 @@ def gain_array(sources: Sources, path: str, images: Sequence[tuple[int, ...]]) -
         raise FormatError(
             f"{path}: expected rows of numbers with semicolons between them, found an array of shape {shape}"
         )
-    layout = BlockLayout.of(
-        shape, np.zeros((1, 2)), np.array([shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True
-    )
+    layout = BlockLayout.of_file(shape, files.sizes)
     return StoredArray("gain", files, layout, decoder, shape, ("gain_y", "gain_x"), 0, block=shape, companion=True)

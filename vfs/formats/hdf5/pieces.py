@@ -15,7 +15,7 @@ import numpy as np
 from vfs.formats.hdf5.filters import FilterDecoder
 from vfs.h5.facts import LeftOutError, Lost
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Layout, Scan
 from vfs.model.stored import Absence
 
 MOST_BLOCKS = 20_000_000
@@ -80,7 +80,7 @@ class StoredData:
 def frames(shape: tuple[int, ...], word_bytes: int, stream: np.ndarray, nav_ndim: int) -> FrameLayout:
     """Lay out an array in C order in a stream of bytes (see FrameLayout), with so many navigation axes."""
     nav, sig = shape[:nav_ndim], shape[nav_ndim:]
-    layout = FrameLayout.of(sig, [math.prod(nav)], word_bytes=word_bytes)
+    layout = FrameLayout.of(FrameRecord(sig, word_bytes), [math.prod(nav)])
     kept = stream[stream[:, 1] > stream[:, 0]] if math.prod(shape) else stream[:0]
     return replace(layout, stream=np.ascontiguousarray(kept)).arranged(Scan(nav))
 
@@ -93,7 +93,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, fill: Any) -> StoredData:
         dtype,
         (),
         fill,
-        BlockLayout.of(shape, none, none, few, few, word_bytes=dtype.itemsize),
+        BlockLayout.of(shape, BlockTable(none, none, few, few), word_bytes=dtype.itemsize),
         PlainDecoder(dtype),
     )
 
@@ -123,16 +123,17 @@ def of_blocks(
     )
     layout = BlockLayout.of(
         shape,
-        blocks.origins,
-        blocks.shapes,
-        blocks.files,
-        blocks.offsets,
-        blocks.sizes,
+        BlockTable(
+            blocks.origins,
+            blocks.shapes,
+            blocks.files,
+            blocks.offsets,
+            blocks.sizes,
+            numbers=numbers.reshape(-1),
+            box_starts=blocks.box_starts if blocks.box_starts.any() else None,
+        ),
         word_bytes=0 if filters else dtype.itemsize,
-        whole=bool(filters),
         pitch=blocks.pitch,
-        numbers=numbers.reshape(-1),
-        box_starts=blocks.box_starts if blocks.box_starts.any() else None,
     )
     decoder: Decoder | BlockDecoder = PlainDecoder(dtype)
     if filters:

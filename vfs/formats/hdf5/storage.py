@@ -17,7 +17,7 @@ from vfs.formats.hdf5.virtual import placed
 from vfs.h5.facts import AbsentError, Data, LeftOutError, Survey
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout
+from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 
@@ -146,7 +146,7 @@ def _compact(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     count = 1 if values.size else 0
     zero = np.zeros(count, np.int64)
     layout = BlockLayout.of(
-        shape, np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero, whole=True
+        shape, BlockTable(np.zeros((count, nd)), np.array([shape] * count).reshape(count, nd), zero, zero, zero)
     )
     return StoredData(
         shape, dtype, (data.file,), 0, layout, CompactValues(values), chunk=shape if values.size and nd else ()
@@ -200,7 +200,7 @@ def _virtual(data: Data, dtype: np.dtype, survey: Survey) -> StoredData:
     if len(places) > 1:
         zero = np.zeros(len(made.blocks.files), np.int64)
         try:
-            BlockLayout.of(data.shape, made.blocks.origins, made.blocks.shapes, zero, zero, check_overlap=True)
+            BlockLayout.of(data.shape, BlockTable(made.blocks.origins, made.blocks.shapes, zero, zero)).check_apart()
         except FormatError:
             raise LeftOutError("a virtual data set whose sources overlap") from None
     stream = _stream(made, places)

@@ -57,7 +57,7 @@ from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import written_records
-from vfs.model.layout import FrameLayout, Scan, altered, mirrored, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
 from vfs.model.written import Proof, Written
@@ -99,16 +99,13 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
     said = _said(hdr_path, hdr, stored.span)
     front = in_front(stored, said.expected)
     layout = FrameLayout.of(
-        sig,
+        FrameRecord(
+            sig, decoder.word_bytes, decoder.word_pixels, payload=payload, header=geometry.header, pieces=pieces
+        ),
         stored.counts,
-        word_bytes=decoder.word_bytes,
-        word_pixels=decoder.word_pixels,
-        payload=payload,
         file_header=stored.ahead * stored.record,
-        frame_header=geometry.header,
         first=stored.begin + front,
         files=stored.full,
-        pieces=pieces,
     )
 
     nav, skip = said.shown(layout.stored), said.line_skip

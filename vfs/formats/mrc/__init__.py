@@ -50,7 +50,7 @@ from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_blo
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.layout import FrameLayout, FrameRecord, Layout, altered, whole_frame
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
@@ -83,16 +83,18 @@ def _layout(
         return unpacked_block(files, opener, pixels, scan.nav, start, more)
     if pixels.stored is None:
         layout = FrameLayout.of(
-            pixels.sig,
+            FrameRecord(
+                pixels.sig,
+                1,
+                2,
+                payload=pixels.nbytes,
+                pieces=whole_frame(pixels.sig, [2 * row_bytes(pixels.sig[1]), 1]),
+            ),
             [held],
-            word_bytes=1,
-            word_pixels=2,
-            payload=pixels.nbytes,
             file_header=start,
-            pieces=whole_frame(pixels.sig, [2 * row_bytes(pixels.sig[1]), 1]),
         )
         return scan.shown(layout), NibbleDecoder()
-    layout = FrameLayout.of(pixels.sig, [held], word_bytes=pixels.stored.itemsize, file_header=start)
+    layout = FrameLayout.of(FrameRecord(pixels.sig, pixels.stored.itemsize), [held], file_header=start)
     return scan.shown(layout), PlainDecoder(pixels.stored)
 
 

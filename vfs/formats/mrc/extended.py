@@ -10,7 +10,7 @@ from vfs.formats.direct_electron import MovieScan
 from vfs.formats.headers import read_at
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import FrameLayout, FrameRecord
 from vfs.model.stored import StoredArray
 
 _FEI = np.dtype(
@@ -72,9 +72,7 @@ def extended(header: np.void, files: Files, scan: MovieScan, order: str, opener:
     found = []
     for name in _FEI.names or ():
         at = _FEI.fields[name][1] if _FEI.fields else 0
-        layout = scan.shown(
-            FrameLayout.of((), [nz], word_bytes=8, file_header=1024, frame_header=at, frame_footer=size - at - 8)
-        )
+        layout = scan.shown(FrameLayout.of(FrameRecord((), 8, header=at, footer=size - at - 8), [nz], file_header=1024))
         units = {"units": _UNITS[name]}
         found.append(
             StoredArray(

@@ -149,6 +149,4 @@ def unpacked_block(
             " looks garbled or truncated"
         )
     mark = next(mark for mark, known in _OPENERS.items() if known is opener).decode("latin1")
-    one = np.zeros(1, int)
-    layout = BlockLayout.of(shape, np.zeros((1, len(shape)), int), np.array([shape]), one, one, files.sizes, whole=True)
-    return layout, UnpackedFile(pixels.stored, mark, start, more)
+    return BlockLayout.of_file(shape, files.sizes), UnpackedFile(pixels.stored, mark, start, more)

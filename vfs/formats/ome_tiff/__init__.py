@@ -36,7 +36,7 @@ from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import option
@@ -258,7 +258,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
         attrs |= colours_of(found.table, [placed.row.reshape(-1)], kind.facts)
     if kind is None or not (placed.row >= 0).any():
         sig = size + ((samples,) if samples > 1 else ())
-        layout = FrameLayout.of(sig, [], word_bytes=dtype.itemsize).arranged(Scan(nav))
+        layout = FrameLayout.of(FrameRecord(sig, dtype.itemsize), []).arranged(Scan(nav))
         return placed, [
             StoredArray(
                 above + "data",

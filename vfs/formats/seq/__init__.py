@@ -40,7 +40,7 @@ from vfs.formats.seq.halves import half_of, other_half
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan, altered
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.model.wording import Word, format_option, option
@@ -350,7 +350,7 @@ def _frames(files: Files, parts: Sequence[_Sequence], row: Joined, scan: MovieSc
     room = one.stride - one.stamp
     counts = [part.frames for part in parts]
     layout = FrameLayout.of(
-        one.sig_shape, counts, word_bytes=one.dtype.itemsize, file_header=one.first, frame_footer=room, first=row.first
+        FrameRecord(one.sig_shape, one.dtype.itemsize, footer=room), counts, file_header=one.first, first=row.first
     )
     if scan.said:
         layout = scan.shown(layout)
@@ -405,10 +405,9 @@ def _halves(
     for name, stored, byte, unit in _stamps(int(one.header["version"]), one.stride - one.stamp):
         dtype = np.dtype(stored)
         times = FrameLayout.planes(
-            (),
+            FrameRecord((), dtype.itemsize),
             np.full(len(n), top),
             one.first + n // segment * one.stride + one.stamp + byte,
-            word_bytes=dtype.itemsize,
         )
         attrs = {"unit": unit, "of": "the record of the upper half, shared by all its half frames"}
         found.append(

@@ -26,7 +26,7 @@ from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats.headers import exists, fields, parse_xml, read_at, read_side_file
 from vfs.model.decode import MadeBlocks, PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import BlockLayout, FrameLayout, Scan
+from vfs.model.layout import BlockLayout, FrameLayout, FrameRecord, Scan
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
 from vfs.sources.names import basename
@@ -203,9 +203,7 @@ class Beside:
             if box[0] < box[1] and box[2] < box[3]:
                 boxes.append(box)
         files = Files.stat(self.sources, [path])
-        layout = BlockLayout.of(
-            sig_shape, np.zeros((1, 2)), np.array([sig_shape]), np.zeros(1), np.zeros(1), files.sizes, whole=True
-        )
+        layout = BlockLayout.of_file(sig_shape, files.sizes)
         return StoredArray(
             "bad_pixels",
             files,
@@ -254,5 +252,5 @@ def _reference(sources: Sources, name: str, path: str, sig_shape: tuple[int, ...
         raise TruncatedSourceError(
             f"expected {1024 + 4 * width * height:,} bytes, found {files.sizes[0]:,}; the file looks truncated"
         )
-    layout = FrameLayout.of(sig_shape, [1], word_bytes=4, file_header=1024).arranged(Scan(()))
+    layout = FrameLayout.of(FrameRecord(sig_shape, 4), [1], file_header=1024).arranged(Scan(()))
     return StoredArray(name, files, layout, PlainDecoder(np.dtype("<f4")), sig_shape, ("y", "x"), 0, companion=True)

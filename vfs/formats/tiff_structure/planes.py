@@ -20,7 +20,7 @@ from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.places import Planes
 from vfs.formats.tiff_structure.segments import MixedSegmentDecoder, PartDecoder, SegmentDecoder
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
-from vfs.model.layout import BlockLayout, FrameLayout, Layout, Scan
+from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Layout, Scan
 
 _SAMPLES = (0, 4)  # axes of `Kind.shaped`: separate samples, samples in a pixel
 
@@ -86,9 +86,8 @@ def _frames(
 ) -> FrameLayout:
     """Lay out planes that lie whole in their files as frames."""
     return FrameLayout.of(
-        sig,
+        FrameRecord(sig, word_bytes),
         np.ones(len(part.which), np.int64),
-        word_bytes=word_bytes,
         file_header=part.offsets[:, 0],
         first=index[part.which],
         files=part.file,
@@ -172,15 +171,9 @@ class _PlaneBlocks:
         """Return the layout. With `word_bytes` 0 its blocks decode only as wholes."""
         return BlockLayout.of(
             shape,
-            self.origin,
-            self.shape,
-            self.file,
-            self.offset,
-            self.nbytes,
+            BlockTable(self.origin, self.shape, self.file, self.offset, self.nbytes, numbers=self.number),
             word_bytes=word_bytes,
-            whole=not word_bytes,
             pitch=pitch,
-            numbers=self.number,
         )
 
 

@@ -34,7 +34,7 @@ from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.layout.scan_order import FrameRuns
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
@@ -246,13 +246,14 @@ def _frames(
         raise TruncatedSourceError(
             f"{files.paths[0]}: expected records of {record:,} bytes ({sig[0]} × {sig[1]} pixels), found none"
         )
-    layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap)
+    held = FrameRecord(sig, word_bytes, header=gap)
+    layout = FrameLayout.of(held, counts, file_header=heads)
     gaps, strange = _gaps(files, counts, layout)
     if lost.count and not gaps.any():
         raise MissingSourceError(f"{files.paths[0]}: {lost}, and the other files do not tell how many frames they held")
     first = gaps.cumsum() + counts.cumsum() - counts
     if gaps.any():
-        layout = FrameLayout.of(sig, counts, word_bytes=word_bytes, file_header=heads, frame_header=gap, first=first)
+        layout = FrameLayout.of(held, counts, file_header=heads, first=first)
     absent = unwritten + strange + _absences(files, lost, counts, rests, gaps, record)
     return layout, FrameRuns(first, counts), absent, proof
 

@@ -15,8 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from vfs.model.layout.blocks import BlockLayout
-from vfs.model.layout.frames import FrameLayout, altered, mirrored, permuted, whole_frame
+from vfs.model.layout.blocks import BlockLayout, BlockTable
+from vfs.model.layout.frame_record import FrameRecord, mirrored, permuted, whole_frame
+from vfs.model.layout.frames import FrameLayout, altered
 from vfs.model.layout.grid import GridLayout
 from vfs.model.layout.scan import Scan
 from vfs.model.layout.scan_order import ScanOrder
@@ -24,7 +25,9 @@ from vfs.model.region import Region
 
 __all__ = [
     "BlockLayout",
+    "BlockTable",
     "FrameLayout",
+    "FrameRecord",
     "GridLayout",
     "Layout",
     "Scan",

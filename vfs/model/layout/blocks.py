@@ -20,6 +20,29 @@ _FEW = 32  # up to so many blocks a kernel sorts faster than numpy
 
 
 @dataclass(frozen=True, eq=False)
+class BlockTable:
+    """Lists blocks in any order: the box of the array that each holds, and where it lies in files.
+
+    Attributes:
+        origins, shapes: int64[n, ndim], first element and shape of each block's box.
+        files: int64[n], index of each block's file.
+        offsets, nbytes: int64[n], first byte of each block and bytes it has in the file. `nbytes` is None
+            where a part of a block decodes by itself.
+        numbers: int64[n], numbers by which `decode_block` knows the blocks; None: 0, 1, 2, …
+        box_starts: int64[n, ndim], element of the stored block at which its box begins, for blocks that
+            decode as a whole and have a pitch; None: the first element.
+    """
+
+    origins: np.ndarray
+    shapes: np.ndarray
+    files: np.ndarray
+    offsets: np.ndarray
+    nbytes: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    box_starts: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class BlockLayout:
     """Says where blocks of any shape lie in the array and in the files. They need not form a grid.
 
@@ -31,10 +54,9 @@ class BlockLayout:
         tree, levels: search tree over the boxes of the blocks, see `vfs.kernels.blocks`.
         place: int64[n, 4] in the tree's order: file, first byte, bytes stored, number of the block.
         pitch: shape in which every block is stored; () if that is the shape of its box.
-        whole: True if a block decodes only as a whole.
-        word_bytes: bytes of an element (0 if `whole`).
+        word_bytes: bytes of an element; 0 if a block decodes only as a whole.
         box_starts: int64[n, ndim] in the tree's order: element of the stored block at which its box
-            begins; None if every box begins at the first element. Only if `whole`.
+            begins; None if every box begins at the first element. Only of blocks that decode as a whole.
     """
 
     shape: tuple[int, ...]
@@ -42,7 +64,6 @@ class BlockLayout:
     levels: np.ndarray
     place: np.ndarray
     pitch: tuple[int, ...]
-    whole: bool
     word_bytes: int
     box_starts: np.ndarray | None = None
 
@@ -62,61 +83,69 @@ class BlockLayout:
     def stride(self) -> int:
         return 0
 
+    @property
+    def whole(self) -> bool:
+        return not self.word_bytes
+
     @classmethod
     def of(
-        cls,
-        shape: Sequence[int],
-        origins: np.ndarray,
-        shapes: np.ndarray,
-        files: np.ndarray,
-        offsets: np.ndarray,
-        nbytes: np.ndarray | None = None,
-        *,
-        word_bytes: int = 0,
-        whole: bool = False,
-        pitch: Sequence[int] = (),
-        numbers: np.ndarray | None = None,
-        box_starts: np.ndarray | None = None,
-        check_overlap: bool = False,
+        cls, shape: Sequence[int], table: BlockTable, *, word_bytes: int = 0, pitch: Sequence[int] = ()
     ) -> BlockLayout:
         """Sort blocks into a search tree.
 
         Args:
-            origins, shapes: int64[n, ndim], first element and shape of each block's box.
-            files: int64[n], index of each block's file.
-            offsets, nbytes: int64[n], first byte of each block and bytes it has in the file.
-                `nbytes` may be left out if blocks are not `whole`.
-            numbers: int64[n], numbers by which `decode_block` knows the blocks; by default 0, 1, 2, …
-            box_starts: int64[n, ndim], element of the stored block at which its box begins, for blocks
-                that are `whole` and have a `pitch`.
-            check_overlap: look for blocks that overlap (costs one search for each block).
+            word_bytes, pitch: see `BlockLayout`.
 
         Raises:
-            FormatError: a block lies outside the array or before the start of its file, has no
-                size, or overlaps another one.
+            FormatError: a block lies outside the array or before the start of its file, or has no size.
         """
         nd = len(shape)
-        n = len(files)
-        low = np.asarray(origins, np.int64).reshape(n, nd)
-        size = np.asarray(shapes, np.int64).reshape(n, nd)
+        n = len(table.files)
+        low = np.asarray(table.origins, np.int64).reshape(n, nd)
+        size = np.asarray(table.shapes, np.int64).reshape(n, nd)
         high = low + size
-        at = np.stack([np.asarray(files, np.int64), np.asarray(offsets, np.int64)], axis=1)
+        at = np.stack([np.asarray(table.files, np.int64), np.asarray(table.offsets, np.int64)], axis=1)
         _check(tuple(shape), low, size, at)
-        stored = np.zeros(n, np.int64) if nbytes is None else np.asarray(nbytes, np.int64)
-        names = np.arange(n) if numbers is None else np.asarray(numbers, np.int64)
+        stored = np.zeros(n, np.int64) if table.nbytes is None else np.asarray(table.nbytes, np.int64)
+        names = np.arange(n) if table.numbers is None else np.asarray(table.numbers, np.int64)
         bits = max(1, min(21, 63 // max(1, nd)))
         shift = max(0, max(shape, default=1).bit_length() - bits)
         order = np.argsort(_curve(low, bits, shift), kind="stable")
         levels = [0, n]
         while levels[-1] - levels[-2] > FAN:
             levels.append(levels[-1] - (levels[-2] - levels[-1]) // FAN)
-        steps = np.array(levels, np.int64)
         tree = _packed(low[order], high[order], levels)
-        place = np.stack([*at.T, stored, names], axis=1)[order]
-        if check_overlap and n:
-            _check_apart(tree, steps, order, low, size)
-        into = None if box_starts is None else np.ascontiguousarray(np.asarray(box_starts, np.int64)[order])
-        return cls(tuple(shape), tree, steps, np.ascontiguousarray(place), tuple(pitch), whole, word_bytes, into)
+        place = np.ascontiguousarray(np.stack([*at.T, stored, names], axis=1)[order])
+        starts = table.box_starts
+        into = None if starts is None else np.ascontiguousarray(np.asarray(starts, np.int64)[order])
+        return cls(tuple(shape), tree, np.array(levels, np.int64), place, tuple(pitch), word_bytes, into)
+
+    def check_apart(self) -> None:
+        """Check that no two blocks overlap, which takes a search for each block.
+
+        Raises:
+            FormatError: two do.
+        """
+        a, b = kernels.blocks.first_overlap(self.tree, self.levels) if len(self.place) else (-1, -1)
+        if a < 0:
+            return
+        nd = len(self.shape)
+        said = {}
+        for row in (a, b):
+            low, high = self.tree[row, :nd], self.tree[row, nd:]
+            said[self.place.item(row, 3)] = f"at {low.tolist()} of shape {(high - low).tolist()}"
+        first, second = sorted(said)
+        raise FormatError(f"blocks {first} and {second} overlap: {said[first]} and {said[second]}")
+
+    @classmethod
+    def of_file(cls, shape: Sequence[int], nbytes: np.ndarray) -> BlockLayout:
+        """Lay out an array that a file holds as one block, which decodes as a whole.
+
+        Args:
+            nbytes: int64[1], bytes of the file.
+        """
+        corner, zero = np.zeros((1, len(shape)), np.int64), np.zeros(1, np.int64)
+        return cls.of(shape, BlockTable(corner, np.array([shape]), zero, zero, nbytes))
 
     def arranged(self, scan: Scan, nav_ndim: int = 1) -> BlockLayout:
         """Show the same frames as another scan: see `Layout`.
@@ -218,19 +247,8 @@ class BlockLayout:
         elif self.box_starts is not None or along.any():
             starts = low[keep, nav_ndim:] * 0 if self.box_starts is None else self.box_starts[keep, nav_ndim:]
             box_starts = np.concatenate([np.zeros_like(nav[begin, 1:]), along[:, None], starts], axis=1)
-        return BlockLayout.of(
-            shape + self.shape[nav_ndim:],
-            origins,
-            shapes,
-            file,
-            first,
-            nbytes,
-            word_bytes=self.word_bytes,
-            whole=self.whole,
-            pitch=pitch,
-            numbers=numbers,
-            box_starts=box_starts,
-        )
+        table = BlockTable(origins, shapes, file, first, nbytes, numbers, box_starts)
+        return BlockLayout.of(shape + self.shape[nav_ndim:], table, word_bytes=self.word_bytes, pitch=pitch)
 
     def before(self, count: int, nav_ndim: int) -> BlockLayout:
         """Leave out the blocks that reach behind the first so many scan positions."""
@@ -240,19 +258,9 @@ class BlockLayout:
         if len(keep) == n:
             return self
         file, first, nbytes, numbers = self.place[keep].T
-        return BlockLayout.of(
-            self.shape,
-            low[keep],
-            (last - low)[keep] + 1,
-            file,
-            first,
-            nbytes,
-            word_bytes=self.word_bytes,
-            whole=self.whole,
-            pitch=self.pitch,
-            numbers=numbers,
-            box_starts=None if self.box_starts is None else self.box_starts[keep],
-        )
+        box_starts = None if self.box_starts is None else self.box_starts[keep]
+        table = BlockTable(low[keep], (last - low)[keep] + 1, file, first, nbytes, numbers, box_starts)
+        return BlockLayout.of(self.shape, table, word_bytes=self.word_bytes, pitch=self.pitch)
 
     def touched(
         self, region: Region
@@ -326,7 +334,7 @@ class BlockLayout:
         while True:
             rows = np.empty((room, COLUMNS), np.int64)
             first, end, covered = kernels.blocks.plan_blocks(
-                box, hits, self.tree, self.place, pitch, self.whole, self.word_bytes, work, rows, most
+                box, hits, self.tree, self.place, pitch, not self.word_bytes, self.word_bytes, work, rows, most
             )
             if covered > -2:
                 # NO_ROWS: an empty view would keep a long table alive
@@ -396,24 +404,4 @@ def _check(shape: tuple[int, ...], low: np.ndarray, size: np.ndarray, at: np.nda
         raise FormatError(
             f"block {i} at {low[i].tolist()} of shape {size[i].tolist()} lies at byte {at[i, 1]} of file {at[i, 0]};"
             " expected 0 or more"
-        )
-
-
-def _check_apart(tree: np.ndarray, steps: np.ndarray, order: np.ndarray, low: np.ndarray, size: np.ndarray) -> None:
-    """Check that no two blocks overlap.
-
-    Args:
-        tree, steps: the search tree.
-        order: int64[n], number of each block in the order of the tree.
-        low, size: int64[n, ndim], first element and shape of each block.
-
-    Raises:
-        FormatError: two do.
-    """
-    a, b = kernels.blocks.first_overlap(tree, steps)
-    if a >= 0:
-        a, b = sorted((int(order[a]), int(order[b])))
-        raise FormatError(
-            f"blocks {a} and {b} overlap: at {low[a].tolist()} of shape {size[a].tolist()} and at {low[b].tolist()} of"
-            f" shape {size[b].tolist()}"
         )

@@ -1,4 +1,4 @@
-"""Describes equal frames, one after the other (`FrameLayout`), and the pieces that a frame is made of."""
+"""Describes equal frames, one after the other: `FrameLayout`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from vfs import kernels
 from vfs.errors import FormatError
 from vfs.kernels.columns import COLUMNS, NO_LIMIT, NO_ROWS, S_BYTE, S_FILE, S_START, S_STOP
+from vfs.model.layout.frame_record import FrameRecord, payload
 from vfs.model.layout.scan import Scan
 from vfs.model.layout.scan_order import ScanOrder
 from vfs.model.region import Region
@@ -41,56 +42,6 @@ def altered(value: Value, **fields: Any) -> Value:
 
 def _ints(values: Sequence[int]) -> np.ndarray:
     return np.array(values, np.int64)
-
-
-def _payload(sig_shape: Sequence[int], word_bytes: int, word_pixels: int) -> int:
-    """Return the bytes of a frame's pixels: whole words, so the last one may have unused pixels."""
-    return -(-math.prod(sig_shape) // word_pixels) * word_bytes
-
-
-def _only(value: int | Sequence[int] | np.ndarray) -> int:
-    """Return a number, given as a number or as a sequence of one."""
-    return int(value[0]) if isinstance(value, Sequence | np.ndarray) else int(value)
-
-
-def whole_frame(sig_shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
-    """Return the pieces of a frame that is stored as one box, in C order or with other strides.
-
-    Args:
-        strides: elements from one index to the next in the file, along each axis; None for C order.
-
-    Returns: int64[1, 3 * sig_ndim + 2], see `vfs.kernels.planning.box_rows`.
-    """
-    steps = strides or [math.prod(sig_shape[j + 1 :]) for j in range(len(sig_shape))]
-    return np.array([[*[0] * len(sig_shape), *sig_shape, *steps, 0, 0]], np.int64)
-
-
-def mirrored(pieces: np.ndarray, axis: int) -> np.ndarray:
-    """Return the pieces of a frame mirrored along an axis: its last element comes first.
-
-    Args:
-        pieces: int64[p, 3 * k + 2], pieces that fill a frame of k axes: see
-            `vfs.kernels.planning.box_rows`.
-    """
-    k = pieces.shape[1] // 3
-    origin, shape, stride, first = pieces[:, axis], pieces[:, k + axis], pieces[:, 2 * k + axis], 3 * k
-    made = pieces.copy()
-    made[:, axis] = (origin + shape).max() - origin - shape
-    made[:, 2 * k + axis] = -stride
-    made[:, first] += (shape - 1) * stride
-    return made
-
-
-def permuted(pieces: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-    """Return the pieces of a frame whose axes come in another order.
-
-    Args:
-        pieces: see `mirrored`.
-        axes: for each axis, its number in the frame so far.
-    """
-    k = pieces.shape[1] // 3
-    columns = [group * k + axis for group in range(3) for axis in axes]
-    return pieces[:, [*columns, 3 * k, 3 * k + 1]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +98,7 @@ class FrameLayout:
     @property
     def pixel_bytes(self) -> int:
         """Bytes of the pixels of a frame."""
-        return _payload(self.sig_shape, self.word_bytes, self.word_pixels)
+        return payload(self.sig_shape, self.word_bytes, self.word_pixels)
 
     def pixels_between(self, file: int, start: int, stop: int) -> int:
         """Return how many bytes between two bytes of a file are of pixels, and of no header, footer or gap."""
@@ -173,26 +124,18 @@ class FrameLayout:
     @classmethod
     def of(
         cls,
-        sig_shape: Sequence[int],
+        record: FrameRecord,
         counts: Sequence[int] | np.ndarray,
         *,
-        word_bytes: int,
-        word_pixels: int = 1,
-        payload: int | None = None,
         file_header: int | Sequence[int] | np.ndarray = 0,
-        frame_header: int = 0,
-        frame_footer: int = 0,
         first: Sequence[int] | np.ndarray | None = None,
         files: Sequence[int] | np.ndarray | None = None,
-        pieces: np.ndarray | None = None,
     ) -> FrameLayout:
-        """Lay out files that hold whole records of frame header, payload and footer.
+        """Lay out files that hold whole records.
 
         Args:
             counts: number of frames in each file.
-            payload: bytes of a frame's pixels; by default as many words as the pixels need.
             file_header: bytes before the first record, one number or one for each file.
-            frame_header, frame_footer: bytes of a record before and after the payload.
             first: index of the first frame of each file, ascending; by default each file goes on
                 where the one before ended. Gaps are blank.
             files: index of the file of each entry, by default 0, 1, 2, …
@@ -200,45 +143,32 @@ class FrameLayout:
         Raises:
             FormatError: files overlap.
         """
-        size = _payload(sig_shape, word_bytes, word_pixels) if payload is None else payload
-        stride = frame_header + size + frame_footer
+        stride = record.stride
         # Most sets are one file, and most of the time to open them went into arithmetic with arrays
         # of one element
         if len(counts) == 1:
-            start, count, at, file = (
-                _only(value)
-                for value in (0 if first is None else first, counts, file_header, 0 if files is None else files)
-            )
-            alone = np.array([[start * stride, (start + count) * stride, at, file]], np.int64)
-            return cls._checked(sig_shape, alone, stride, frame_header, start + count, word_bytes, word_pixels, pieces)
+            start, at = 0 if first is None else int(first[0]), file_header
+            stop, file = start + int(counts[0]), 0 if files is None else int(files[0])
+            byte = int(at[0]) if isinstance(at, Sequence | np.ndarray) else int(at)
+            alone = np.array([[start * stride, stop * stride, byte, file]], np.int64)
+            return cls._checked(record, alone, stop)
         n = np.asarray(counts, np.int64)
         begin = n.cumsum() - n if first is None else np.asarray(first, np.int64)
         end = begin + n
         stream = np.empty((len(n), 4), np.int64)
         stream[:, 0], stream[:, 1], stream[:, 2] = begin * stride, end * stride, file_header
         stream[:, 3] = np.arange(len(n)) if files is None else files
-        stored = int(end.max(initial=0))
-        return cls._checked(sig_shape, stream, stride, frame_header, stored, word_bytes, word_pixels, pieces)
+        return cls._checked(record, stream, int(end.max(initial=0)))
 
     @classmethod
     def running_on(
-        cls,
-        sig_shape: Sequence[int],
-        sizes: Sequence[int] | np.ndarray,
-        *,
-        word_bytes: int,
-        word_pixels: int = 1,
-        file_header: int = 0,
-        frame_header: int = 0,
-        frame_footer: int = 0,
-        names: Sequence[str] = (),
+        cls, record: FrameRecord, sizes: Sequence[int] | np.ndarray, *, file_header: int = 0, names: Sequence[str] = ()
     ) -> FrameLayout:
         """Lay out files whose contents form one stream of records that may cross file borders.
 
         Args:
             sizes: file sizes in bytes.
             file_header: bytes at the beginning of each file that do not belong to the stream.
-            frame_header, frame_footer: bytes of a record before and after the frame's pixels.
             names: names of the files, for errors.
 
         Raises:
@@ -247,10 +177,9 @@ class FrameLayout:
         n = np.maximum(np.asarray(sizes, np.int64) - file_header, 0)
         end = np.cumsum(n)
         stream = np.stack([end - n, end, np.full_like(n, file_header), np.arange(len(n))], axis=1)
-        size = _payload(sig_shape, word_bytes, word_pixels)
-        stride = frame_header + size + frame_footer
-        inside = (end[:-1] % stride) - frame_header
-        cut = (inside > 0) & (inside < size) & (inside % word_bytes != 0)
+        size, stride = record.pixel_bytes, record.stride
+        inside = (end[:-1] % stride) - record.header
+        cut = (inside > 0) & (inside < size) & (inside % record.word_bytes != 0)
         if cut.any():
             file = int(np.flatnonzero(cut)[0])
             name = names[file] if names else f"file {file} of the set"
@@ -258,42 +187,26 @@ class FrameLayout:
                 f"{name}: ends in the middle of a pixel; frames of {size:,} bytes cannot run across this border"
             )
         whole, rest = divmod(int(end[-1]) if len(end) else 0, stride)
-        stored = whole + (rest >= frame_header + size)  # the last footer may be missing
-        return cls._checked(sig_shape, stream[n > 0], stride, frame_header, stored, word_bytes, word_pixels, None)
+        stored = whole + (rest >= record.header + size)  # the last footer may be missing
+        return cls._checked(record, stream[n > 0], stored)
 
     @classmethod
     def planes(
-        cls,
-        sig_shape: Sequence[int],
-        files: Sequence[int] | np.ndarray,
-        offsets: Sequence[int] | np.ndarray,
-        *,
-        word_bytes: int,
-        word_pixels: int = 1,
+        cls, record: FrameRecord, files: Sequence[int] | np.ndarray, offsets: Sequence[int] | np.ndarray
     ) -> FrameLayout:
         """Lay out frames at any places of files.
 
-        Frame n starts at byte `offsets[n]` of file `files[n]`; it is blank if that is negative.
+        The record of frame n starts at byte `offsets[n]` of file `files[n]`; it is blank if that is negative.
         """
         at = np.asarray(offsets, np.int64)
         which = np.asarray(files, np.int64)
-        stride = _payload(sig_shape, word_bytes, word_pixels)
+        stride = record.stride
         n = np.arange(len(at))
         stream = np.stack([n * stride, (n + 1) * stride, at, which], axis=1)[at >= 0]
-        return cls._checked(sig_shape, stream, stride, 0, len(at), word_bytes, word_pixels, None)
+        return cls._checked(record, stream, len(at))
 
     @classmethod
-    def _checked(
-        cls,
-        sig_shape: Sequence[int],
-        stream: np.ndarray,
-        stride: int,
-        header: int,
-        stored: int,
-        word_bytes: int,
-        word_pixels: int,
-        pieces: np.ndarray | None,
-    ) -> FrameLayout:
+    def _checked(cls, record: FrameRecord, stream: np.ndarray, stored: int) -> FrameLayout:
         if len(stream) != 1 or stream.item(0) >= stream.item(1):
             order = np.argsort(stream[:, 0], kind="stable")
             # An empty file holds no frames, whatever index its first frame would have
@@ -305,12 +218,17 @@ class FrameLayout:
                     f"two files of the set hold the same frames (entries {int(order[clash[0]])} and"
                     f" {int(order[clash[0] + 1])})"
                 )
-        parts = whole_frame(sig_shape) if pieces is None else pieces
-        if len(parts) > 1:
-            k = len(sig_shape)
-            begin = parts[:, 3 * k] + np.minimum(0, parts[:, 2 * k : 3 * k] * (parts[:, k : 2 * k] - 1)).sum(axis=1)
-            parts = parts[np.argsort(begin, kind="stable")]
-        return cls((stored,), tuple(sig_shape), stream, stride, header, stored, word_bytes, word_pixels, parts)
+        return cls(
+            (stored,),
+            record.sig_shape,
+            stream,
+            record.stride,
+            record.header,
+            stored,
+            record.word_bytes,
+            record.word_pixels,
+            record.sorted_pieces,
+        )
 
     @property
     def frames(self) -> FrameLayout:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from vfs.kernels.columns import NO_LIMIT
-from vfs.model.layout.blocks import BlockLayout
+from vfs.model.layout.blocks import BlockLayout, BlockTable
 from vfs.model.layout.scan import Scan
 from vfs.model.region import ChunkGrid, Region
 
@@ -88,4 +88,4 @@ class GridLayout:
         shapes = np.array([shape for _, shape, *_ in touched], np.int64).reshape(len(touched), nd)
         numbers = np.array([where[3] for *_, where in touched], np.int64)
         none = np.zeros_like(numbers)
-        return BlockLayout.of(self.shape, origins, shapes, none, none, none, whole=True, numbers=numbers)
+        return BlockLayout.of(self.shape, BlockTable(origins, shapes, none, none, none, numbers))
