@@ -2,7 +2,7 @@
 
 `vfs mount --tree` mounts such a folder tree.
 
-    folder_tree = FolderTree("/data", open_set)  reads nothing
+    folder_tree = FolderTree("/data", rules, …)  reads nothing
     folder_tree.at("2024").children()            names in /data/2024, as they become known
     folder_tree.at("2024/scan.npy").get(0, 128)  opens the files behind that name, and only these
 

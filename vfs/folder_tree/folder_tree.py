@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,14 +18,13 @@ from vfs.faces.data_set import FILE_ENDING
 from vfs.faces.face import GROUP, Face, Node
 from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.look_ahead import LookAhead
-from vfs.folder_tree.records import MemberSet, Rules
+from vfs.folder_tree.records import Rules
 from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.served_sets import ServedSet, ServedSets, digest_of
-from vfs.formats import Format, formats
 from vfs.live.growing import Progress
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
-from vfs.model.sources import FolderSources, Sources
+from vfs.model.pickles import digest
 from vfs.sets.opening import Opening
 
 KEEP = 1.0  # seconds for which a kernel may remember names
@@ -246,18 +245,13 @@ class FolderTree:
 
     Args:
         root: name of the folder, absolute.
-        sources: where it is.
-        open: function that opens a set by one of its files, in sources.
-        kinds: formats of the data sets that are shown; None for all formats.
-        cache: cache for decoded pieces, which `open` gives to the arrays.
-        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
-        show_files: show files that are no data set as they are, read-only.
-        opened_with: digest of the options with which `open` opens sets; None: with `accept_changes`.
-        options, format_options: the options with which `open` opens sets.
+        rules: where it is, how its sets are opened, and what is shown.
+        cache: cache for decoded pieces, which `rules.open` gives to the arrays.
+        options, format_options: the options with which `rules.open` opens sets.
 
     Attributes:
-        root, opened_with: as given.
-        rules: the rules of the tree.
+        root, rules: as given.
+        opened_with: digest of the options with which sets are opened; None: with `accept_changes`.
         faces: empty, because nothing is known from the start.
         entry_timeout, attr_timeout, warnings: see `vfs.contents.contents.Contents`.
 
@@ -269,33 +263,22 @@ class FolderTree:
     def __init__(
         self,
         root: str,
-        sources: FolderSources,
-        open: Callable[[str, Sources], MemberSet],
+        rules: Rules,
         *,
-        kinds: Sequence[Format] | None = None,
-        cache: ChunkCache | None = None,
-        zarr_format: int | None = None,
-        show_files: bool = False,
-        opened_with: bytes | None = b"",
-        options: OpenOptions | None = None,
-        format_options: Mapping[str, Any] | None = None,
+        cache: ChunkCache,
+        options: OpenOptions,
+        format_options: Mapping[str, Any],
     ) -> None:
-        self._options, self._format_options = options or OpenOptions(), format_options or {}
-        self.opened_with = opened_with
+        self._options, self._format_options = options, format_options
+        self.opened_with = None if options.accept_changes else digest((options, format_options))
         self.root = root
         self.faces: Mapping[str, Face] = {}
         self.entry_timeout, self.attr_timeout = KEEP, 0.0  # a program that opens a changed file must get its new size
-        self.cache = ChunkCache() if cache is None else cache
-        self.rules = Rules(
-            sources,
-            open,
-            list(formats().values()) if kinds is None else kinds,
-            zarr_format,
-            show_files,
-        )
+        self.cache = cache
+        self.rules = rules
         self._top = Listing(self.root, self.rules)
         self._listings: OrderedDict[str, Listing] = OrderedDict()
-        self._live = ServedSets(opened_with)
+        self._live = ServedSets(self.opened_with)
         self.warnings: Mapping[str, Sequence[str]] = {}
         self._seen = Seen()
         self._lock = threading.Lock()  # of the listings

@@ -25,11 +25,11 @@ from vfs.errors import OptionError, VfsError
 from vfs.faces.ngff import check_version
 from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
-from vfs.formats import by_name
+from vfs.folder_tree.records import Rules
+from vfs.formats import by_name, formats
 from vfs.formats.headers import dtype_option
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
-from vfs.model.pickles import digest
 from vfs.model.sources import Sources
 from vfs.model.wording import ANY, option, option_names
 from vfs.sets.live_set import LiveSet, not_over, open_live
@@ -175,20 +175,10 @@ def folder_tree(
     cache = ChunkCache(cache_size)
     told: dict[str, Sequence[str]] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
-    kinds = [by_name(options.format)] if options.format else None
+    kinds = [by_name(options.format)] if options.format else list(formats().values())
     name = folder_name(root)
-    shown = FolderTree(
-        name,
-        folder_sources(name, options),
-        opener,
-        kinds=kinds,
-        cache=cache,
-        zarr_format=zarr_format,
-        show_files=show_files,
-        opened_with=None if options.accept_changes else digest((options, own)),
-        options=options,
-        format_options=own,
-    )
+    rules = Rules(folder_sources(name, options), opener, kinds, zarr_format, show_files)
+    shown = FolderTree(name, rules, cache=cache, options=options, format_options=own)
     shown.warnings = told
     return shown
 
