@@ -30,8 +30,9 @@ from vfs.model.layout import FrameLayout, Scan, altered
 from vfs.model.region import ChunkGrid, Region, flat_boxes
 from vfs.model.scan_shape import flat_positions
 from vfs.model.wording import option
+from vfs.reduce.demand import Demand
 from vfs.reduce.held_frames import HeldFrames
-from vfs.reduce.reduction import FrameBlock, taken_as
+from vfs.reduce.reduction import FrameBlock, Takes, taken_as
 from vfs.sources.given import positions
 from vfs.sources.local import LocalSources
 
@@ -97,34 +98,25 @@ def supply_of(
     array: ArrayReader,
     chosen: np.ndarray | None,
     stored: HeldFrames,
-    rows: tuple[int, int],
-    in_place: bool,
-    turned: bool,
-    patches: bool,
-    tile_bytes: int,
-    tile_frames: int,
+    demand: Demand,
 ) -> FrameSupply:
     """Choose what gives the frames of an array.
 
     Args:
         chosen: int64[m] positions in the array's scan; None: all of them.
         stored: which of those selected are stored.
-        rows: first and last (half-open) step along the slowest axis of a frame that are wanted.
-        in_place: kernels only: frames may be given by their addresses.
-        turned: of these also those whose pixels come backwards, some at a time.
-        patches: frames may be given in patches.
-        tile_bytes, tile_frames: bytes of frames that are best taken at once, and how many frames at least.
+        demand: what suits the reductions that take them.
     """
     dataset = array.dataset
     if not isinstance(dataset.layout, FrameLayout) or dataset.nav_ndim == 0:
-        return _Boxes(array, chosen, stored, rows)
+        return _Boxes(array, chosen, stored, demand.rows)
     flat = dataset  # its name says in errors what numbers of frames count
     if chosen is not None:
         flat = altered(as_scan(dataset, Scan(chosen=chosen)), path=f"selected frames of {dataset.path}")
     elif dataset.nav_ndim > 1:
         flat = altered(dataset.along_one_axis(), path=f"frames of {dataset.path}")
     reader = RegionReader(flat, array.backend, dtype=array.dtype, cache=array.cache, corrections=array.corrections)
-    return _Frames(reader, stored, rows, in_place, turned, patches, tile_bytes, tile_frames)
+    return _Frames(reader, stored, demand)
 
 
 def _named(windows: Iterator[T], reader: RegionReader, region: Region) -> Iterator[T]:
@@ -151,7 +143,7 @@ class _Frames:
     """Gives frames of a scan of one axis, in a layout of frames. A unit is a frame.
 
     Args:
-        stored, rows, in_place, turned, patches, tile_bytes, tile_frames: see `supply_of`.
+        stored, demand: see `supply_of`.
 
     Attributes:
         least: bytes of frames that are taken at once where frames are large.
@@ -161,18 +153,9 @@ class _Frames:
         patches: in which frames are given; (): as wholes. together: frames that are given so at once.
     """
 
-    def __init__(
-        self,
-        reader: RegionReader,
-        stored: HeldFrames,
-        rows: tuple[int, int],
-        in_place: bool,
-        turned: bool,
-        patches: bool,
-        tile_bytes: int,
-        tile_frames: int,
-    ) -> None:
-        self.reader, self.stored, self.tile_bytes = reader, stored, tile_bytes
+    def __init__(self, reader: RegionReader, stored: HeldFrames, demand: Demand) -> None:
+        self.reader, self.stored, self.tile_bytes = reader, stored, demand.tile_bytes
+        rows, takes, tile_frames = demand.rows, demand.takes, demand.tile_frames
         self.units = len(stored)
         sig = reader.shape[1:]
         self.wanted = (rows[1] - rows[0], *sig[1:]) if sig else ()
@@ -180,12 +163,13 @@ class _Frames:
         self.size = math.prod(self.wanted)
         nbytes = max(1, self.size * reader.dtype.itemsize)
         self.skipped = rows[0] * math.prod(sig[1:]) if sig else 0
-        lies = reader.frame_run.lies_as if in_place and reader.frame_run is not None else None
+        run = reader.frame_run if Takes.PLACES in takes else None
+        lies = None if run is None else run.lies_as
         stored_as, backwards = (np.dtype(object), 1) if lies is None else lies
         self.turned: int = backwards
         self.layout = cast(FrameLayout, reader.dataset.layout)
         self.in_place = (
-            (turned or self.turned == 1)
+            (Takes.TURNED in takes or self.turned == 1)
             and stored_as.kind in "biuf"
             and stored_as.newbyteorder("=") != np.float16
             and reader.as_stored
@@ -193,7 +177,7 @@ class _Frames:
         self.order = None if stored_as.isnative else True
         most = reader.backend.window if self.in_place and not reader.backend.copies else LARGE
         self.least = max(nbytes, min(tile_frames, most // nbytes) * nbytes)
-        apart = patches and not self.in_place and reader.corrections is None and self.wanted == sig
+        apart = Takes.PATCHES in takes and not self.in_place and reader.corrections is None and self.wanted == sig
         large = nbytes * tile_frames > PATCHED
         self.patches = self.layout.patches if apart and large else ()
         longest = max((patch.size for patch in self.patches), default=1) * reader.dtype.itemsize
@@ -288,7 +272,7 @@ class _Boxes:
     is as long as the blocks are, so that each is decoded once.
 
     Args:
-        chosen, stored, rows: see `supply_of`.
+        chosen, stored: see `supply_of`; rows: see `Demand`.
 
     Attributes:
         together: how many units at most are planned together. Only if they are a single position long along

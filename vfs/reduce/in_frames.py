@@ -28,6 +28,7 @@ from vfs.reduce.reduction import (
     Kernel,
     Reduction,
     Spec,
+    Takes,
     dtype_of,
     fits,
     float_of,
@@ -325,7 +326,7 @@ class _Centre(Kernel):
 
     dims = ("axis",)
     units = "px"
-    takes_turned = True
+    takes = Takes.PLACES | Takes.TURNED
 
     def __init__(self, frames: FrameType, cy: float, cx: float, near: np.ndarray | None) -> None:
         self.cy, self.cx, self.width = cy, cx, frames.shape[1]

@@ -24,6 +24,7 @@ from vfs.reduce.reduction import (
     Kernel,
     Reduction,
     Spec,
+    Takes,
     added,
     fits,
     float_of,
@@ -54,8 +55,7 @@ class _OfPixels(Kernel):
     kind = "sig"
     units = None
     tile_frames = 8
-    takes_turned = True
-    takes_patches = True
+    takes = Takes.PLACES | Takes.TURNED | Takes.PATCHES
 
     def bound(self, frames: FrameType) -> Reduction:
         name = type(self).__name__

@@ -40,7 +40,8 @@ from vfs.model.stored import nav_dims
 from vfs.model.wording import shown
 from vfs.pictures.frames import FrameView
 from vfs.reduce import CLASSES
-from vfs.reduce.blocks import FrameSupply, check_written, chosen_positions, supply_of
+from vfs.reduce.blocks import check_written, chosen_positions, supply_of
+from vfs.reduce.demand import Demand
 from vfs.reduce.held_frames import HeldFrames
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
@@ -50,12 +51,6 @@ from vfs.reduce.usual import placed
 Progress = Callable[[int, int], object]
 
 TOLD = 0.1  # seconds between two calls of `progress`
-SHARED = 1 << 23
-"""Bytes of frames that several reductions take one after the other: they stay in the processor's cache.
-
-Disk, centre of mass and sum in one pass, 128 MiB of MIB U16: 2 MiB 15.0 ms, 4 MiB 13.0, 8 MiB 12.2,
-16 MiB 12.8; one after the other 15.4.
-"""
 WAITING = 1 << 28
 """Bytes of buffers that threads have for themselves, of all threads together, where they mostly wait for a server."""
 STRETCH = 1 << 25
@@ -225,7 +220,7 @@ class Pass:
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
         if workers is None:
             self.workers = usual_threads(array, sum(_needs(one, self.frames).thread for one in self.bound.values()))
-        self.supply = self._supply(chosen)
+        self.supply = supply_of(array, chosen, self.stored, Demand.of(self.bound.values(), self.frames))
         self.chosen = chosen
         self.origin, last = self._places()
         self.done = np.zeros(last - self.origin, bool)
@@ -233,20 +228,6 @@ class Pass:
         self.own = [{name: self._zeros(name, nav=False) for name in self.bound}]
         self.counted = [0]
         self.stopped = threading.Event()
-
-    def _supply(self, chosen: np.ndarray | None) -> FrameSupply:
-        """Negotiate how frames are taken: where they lie if only kernels look at them; in tiles of a size
-        that suits all.
-        """
-        kernels = [one for one in self.bound.values() if isinstance(one, Kernel)]
-        only = len(kernels) == len(self.bound)
-        seen = [one.rows(self.frames) for one in kernels] + [(0, self.frames.steps)] * (not only)
-        sizes = [one.tile_bytes for one in self.bound.values()]
-        size = max(1, sizes[0] if len(sizes) == 1 else min(SHARED, *sizes))
-        rows = min(first for first, _ in seen), max(last for _, last in seen)
-        least = max(one.tile_frames for one in self.bound.values())
-        turned, patches = (all(getattr(one, what) for one in kernels) for what in ("takes_turned", "takes_patches"))
-        return supply_of(self.array, chosen, self.stored, rows, only, turned, only and patches, size, least)
 
     def _zeros(self, name: str, nav: bool) -> dict[str, np.ndarray]:
         """Make the buffers of a reduction that all threads share (`nav`), or those of one thread."""

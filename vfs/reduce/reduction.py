@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,19 @@ class FrameBlock:
         return len(self.at)
 
 
+class Takes(Flag):
+    """Ways in which a reduction can take frames, other than in tiles that are decoded."""
+
+    TILES = 0
+    """No other way."""
+    PLACES = auto()
+    """By their addresses, wherever they lie, also in a mapped file."""
+    TURNED = auto()
+    """By their addresses also where pixels come backwards, some at a time."""
+    PATCHES = auto()
+    """In patches: one patch of some frames after the other, then those of the next ones."""
+
+
 class Reduction:
     """Turns frames into a result. Subclass it to write your own.
 
@@ -105,6 +119,7 @@ class Reduction:
         tile_bytes: bytes of frames that are best taken at once. It is a wish: frames that must be
             decoded come in tiles that suit their decoder, and several reductions share tiles.
         tile_frames: frames that are best taken at once at least, where frames are large.
+        takes: ways in which it can take frames; kernels know more than tiles.
     """
 
     kind: str = "nav"
@@ -112,6 +127,7 @@ class Reduction:
     units: str | None = ""
     tile_bytes: int = 1 << 19
     tile_frames: int = 1
+    takes: Takes = Takes.TILES
 
     def bound(self, frames: FrameType) -> Reduction:
         """Prepare this reduction for frames of one kind: check that it fits them, and make what all threads share.
@@ -192,15 +208,9 @@ class Reduction:
 
 
 class Kernel(Reduction):
-    """Takes frames by their addresses, wherever they are: has `take`, and perhaps `rows`, instead of `process`.
+    """Takes frames by their addresses, wherever they are: has `take`, and perhaps `rows`, instead of `process`."""
 
-    Attributes:
-        takes_turned: also frames whose pixels come backwards, some at a time.
-        takes_patches: also patches of frames: one patch of some frames after the other, then those of the next ones.
-    """
-
-    takes_turned = False
-    takes_patches = False
+    takes = Takes.PLACES
     tile_bytes = 16 << 20  # a block costs 10 µs, and in frames that are taken where they lie nothing stays in cache
 
     def rows(self, frames: FrameType) -> tuple[int, int]:

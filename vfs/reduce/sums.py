@@ -20,6 +20,7 @@ from vfs.reduce.reduction import (
     FrameType,
     Kernel,
     Spec,
+    Takes,
     dtype_of,
     fits,
     real_pixels,
@@ -81,7 +82,7 @@ class MaskedSums(Kernel):
     """
 
     units = None
-    takes_turned = True
+    takes = Takes.PLACES | Takes.TURNED
 
     def __init__(self, name: str, chosen: np.ndarray, frames: FrameType, dtype: Any, alone: bool = True) -> None:
         real_pixels(name, frames)
