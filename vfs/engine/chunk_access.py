@@ -26,7 +26,8 @@ import numpy as np
 from vfs.buffers import lender
 from vfs.engine.array import ArrayReader
 from vfs.engine.chunk_plan import WORTH_A_THREAD, ChunkPlan, RunPlan, plan_of, run_plan
-from vfs.engine.stored_reader import scratch_none
+from vfs.engine.reader import INTO_PLACE
+from vfs.engine.windows import NO_SCRATCH
 from vfs.errors import RegionError, SourceError
 from vfs.kernels.columns import NO_ROWS
 from vfs.model.decode import PlainDecoder
@@ -46,7 +47,7 @@ class Chunks:
         self._grouped = array.groups.chunks != array.chunks
         # Nothing is left to do with elements when they are where they belong
         straight = array.decodes_into and array.corrections is None and array.dtype == array.stored
-        self._straight = (array.direct or straight) and not self._grouped
+        self._straight = (array.way in INTO_PLACE or straight) and not self._grouped
         self._fetch = array.fetch_blocks if array.decodes_whole else array.fetch
 
     @cached_property
@@ -106,7 +107,7 @@ class Chunks:
             run = array.straight(region) if region.shape == array.chunks else None
         if run is not None:
             try:
-                return array.backend.span(*run, scratch_none)
+                return array.backend.span(*run, NO_SCRATCH)
             except SourceError as error:
                 raise array.unread(error, array.grid.region(position)) from None
         key = array.token, array.moved(0), position
@@ -229,7 +230,7 @@ class Chunks:
         array = self.array
         return (
             not array.backend.copies
-            and array.as_stored
+            and array.way.as_stored
             and isinstance(array.dataset.decoder, PlainDecoder)
             and self.plan is not None
             and not self.plan.straight
@@ -247,7 +248,7 @@ class Chunks:
             return None
         file, base = place
         try:
-            stored = array.backend.span(file, base + plan.first, base + plan.last, scratch_none)
+            stored = array.backend.span(file, base + plan.first, base + plan.last, NO_SCRATCH)
         except SourceError as error:
             raise array.unread(error, array.grid.region(position)) from None
         return ChunkView(StoredChunk(array, position, plan, stored), np.dtype(np.uint8), (array.chunk_bytes,))

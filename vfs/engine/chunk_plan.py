@@ -19,6 +19,7 @@ from vfs.backends import Backend
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
 from vfs.engine.frame_run import FrameRun
+from vfs.engine.reader import INTO_PLACE, Way
 from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, NO_ROWS, PITCH, PLANE, START, STEP, STOP
 from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
@@ -73,8 +74,7 @@ class ChunkPlan:
         ]
         self.first, self.last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
         self.run = (
-            array.as_stored
-            and array.plain
+            array.way is Way.NATIVE
             and len(ranges) == 1
             and ranges[0, STEP] == 1
             and ranges[0, LINES] <= 1
@@ -119,7 +119,7 @@ class ChunkPlan:
 def _run_of(array: ArrayReader) -> FrameRun | None:
     """Return how frames lie that differ only in where they begin and that kernels put into place, else None."""
     run = array.frame_run
-    if run is None or not array.direct or array.accumulates:
+    if run is None or array.way not in INTO_PLACE or array.accumulates:
         return None
     return run if run.layout.periodic and run.layout.in_order else None
 
@@ -180,7 +180,7 @@ class FrameStep(NamedTuple):
         element of every channel, and the file has not much else between them.
         """
         run = array.frame_run
-        if run is None or not (array.direct and run.layout.periodic and run.rows.size) or array.accumulates:
+        if run is None or not (array.way in INTO_PLACE and run.layout.periodic and run.rows.size) or array.accumulates:
             return None
         rows = run.rows
         lines, count, by, after = np.maximum(1, rows[:, LINES]), rows[:, COUNT], abs(rows[:, STEP]), abs(rows[:, NEXT])
@@ -250,7 +250,7 @@ def _at_hand(array: ArrayReader, ranges: np.ndarray) -> AtHand | None:
     first, last = int(ranges[:, START].min()), int(ranges[:, STOP].max())
     if last - first > 2 * WORTH_A_THREAD:
         return None
-    bare = straight and array.plain and array.as_stored
+    bare = straight and array.way is Way.NATIVE
     decoding = FrameStep(0, ranges, 1) if bare else FrameStep.of(array, ranges)
     if decoding is None:
         return None
@@ -351,5 +351,5 @@ def run_plan(array: ArrayReader) -> RunPlan | None:
         or frame.item(0, STOP) - frame.item(0, START) != size * array.stored.itemsize
     ):
         return None
-    step = 0 if array.plain and array.as_stored else cast(Decoder, array.dataset.decoder).step(array.dtype)
+    step = 0 if array.way is Way.NATIVE else cast(Decoder, array.dataset.decoder).step(array.dtype)
     return None if step is None else RunPlan(array, run.layout, size, frame.item(0, START), step)

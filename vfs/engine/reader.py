@@ -7,6 +7,7 @@ in tiles that stay in the processor's cache.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -19,7 +20,8 @@ from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.engine.corrections import Corrections, corrected_box
 from vfs.engine.frame_run import FrameRun
-from vfs.engine.stored_reader import ROWS, StoredReader, scratch_none, within
+from vfs.engine.stored_reader import ROWS, StoredReader, within
+from vfs.engine.windows import NO_SCRATCH
 from vfs.errors import OptionError, SourceError, size
 from vfs.formats.headers import dtype_option
 from vfs.kernels.columns import LINES, NO_ROWS, STEP
@@ -38,6 +40,32 @@ it becomes stay in cache (2 MiB a core).
 """
 
 
+class Way(Enum):
+    """How elements get from where they are stored to where they are shown."""
+
+    NATIVE = auto()
+    """The bytes in the files are the elements: they are copied, or shown where they lie."""
+    DECODED = auto()
+    """A kernel decodes them into place, as they are stored."""
+    CONVERTED = auto()
+    """A kernel decodes them into place, and converts them in the same pass."""
+    CAST = auto()
+    """They are decoded in tiles, and numpy converts these."""
+    CORRECTED = auto()
+    """They are decoded in tiles, which are corrected, and converted where that is asked for."""
+    BLOCKS = auto()
+    """They are cut out of blocks that decode only as a whole."""
+
+    @property
+    def as_stored(self) -> bool:
+        """True if elements are shown as they are stored, and a part of them decodes by itself."""
+        return self in (Way.NATIVE, Way.DECODED)
+
+
+INTO_PLACE = (Way.NATIVE, Way.DECODED, Way.CONVERTED)
+"""Ways in which one pass over the bytes puts the elements into place."""
+
+
 class RegionReader(StoredReader):
     """Reads boxes of one array's elements, on demand.
 
@@ -53,10 +81,8 @@ class RegionReader(StoredReader):
         shape, dtype: as of numpy arrays; dtype in native byte order. stored: dtype in the files;
             made: corrected, before it is converted to `dtype`. blank, fill: what blank places read
             as, before and after that.
-        as_stored: elements are neither converted nor corrected; plain: they are native bytes in the
-            file; views: reads may give views of it.
-        direct: a kernel puts the elements into place, as stored or converted in the same pass.
-            longest: bytes of the longest file.
+        way: how elements are read; views: reads may give views of the files.
+        longest: bytes of the longest file.
 
     Raises:
         OptionError: `dtype` does not fit.
@@ -76,10 +102,15 @@ class RegionReader(StoredReader):
         asked = None if dtype is None else _target_dtype(self.stored, dtype)
         self.made = self.stored if corrections is None else corrections.dtype(self.stored, asked)
         self.dtype = self.made if asked is None else asked
-        self.as_stored = self.dtype == self.stored and corrections is None and not self.decodes_whole
-        self.views = self.as_stored and self.plain and not backend.copies
-        converted = self.dtype != self.stored and corrections is None and not self.decodes_whole
-        self.direct = self.as_stored or (converted and cast(Decoder, dataset.decoder).converts(self.dtype))
+        if corrections is not None:
+            self.way = Way.CORRECTED
+        elif self.decodes_whole:
+            self.way = Way.BLOCKS
+        elif self.dtype == self.stored:
+            self.way = Way.NATIVE if self.plain else Way.DECODED
+        else:
+            self.way = Way.CONVERTED if cast(Decoder, dataset.decoder).converts(self.dtype) else Way.CAST
+        self.views = self.way is Way.NATIVE and not backend.copies
         self.longest = int(dataset.files.sizes.max(initial=0))
 
     @cached_property
@@ -113,7 +144,7 @@ class RegionReader(StoredReader):
             _check_out(out, box.shape, self.dtype)
         elif self.views and (straight := self.straight(box)):
             try:
-                return self.backend.span(*straight, scratch_none).view(self.dtype).reshape(box.shape)
+                return self.backend.span(*straight, NO_SCRATCH).view(self.dtype).reshape(box.shape)
             except SourceError as error:
                 raise self.unread(error, box) from None
         else:
@@ -153,7 +184,7 @@ class RegionReader(StoredReader):
             self._correct_into(box, out, self.corrections)
         elif self.decodes_whole:  # not in tiles: a block is taken apart once, whatever it is cast to
             self.gather_blocks(box, out)
-        elif out.flags.c_contiguous and self.direct:
+        elif out.flags.c_contiguous and self.way in INTO_PLACE:
             rows, covered = self.plan(box, out.reshape(-1))
             if covered >= 0:
                 self.fetch(rows, out.reshape(-1))
@@ -163,15 +194,11 @@ class RegionReader(StoredReader):
         else:
             self._cast_into(box, out)
 
-    def straight(self, region: Region, converted: bool = False) -> tuple[int, int, int] | None:
+    def straight(self, region: Region) -> tuple[int, int, int] | None:
         """(file, first byte, last byte) where one range of native bytes is the answer, so that
         `read` gives a view of the file; else None.
-
-        Args:
-            converted: also where the elements are yet to be converted. To be asked of data that
-                lies straight in mapped files only.
         """
-        return self._run(region) if self.views or converted else None
+        return self._run(region) if self.views else None
 
     def lying(self, region: Region) -> np.ndarray | None:
         """Return a read-only view of a mapped file that is a region, in the byte order of the file; None where no one
@@ -180,11 +207,11 @@ class RegionReader(StoredReader):
         Raises:
             SourceError: the bytes are missing, truncated or unreadable; the message names file, bytes and region.
         """
-        lies = cast(Decoder, self.dataset.decoder).lies_as if self.as_stored and not self.backend.copies else None
+        lies = cast(Decoder, self.dataset.decoder).lies_as if self.way.as_stored and not self.backend.copies else None
         if lies is None or lies.backwards > 1 or (run := self._run(region)) is None:
             return None
         try:
-            return self.backend.span(*run, scratch_none).view(lies.stored).reshape(region.shape)
+            return self.backend.span(*run, NO_SCRATCH).view(lies.stored).reshape(region.shape)
         except SourceError as error:
             raise self.unread(error, region) from None
 
@@ -224,11 +251,11 @@ class RegionReader(StoredReader):
         """Return the stored elements of a non-empty region as one axis, where a mapped file holds
         them so, aligned (numpy is slow with others); else None.
         """
-        run = None if self.backend.copies or not self.plain else self.straight(region, converted=True)
+        run = None if self.backend.copies or not self.plain else self._run(region)
         return (
             None
             if run is None or run[1] % self.stored.itemsize
-            else self.backend.span(*run, scratch_none).view(self.stored)
+            else self.backend.span(*run, NO_SCRATCH).view(self.stored)
         )
 
     def _correct_into(self, region: Region, out: np.ndarray, corrections: Corrections) -> None:
@@ -314,7 +341,7 @@ class RegionReader(StoredReader):
                     file, start, stop, _, step = rows[first, : STEP + 1].tolist()
                     # As it lies in the map
                     if step == 1 and rows[first, LINES] <= 1 and stop - start == size * width and start % width == 0:
-                        yield tile, None, self.backend.span(file, start, stop, scratch_none).view(self.stored), complete
+                        yield tile, None, self.backend.span(file, start, stop, NO_SCRATCH).view(self.stored), complete
                         continue
                 part = memory[: size * width].view(self.stored)
                 if clear:
@@ -334,7 +361,7 @@ class RegionReader(StoredReader):
         Raises:
             SourceError: see `read`.
         """
-        if self.as_stored:
+        if self.way.as_stored:
             try:
                 for tile, rows, part, _ in self._tiles(region, limit):
                     if rows is not None:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +18,15 @@ from vfs import kernels
 from vfs.backends import Backend, Window
 from vfs.buffers import is_lent, scratch
 from vfs.engine.cache import ChunkCache
+from vfs.engine.windows import (
+    NO_SCRATCH,
+    TOGETHER,
+    far_lines,
+    lines_of,
+    one_window,
+    read_in_turn,
+    read_together,
+)
 from vfs.errors import DecodeError, NotYetError, SourceError
 from vfs.kernels.columns import (
     COUNT,
@@ -34,21 +40,12 @@ from vfs.kernels.columns import (
     W_FILE,
     W_START,
     W_STOP,
-    W_WANTED,
 )
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 
-TOGETHER = 64 << 20
-"""Bytes that are fetched at once, at most, where a backend fetches many windows at once. The next ones come while these
-are decoded.
-"""
-APART = 1 << 20
-"""Bytes from line to line, on average, from which on lines of a mapped file are asked for one by one. Those between are
-not read then, which for a disk that seeks takes as long as a seek, and for others much longer.
-"""
 ROWS = 1 << 16  # read ranges planned at once: a table of 5.5 MiB
 RUN = 1024
 """Bytes: ranges this long on average are read to where they belong, shorter ones together, to be
@@ -92,6 +89,7 @@ class StoredReader:
         self.dataset = dataset
         self.backend = backend
         self.fetch_windows = backend.fetch
+        self.windows = read_in_turn if backend.fetch is None else read_together
         self.cache = ChunkCache() if cache is None else cache
         self.shape = dataset.shape
         self.stored = dataset.dtype
@@ -172,34 +170,23 @@ class StoredReader:
         Raises:
             SourceError: a range cannot be read.
         """
-        backend, decoder, out = self.backend, cast(Decoder, self.dataset.decoder), flat.view(np.uint8)
         # Needs no kernel: neither calls, nor in a fresh process loading
         one = len(rows) == 0 or (len(rows) == 1 and rows.item(0, LINES) <= 1)
         if not one:
             rows = kernels.ranges.by_file(rows)
             rows = rows if self.takes_lines else kernels.ranges.in_lines(rows, 0)
+        backend, decoder = self.backend, cast(Decoder, self.dataset.decoder)
         runs = self.plain and flat.dtype == self.stored and backend.in_place
         if runs and ((len(rows) == 0 or rows.item(0, STEP) == 1) if one else kernels.fetch.in_runs(rows, RUN)):
-            rows = rows if one else kernels.ranges.in_lines(rows, 0)
-            wins = _one_window(rows) if one else kernels.ranges.windows(rows, NO_LIMIT)
-            if self.fetch_windows is not None:
-                self.fetch_windows(
-                    [
-                        Window(file, start, stop, out, rows[first:last], flat.itemsize)
-                        for file, start, stop, first, last, _ in wins.tolist()
-                    ]
-                )
-                return
-            for file, start, stop, first, last, _ in wins.tolist():
-                backend.span(file, start, stop, out, rows[first:last], flat.itemsize)
+            self._read_into_place(rows if one else kernels.ranges.in_lines(rows, 0), flat)
             return
         if not one and self.takes_lines:
             rows = kernels.ranges.in_lines(rows, backend.window)
-        wins = _one_window(rows) if one else kernels.ranges.windows(rows, backend.window)
-        if not backend.copies:  # as `windows`, whose generator a read of one frame would feel: 3 of 20 µs
+        wins = one_window(rows) if one else kernels.ranges.windows(rows, backend.window)
+        if not backend.copies:  # as `read_in_turn`, whose generator a read of one frame would feel: 3 of 20 µs
             for file, start, stop, first, last, wanted in wins.tolist():
-                few = _apart(rows[first:last], stop - start) if wanted * 2 < stop - start else None
-                decoder.decode(rows[first:last], backend.span(file, start, stop, scratch_none, few), start, flat)
+                few = far_lines(rows[first:last], stop - start) if wanted * 2 < stop - start else None
+                decoder.decode(rows[first:last], backend.span(file, start, stop, NO_SCRATCH, few), start, flat)
             return
         longest, most = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)), max(backend.window, self.word_bytes)
         if longest > most:  # in pieces that stay in cache
@@ -207,7 +194,7 @@ class StoredReader:
             wins = kernels.ranges.windows(rows, most)
             longest = int((wins[:, W_STOP] - wins[:, W_START]).max())
         if self.fetch_windows is not None:
-            for start, part, data in self.windows(rows, wins):
+            for start, part, data in read_together(backend, rows, wins):
                 decoder.decode(part, data, start, flat)
             return
         step, done, n = self._step(flat.dtype) if self._step and len(wins) > 1 else None, 0, len(wins)
@@ -219,7 +206,7 @@ class StoredReader:
                     if wins[-1, W_FILE] != wins[done, W_FILE]:
                         last = int(np.searchsorted(wins[:, W_FILE], wins[done, W_FILE], "right"))
                     part = wins[done:last]
-                    read = partial(kernels.fetch.decode_windows, rows, part, step, memory, out)
+                    read = partial(kernels.fetch.decode_windows, rows, part, step, memory, flat.view(np.uint8))
                     first, end = int(part[:, W_START].min()), int(part[:, W_STOP].max())
                     bad = backend.lend(part.item(0, W_FILE), first, end, read)
                     if bad == -1:
@@ -229,9 +216,23 @@ class StoredReader:
                     step, done = (None, done) if bad is None else (step, done + bad)
                 # What a kernel cannot read, `span` reads, or says why not
                 file, start, stop, begin, end, wanted = wins[done].tolist()
-                few = _lines(rows[begin:end]) if wanted * 2 < stop - start else None
+                few = lines_of(rows[begin:end]) if wanted * 2 < stop - start else None
                 decoder.decode(rows[begin:end], backend.span(file, start, stop, memory, few), start, flat)
                 done += 1
+
+    def _read_into_place(self, rows: np.ndarray, flat: np.ndarray) -> None:
+        """Have the backend read bytes to where their elements belong: nothing is left to decode.
+
+        Args:
+            rows: read ranges of one line each.
+        """
+        out, width = flat.view(np.uint8), flat.itemsize
+        wins = (one_window(rows) if len(rows) < 2 else kernels.ranges.windows(rows, NO_LIMIT)).tolist()
+        if self.fetch_windows is not None:
+            self.fetch_windows([Window(f, start, stop, out, rows[a:b], width) for f, start, stop, a, b, _ in wins])
+            return
+        for file, start, stop, first, last, _ in wins:
+            self.backend.span(file, start, stop, out, rows[first:last], width)
 
     def gather_blocks(self, region: Region, out: np.ndarray) -> bool:
         """Read blocks that decode only as a whole, each once as long as it stays in the cache.
@@ -315,82 +316,14 @@ class StoredReader:
         if len(rows) == 0:
             return
         backend, decode_into = self.backend, cast(Any, self.dataset.decoder).decode_into
-        wins = kernels.ranges.windows(rows, backend.window) if len(rows) > 1 else _one_window(rows)
-        for start, part, data in self.windows(rows, wins):
+        wins = kernels.ranges.windows(rows, backend.window) if len(rows) > 1 else one_window(rows)
+        for start, part, data in self.windows(backend, rows, wins):
             done = 0 if self.decode_run is None else self.decode_run(part, data, start, flat)
             for file, a, b, to, _, _, count, number, *_ in part[done:].tolist():
                 try:
                     decode_into(data[a - start : b - start], number, flat[to : to + count])
                 except DecodeError as error:
                     raise self._undecoded((file, a, b - a, number), error) from None
-
-    def windows(
-        self, rows: np.ndarray, wins: np.ndarray, together: int = TOGETHER
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Go through windows of files. A backend that waits for each is asked for as many at once as memory goes.
-
-        Args:
-            rows: read ranges, which need no other columns than FILE, START and STOP where each is one line.
-            wins: their windows, see `kernels.ranges.windows`. Of one of which less than half is wanted, only that is
-                read where the backend copies.
-            together: bytes that are asked for at once, at most. 0: one window after the other, by callers of which
-                many threads wait.
-
-        Yields: (first byte of a window, its ranges, its bytes, which are valid until the next window).
-
-        Raises:
-            SourceError: the bytes of a window cannot be read.
-        """
-        if self.fetch_windows is not None and together:
-            yield from self._together(rows, wins, together)
-            return
-        backend = self.backend
-        copies = backend.copies
-        longest = int((wins[:, W_STOP] - wins[:, W_START]).max(initial=0)) + backend.margin if copies else 0
-        with scratch.borrow(longest) as memory:
-            for file, start, stop, first, last, wanted in wins.tolist():
-                part = rows[first:last]
-                few = (_lines(part) if copies else _apart(part, stop - start)) if wanted * 2 < stop - start else None
-                yield start, part, backend.span(file, start, stop, memory, few)
-
-    def _together(self, rows: np.ndarray, wins: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Fetch windows, `most` bytes of them at once; the next ones come meanwhile."""
-        ends, at, edges = np.cumsum(wins[:, W_STOP] - wins[:, W_START]), 0, [0]
-        while at < len(wins):
-            at = max(at + 1, int(np.searchsorted(ends, (ends[at - 1] if at else 0) + most, "right")))
-            edges.append(at)
-        batches = [wins[first:last] for first, last in pairwise(edges)]
-        if len(batches) == 1:
-            with self._batch(rows, batches[0]) as (fetch, found):
-                fetch()
-                yield from found
-            return
-        with ExitStack() as stack, ThreadPoolExecutor(1, "vfs-ahead") as thread:  # the next batch comes meanwhile
-            fetch, found = stack.enter_context(self._batch(rows, batches[0]))
-            coming = thread.submit(fetch)
-            for batch in [*batches[1:], None]:
-                coming.result()
-                done, last = found, stack.pop_all()
-                with last:
-                    if batch is not None:
-                        fetch, found = stack.enter_context(self._batch(rows, batch))
-                        coming = thread.submit(fetch)
-                    yield from done
-
-    @contextmanager
-    def _batch(
-        self, rows: np.ndarray, wins: np.ndarray
-    ) -> Iterator[tuple[Callable[[], None], list[tuple[int, np.ndarray, np.ndarray]]]]:
-        """Borrow memory for some windows. Gives (what fetches them, what `_together` yields of them)."""
-        assert self.fetch_windows is not None
-        with scratch.borrow(int((wins[:, W_STOP] - wins[:, W_START]).sum())) as memory:
-            windows, found, to = [], [], 0
-            for file, start, stop, first, last, wanted in wins.tolist():
-                part, room = rows[first:last], memory[to : to + stop - start]
-                windows.append(Window(file, start, stop, room, _lines(part) if wanted * 2 < stop - start else None))
-                found.append((start, part, room))
-                to += stop - start
-            yield partial(self.fetch_windows, windows), found
 
     def _undecoded(self, where: tuple[int, int, int, int], error: DecodeError) -> DecodeError:
         file, start, size, _ = where
@@ -469,30 +402,6 @@ def _overlap(
         of.append(slice(into + a - lo, into + a - lo + count * step, step))
         size *= count
     return tuple(to), tuple(of), size
-
-
-scratch_none = np.empty(0, np.uint8)
-"""For backends that give views and use no scratch."""
-
-
-def _lines(rows: np.ndarray) -> np.ndarray:
-    """Return read ranges of one line each. Those of blocks and of frames that lie whole are such already."""
-    return rows if rows.shape[1] <= LINES or (rows[:, LINES] <= 1).all() else kernels.ranges.in_lines(rows, 0)
-
-
-def _apart(rows: np.ndarray, nbytes: int) -> np.ndarray | None:
-    """Return read ranges of one line each, if these lie far apart in so many bytes; else None."""
-    lines = len(rows) if rows.shape[1] <= LINES else int(np.maximum(rows[:, LINES], 1).sum())
-    return _lines(rows) if lines * APART <= nbytes else None
-
-
-def _one_window(rows: np.ndarray) -> np.ndarray:
-    """Return what `windows` finds in one range of one line, or in none, without a kernel."""
-    wins = np.zeros((len(rows), W_WANTED + 1), np.int64)
-    if len(rows):
-        file, start, stop = rows[0, :DEST].tolist()
-        wins[0] = file, start, stop, 0, 1, stop - start
-    return wins
 
 
 def within(tile: Region, region: Region) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ class NativeSource:
             self.frames = NativeFrames(self.words, files, None)
             return False
         layout = run.layout
-        reversed_bytes = run.reversed_bytes if array.as_stored else None
+        reversed_bytes = run.reversed_bytes if array.way.as_stored else None
         decoding = None if reversed_bytes is not None else FrameStep.in_parts(array)
         nav = array.ndim - len(layout.sig_shape)
         shape = array.shape[:nav]

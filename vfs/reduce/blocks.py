@@ -23,6 +23,7 @@ import numpy as np
 from vfs.buffers import scratch
 from vfs.engine.array import ArrayReader
 from vfs.engine.reader import RegionReader
+from vfs.engine.windows import read_in_turn
 from vfs.errors import NotYetError, OptionError, SourceError
 from vfs.kernels.reduce.places import P_FILE, P_FRAME, P_START, P_STOP, groups
 from vfs.model.as_scan import as_scan
@@ -172,7 +173,7 @@ class _Frames:
             (Takes.TURNED in takes or self.turned == 1)
             and stored_as.kind in "biuf"
             and stored_as.newbyteorder("=") != np.float16
-            and reader.as_stored
+            and reader.way.as_stored
         )
         self.order = None if stored_as.isnative else True
         most = reader.backend.window if self.in_place and not reader.backend.copies else LARGE
@@ -234,7 +235,7 @@ class _Frames:
         parts = parts[: groups(table, *cut, parts)]
         like = np.empty(0, taken_as(reader.stored))
         wins = np.column_stack([parts, (parts[:, 4] - parts[:, 3]) * nbytes])
-        windows = reader.windows(table, wins, together=0)  # the threads of a pass wait for many servers already
+        windows = read_in_turn(backend, table, wins)  # the threads of a pass wait for many servers already
         for lo, part, data in _named(windows, reader, region):
             places = part[:, P_START] + (data.ctypes.data - lo - self.skipped * width)
             where = part[:, P_FRAME] + at
