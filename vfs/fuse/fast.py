@@ -234,37 +234,40 @@ class NativeTables:
         if source.direct and (got := self._from_files(which, source, fh, to, size, offset)) is not None:
             return got
         # Decoded, or in part not in the files: a chunk at an edge, blank frames
-        made, head = source.sources.moves.item(0), int(source.words[SourceWord.HEAD_BYTES])
-        first, last = max(0, offset - head), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - head
+        state = source.sources.moves.item(0)  # another number once a source file was touched
+        header = int(source.words[SourceWord.HEAD_BYTES])
+        # Bytes behind the header that are wanted, and the pieces that have them
+        first, last = max(0, offset - header), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - header
         if first >= last or offset < 0:
             return None
-        a, b = number * source.per + first // source.size, number * source.per + (last - 1) // source.size
-        goes_on = offset in source.ends.copy()
+        piece_0 = number * source.per  # of this file
+        pieces = range(piece_0 + first // source.size, piece_0 + (last - 1) // source.size + 1)
+        continues = offset in source.ends.copy()  # begins where one of the latest reads ended
         source.ends.append(offset + size)
-        alone = source.npy and size < SMALL and not goes_on and source.piece(a)[0] not in source.array.cache
-        follows = not source.direct and (a - 1 in source.recent.copy() or (source.npy and first == 0))
-        done = max(0, min(head, offset + size) - offset)
-        if done:
-            memory.copy(to, source.kept[0].ctypes.data + offset, done)
+        copied = max(0, min(header, offset + size) - offset)
+        if copied:
+            memory.copy(to, source.kept[0].ctypes.data + offset, copied)
         try:
-            if alone:
-                piece = source.chunks.run(first, last)
-                memory.copy(to + done, piece.ctypes.data, last - first)
-                return done + last - first if source.sources.moves.item(0) == made else None
-            source.recent.extend(range(a, b + 1))
-            for n in range(a, b + 1):
+            if source.npy and size < SMALL and not continues and source.piece(pieces[0])[0] not in source.array.cache:
+                decoded = source.chunks.run(first, last)  # these bytes alone
+                memory.copy(to + copied, decoded.ctypes.data, last - first)
+                return copied + last - first if source.sources.moves.item(0) == state else None
+            # A reader that comes from the piece before, or begins a file, will want the next ones
+            goes_on = not source.direct and (pieces[0] - 1 in source.recent.copy() or (source.npy and first == 0))
+            source.recent.extend(pieces)
+            for n in pieces:
                 key, make = source.piece(n)
-                shown = None if source.direct else Piece(self.pieces, lookup.handle(which, n), False, made)
+                shown = None if source.direct else Piece(self.pieces, lookup.handle(which, n), False, state)
                 piece = source.array.cache.get(key, make, shown)
-                if n == a and follows:
-                    self.ahead.go_on(which, source, b)
-                begin = (n - number * source.per) * source.size
-                lo, hi = max(first, begin), min(last, begin + piece.nbytes)
-                memory.copy(to + done, piece.ctypes.data + lo - begin, hi - lo)
-                done += hi - lo
+                if goes_on and n == pieces[0]:
+                    self.ahead.go_on(which, source, pieces[-1])
+                begin = (n - piece_0) * source.size
+                start, stop = max(first, begin), min(last, begin + piece.nbytes)
+                memory.copy(to + copied, piece.ctypes.data + start - begin, stop - start)
+                copied += stop - start
         except SourceError:  # perhaps about bytes of the piece that this read does not want
             return None
-        return done if source.sources.moves.item(0) == made else None  # a file changed: bytes may be old ones
+        return copied if source.sources.moves.item(0) == state else None  # a file changed: bytes may be old ones
 
     def _current(self, fh: int, path: str) -> NativeSource | None:
         """Return the source that is open as `fh`, and allow native reads of it for a time.
