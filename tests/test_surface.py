@@ -22,7 +22,8 @@ from vfs.api.opening import OpenHere, ShowHere
 from vfs.cli.app import main
 from vfs.cli.common import OF_IMAGES
 from vfs.formats import formats
-from vfs.model.open_options import ExportOptions, MountOptions, OpenOptions, ServeOptions
+from vfs.model.command_options import ExportOptions, MountOptions, ServeOptions
+from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.options import fitting, kinds
 from vfs.model.wording import flag

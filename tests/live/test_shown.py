@@ -25,7 +25,8 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree import records
 from vfs.folder_tree.plans import plan_sets, plan_tree
 from vfs.fuse.how import MountHow
-from vfs.model.open_options import MountOptions, OpenOptions, split
+from vfs.model.command_options import MountOptions
+from vfs.model.open_options import OpenOptions, split
 from vfs.testing.inside import set_of
 
 HOW: dict[str, Any] = {"follow": True, "settle": 0.3, "chunks": "1,-1,-1,-1"}

@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 
 from vfs.errors import OptionError
 from vfs.formats.headers import shape_option
-from vfs.model.open_options import (
-    ExportOptions,
-    MountOptions,
-    OpenOptions,
-    ReduceOptions,
-    ServeOptions,
-    file_names,
-    split,
-)
+from vfs.model.command_options import ExportOptions, MountOptions, ReduceOptions, ServeOptions
+from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.option_fields import known
 from vfs.model.options import kinds
 from vfs.model.wording import shell

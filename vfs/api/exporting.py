@@ -10,7 +10,8 @@ from typing import Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
-from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, OpenOptions, split
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, ExportOptions
+from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
 from vfs.sets.opening import OpenedSet, open_set, warned

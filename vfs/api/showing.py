@@ -13,7 +13,8 @@ from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
 from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
-from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions, split
+from vfs.model.command_options import MountOptions, ServeOptions, ShowOptions
+from vfs.model.open_options import split
 from vfs.model.signatures import Path, Several, mounts, serves
 from vfs.model.wording import option
 from vfs.sets.opening import open_set, warned

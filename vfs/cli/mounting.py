@@ -31,7 +31,7 @@ from vfs.cli.common import (
 from vfs.cli.tables import width
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
-from vfs.model.open_options import MountOptions, ServeOptions, ShowOptions
+from vfs.model.command_options import MountOptions, ServeOptions, ShowOptions
 from vfs.model.option_fields import USUAL
 from vfs.serving.signals import signals
 

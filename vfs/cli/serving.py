@@ -16,7 +16,7 @@ from vfs.cli.common import Datasets, Settings, line, opens, put, say
 from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import OptionError
-from vfs.model.open_options import ServeOptions
+from vfs.model.command_options import ServeOptions
 from vfs.model.option_fields import USUAL
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from vfs.cli.common import (
 )
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
-from vfs.model.open_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
 from vfs.model.wording import option
 from vfs.serving.signals import signals
 

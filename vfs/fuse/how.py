@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vfs.model.open_options import MountOptions
+from vfs.model.command_options import MountOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,7 +50,7 @@ def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> i
     """Write the main array of a set as a page that stands alone.
 
     Args:
-        target: name of the file, with `vfs.model.open_options.PAGE_ENDING`. progress: see `VirtualArray.reduce`.
+        target: name of the file, with `vfs.model.command_options.PAGE_ENDING`. progress: see `VirtualArray.reduce`.
 
     Returns: bytes of the file.
 

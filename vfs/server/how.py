@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vfs.model.open_options import ServeOptions
+from vfs.model.command_options import ServeOptions
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeHow:
-    """Says how to serve. `vfs.model.open_options.ServeOptions` describes what has the same name there.
+    """Says how to serve. `vfs.model.command_options.ServeOptions` describes what has the same name there.
 
     Attributes:
         sources: the file that names each data set, for `vfs mounts`.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.model.open_options import ExportOptions
+from vfs.model.command_options import ExportOptions
 from vfs.model.wording import option
 
 DEFAULT = ExportOptions.codec
