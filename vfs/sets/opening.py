@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -41,7 +40,6 @@ from vfs.errors import (
 from vfs.faces.data_set import Hierarchy
 from vfs.faces.ngff import check_version
 from vfs.formats import Format, by_name, detect
-from vfs.kernels.columns import CHANGED
 from vfs.live.begun import as_before
 from vfs.live.file_watch import SEEN
 from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
@@ -58,7 +56,7 @@ from vfs.sets.correction_images import CorrectionImages, OtherSet, lasting, read
 from vfs.sets.incomplete import all_absent, counted, refuse
 from vfs.sets.pixel_masks import with_mask
 from vfs.sets.set_readers import readers
-from vfs.sets.set_sources import lasting_names, masks, named_files, names_now, not_told_apart
+from vfs.sets.set_sources import digest_of, files_of, lasting_names, masks, named_files, names_now, not_told_apart
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.missing import explained
@@ -301,7 +299,7 @@ def _open_named(
     if isinstance(found, Saved):
         return _open_saved(found, names[0], options, cache, sources, name)
     if options.follow:
-        for files in {id(one.files): one.files for one in found}.values():
+        for files in files_of(found):
             SEEN.look_at_last(files, FEW)
         found = [grown(one, options) for one in found]
     if options.array is not None or options.main is not None or options.hide:
@@ -336,10 +334,12 @@ def _open_named(
     if options.derive and not stands_in:
         arrays = arrays.with_more(_derived(main, options.derive, list(arrays)))
     attributes = _attributes(stored, main.dataset, absent, str(options.format), progress, as_stored)
-    opening = _opening(names, stored, options, format_options, images, mask_files, name, sources)
-    store = None if options.pyramid_cache is None else _level_store(opening, stored.all)
+    all_files = files_of(stored.all)
+    states = b"" if options.follow else digest_of([*all_files, *images.files, *mask_files])
+    opening = Opening(tuple(names), _lasting(options, images, stored), format_options, states, name, sources)
+    store = None if options.pyramid_cache is None else _level_store(opening, all_files)
     tree = Hierarchy(name, arrays, attributes, stored.main.path, stands_in, store, options.ngff)
-    unnoticed = () if options.may_change else not_told_apart({id(one.files): one.files for one in stored.all}.values())
+    unnoticed = () if options.may_change else not_told_apart(all_files)
     warnings = (*images.warnings, *(absence.said for absence in absent), *unnoticed)
     return OpenedSet(tree, opening, absent, warnings, progress, begun)
 
@@ -375,21 +375,10 @@ def _derived(main: ArrayReader, wanted: Mapping[str, Any], taken: Sequence[str])
     return derived(main, wanted, taken)
 
 
-def _opening(
-    names: Sequence[str],
-    stored: StoredSet,
-    options: OpenOptions,
-    format_options: Mapping[str, Any],
-    images: CorrectionImages,
-    mask_files: Sequence[Files],
-    name: str,
-    sources: Sources,
-) -> Opening:
-    """Record how a set was opened, in a form that works in another process, too."""
+def _lasting(options: OpenOptions, images: CorrectionImages, stored: StoredSet) -> OpenOptions:
+    """Return the options with correction images in a form that works in another process, too."""
     given = {image: lasting(getattr(options, image), stored.all) for image in images.given}
-    states = b"" if options.follow else _digest(stored.all, [*images.files, *mask_files])
-    options = replace(options, **given) if given else options
-    return Opening(tuple(names), options, format_options, states, name, sources)
+    return replace(options, **given) if given else options
 
 
 def _for_format(kind: Format, options: OpenOptions, given: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
@@ -471,13 +460,12 @@ def _attributes(
     return made | dict(stored.main.group_attrs) if as_stored else made
 
 
-def _level_store(opening: Opening, datasets: Sequence[StoredArray]) -> LevelStore:
+def _level_store(opening: Opening, files: Sequence[Files]) -> LevelStore:
     """Return what keeps the computed levels of a set for the next run: see `vfs.reduce.kept_levels.level_store`."""
     from vfs.reduce.kept_levels import level_store  # which few openings need
 
     options = opening.options
     assert options.pyramid_cache is not None
-    files = {id(one.files): one.files for one in datasets}.values()
     ours = by_name(opening.format).open.__module__.startswith("vfs.")
     return level_store(options.pyramid_cache, options.pyramid_cache_size, files, opening.numbers if ours else b"")
 
@@ -490,13 +478,3 @@ def _other_set(path: str | os.PathLike[str], backend: str, sources: Sources) -> 
         raise explained(error, path) from None
     refuse_without_main(found)
     return OtherSet(found.tree.arrays[found.tree.main], found.warnings)
-
-
-def _digest(datasets: Sequence[StoredArray], more: Sequence[Files]) -> bytes:
-    """Digest the sizes and times of all files of a set, and of those that corrections and masks came from."""
-    found = blake2b(digest_size=16)
-    for files in [*{id(dataset.files): dataset.files for dataset in datasets}.values(), *more]:
-        found.update(files.states[:, :CHANGED].tobytes())
-        if files.tags:
-            found.update("\0".join(files.tags).encode())
-    return found.digest()

@@ -6,15 +6,18 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from glob import has_magic
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from vfs.engine.chunking import as_bytes
 from vfs.errors import OptionError
+from vfs.kernels.columns import CHANGED
 from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions, file_names
 from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
+from vfs.model.stored import StoredArray
 from vfs.model.wording import option
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.file_systems import file_system
@@ -83,6 +86,21 @@ def names_now(names: Sequence[str], sources: Sources) -> list[str]:
 
 def _is_glob(name: str) -> bool:
     return has_magic(name) and not is_url(name) and not os.path.exists(name)
+
+
+def files_of(datasets: Iterable[StoredArray]) -> list[Files]:
+    """Return the files of some arrays, once those that several of them share."""
+    return list({id(dataset.files): dataset.files for dataset in datasets}.values())
+
+
+def digest_of(sets: Iterable[Files]) -> bytes:
+    """Digest the sizes and times of files."""
+    found = blake2b(digest_size=16)
+    for files in sets:
+        found.update(files.states[:, :CHANGED].tobytes())
+        if files.tags:
+            found.update("\0".join(files.tags).encode())
+    return found.digest()
 
 
 def not_told_apart(sets: Collection[Files]) -> tuple[str, ...]:
