@@ -43,10 +43,10 @@ ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read",
 }
 """Names of an array in section 1 of the design."""
 BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray", "plot", "show"} | {
-    *("head", "complete", "wait", "refresh", "masked_pixels"),
+    *("head", "complete", "wait", "refresh", "masked_pixels", "metadata"),
 }
 """Names of an array that pages in vfs/docs promise besides."""
-GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "xarray", "show"}
+GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "metadata", "xarray", "show"}
 """Names of a group: those of a Mapping, and those that the design or a page promises."""
 
 

@@ -52,7 +52,8 @@ def test_a_lazy_scan_reads_nothing_but_what_is_computed(
         ("y", 16, False, 2),
         ("x", 16, False, 3),
     ]
-    assert signal["metadata"]["General"] == {"title": "scan", "original_filename": "scan.hdr"}
+    recorded = {"date": "2020-05-18", "time": "14:51:49", "time_zone": "UTC"}
+    assert signal["metadata"]["General"] == {"title": "scan", "original_filename": "scan.hdr"} | recorded
     assert signal["original_metadata"] == vfs.open(path, flip_y=True).attrs
     json.dumps(signal["original_metadata"])
 

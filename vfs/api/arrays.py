@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -19,6 +20,7 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError, UnknownArrayError
 from vfs.faces.data_set import zarr_ending
 from vfs.faces.face import ZarrFace
+from vfs.model.metadata import Said
 from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
@@ -116,6 +118,15 @@ class VirtualArray(Reducing):
     def attrs(self) -> Mapping[str, Any]:
         """The format's metadata."""
         return self._reader.attrs
+
+    @property
+    def metadata(self) -> Mapping[str, Said]:
+        """What the files say of the acquisition, in one vocabulary for all formats: name -> (value, unit, source).
+
+        `vfs docs metadata` lists the names and their units. A name is there only if the file says it; the source is
+        the entry of `attrs` that does.
+        """
+        return MappingProxyType(self._reader.dataset.recorded)
 
     @property
     def files(self) -> Sequence[str]:
@@ -413,6 +424,11 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def main(self) -> VirtualArray:
         """The array that was asked for (`array=`), else the one that its format calls the main one, or the largest."""
         return self[self._opened.tree.main]
+
+    @property
+    def metadata(self) -> Mapping[str, Said]:
+        """What the files say of the acquisition: `VirtualArray.metadata` of the main array."""
+        return self.main.metadata
 
     @property
     def attrs(self) -> Mapping[str, Any]:

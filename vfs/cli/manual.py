@@ -29,6 +29,7 @@ ORDER = (
     "notebook",
     "napari",
     "hyperspy",
+    "metadata",
     "mount",
     "serve",
     "recipes",

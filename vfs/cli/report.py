@@ -20,6 +20,7 @@ from vfs.errors import VfsError, printable, size
 from vfs.faces.documents import plain_json
 from vfs.faces.references import referenceable
 from vfs.formats import Format
+from vfs.model.metadata import Said
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
 from vfs.model.units import readable, symbol
@@ -124,6 +125,7 @@ def _array_json(group: OpenedSet, path: str, attrs: Mapping[str, Any], shared: M
         "companion": array.dataset.companion,
         "scale": scale(array),
         **({"value": plain_json(single_value(array))} if _is_read(array) else {}),
+        "metadata": {name: one._asdict() for name, one in array.dataset.recorded.items()},
         "attrs": {key: value for key, value in attrs.items() if array.dataset.companion or key not in shared},
     }
 
@@ -378,9 +380,20 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
         yield from _paragraph(warning, columns)
     for text in _beyond(array):
         yield from _paragraph(text, columns)
+    if verbose and main:
+        for name, one in array.dataset.recorded.items():
+            yield from _paragraph(f"{name}: {_said(one)} (as {one.source} says)", columns)
     if verbose and (main or not companion):
         can, how = referenceable(array, group.chosen(path))
         yield from _paragraph(f"{'' if can else 'not '}referenceable: {how}", columns)
+
+
+def _said(one: Said) -> str:
+    """Return a value as people say it: 300 keV, 21 mrad."""
+    if one.unit and isinstance(one.value, int | float):
+        factor, unit = readable(abs(one.value), one.unit)
+        return f"{one.value * factor:.6g} {symbol(unit)}"
+    return ", ".join(f"{number:g}" for number in one.value) if isinstance(one.value, tuple) else str(one.value)
 
 
 def _masked(array: ArrayReader) -> str:

@@ -86,6 +86,12 @@ def _conventions(array: ArrayReader, zarr_format: int) -> dict[str, Any]:
     return dict(said) if math.isnan(number) else {**said, "_FillValue": missing}
 
 
+def _own(array: ArrayReader) -> dict[str, Any]:
+    """Return the attribute `vfs`: the format's metadata, and in `recorded` what they say in the vocabulary."""
+    recorded = {name: one._asdict() for name, one in array.dataset.recorded.items()}
+    return dict(plain_json({"vfs": {**array.attrs, "recorded": recorded} if recorded else array.attrs}))
+
+
 def _array_v3(array: ArrayReader) -> dict[str, Any]:
     endian = {"configuration": {"endian": "little"}} if array.dtype.itemsize > 1 else {}
     return {
@@ -97,7 +103,7 @@ def _array_v3(array: ArrayReader) -> dict[str, Any]:
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": fill_value(array),
         "codecs": [{"name": "bytes", **endian}],
-        "attributes": {**plain_json({"vfs": array.attrs}), **_conventions(array, 3)},
+        "attributes": {**_own(array), **_conventions(array, 3)},
         "dimension_names": list(array.dims),
         "storage_transformers": [],
     }
@@ -145,7 +151,7 @@ def v2(arrays: Mapping[str, ArrayReader], groups: Mapping[str, Mapping[str, Any]
             docs[f"{path}/.zattrs".lstrip("/")] = plain_json(attrs)
     for path, array in sorted(arrays.items()):
         docs[f"{path}/.zarray"] = _array_v2(array)
-        own = plain_json({"vfs": array.attrs, "_ARRAY_DIMENSIONS": list(array.dims)})
+        own = {**_own(array), "_ARRAY_DIMENSIONS": list(array.dims)}
         docs[f"{path}/.zattrs"] = {**own, **_conventions(array, 2)}
     docs = dict(sorted(docs.items()))  # zarr loses siblings that are not next to each other
     written = {key: document(value) for key, value in docs.items()}

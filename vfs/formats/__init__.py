@@ -20,6 +20,7 @@ from typing import Any
 
 from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
 from vfs.formats.headers import exists
+from vfs.model.metadata import Term
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known as known_options
 from vfs.model.options import fitting, kinds
@@ -53,6 +54,7 @@ class Format:
         index_extensions: endings of files whose only purpose is to name a set. When a folder is
             searched for sets, they come before the other files.
         single: True if one file is a set, or names it: several that are given are refused.
+        terms: what the metadata of its arrays say, in the vocabulary of `vfs.model.metadata`.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Format:
     open: Callable[..., Sequence[StoredArray] | Saved]
     index_extensions: tuple[str, ...] = ()
     single: bool = False
+    terms: tuple[Term, ...] = ()
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:

@@ -31,6 +31,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs
+from vfs.model.metadata import DEGREES, Term
 from vfs.model.samples import spread
 from vfs.model.sources import Sources, expect, worth_looking
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
@@ -270,6 +271,15 @@ def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanO
     return ScanOrder.visiting(places, scan), tuple(absent)
 
 
+TERMS = (
+    Term("notes", "note"),
+    Term("time", "acquired"),
+    Term("beam_energy", "beam_energy_kV", 1e3, zero=False),
+    Term("camera_length", "camera_length_m", zero=False),
+    Term("scan_rotation", "scan_rotation_degrees", DEGREES),
+)
+"""What the header says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "blo",
     (".blo",),
@@ -278,4 +288,5 @@ FORMAT = Format(
     sniff,
     open,
     single=True,
+    terms=TERMS,
 )

@@ -28,6 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -40,6 +41,7 @@ from vfs.formats.series import LONGEST_PAUSE, Lost, between, in_front, of_anothe
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
+from vfs.model.metadata import Term, in_form, measured
 from vfs.model.sources import Sources
 from vfs.model.stored import TOP_FIRST, Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.units import spelled
@@ -398,6 +400,38 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
+def _instrument(mode: Any) -> str | None:
+    """Return TEM or STEM, with which the mode of a microscope begins."""
+    first = str(mode).partition(" ")[0]
+    return first if first in ("TEM", "STEM") else None
+
+
+_ACQUIRED = partial(in_form, "%a %b %d %H:%M:%S %Y")
+
+TERMS = (
+    Term("authors", "emi:*:User"),
+    Term("time", "emi:*:AcquireDate", take=_ACQUIRED),
+    Term("microscope", "emi:*:Microscope"),
+    Term("manufacturer", "emi:*:Manufacturer"),
+    Term("instrument", "emi:*:Mode", take=_instrument),
+    Term("beam_energy", "emi:*:AcceleratingVoltage", zero=False),
+    Term("beam_energy", "emi:*:High tension", take=measured, zero=False),
+    Term("magnification", "emi:*:Magnification", take=measured, zero=False),
+    Term("camera_length", "emi:*:Camera length", take=measured, zero=False),
+    Term("defocus", "emi:*:Defocus", take=measured),
+    Term("spot_size", "emi:*:Spot size"),
+    Term("dwell_time", "emi:*:DwellTimePath", zero=False),
+    Term("frame_time", "emi:*:FrameTime", zero=False),
+    Term("exposure_time", "emi:*:IntegrationTime", zero=False),
+    Term("scan_rotation", "emi:*:Stem rotation", take=measured),
+    Term("stage.alpha", "emi:*:Stage A", take=measured),
+    Term("stage.beta", "emi:*:Stage B", take=measured),
+    Term("stage.x", "emi:*:Stage X", take=measured),
+    Term("stage.y", "emi:*:Stage Y", take=measured),
+    Term("stage.z", "emi:*:Stage Z", take=measured),
+)
+"""What an .emi says, in the vocabulary of `vfs.model.metadata`: of its objects, what all that say it agree on."""
+
 FORMAT = Format(
     "ser",
     (".ser", ".emi"),
@@ -406,4 +440,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".emi",),
+    terms=TERMS,
 )

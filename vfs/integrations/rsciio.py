@@ -6,7 +6,8 @@ Signals are named and calibrated as the arrays of the set: `vfs.VirtualArray.cal
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from vfs import api
 from vfs.faces.documents import plain_json
 from vfs.integrations.upright import open_upright
 from vfs.model.colours import coloured
+from vfs.model.hyperspy_places import PLACES
+from vfs.model.metadata import Said
 from vfs.model.signatures import Path
 
 __all__ = ["file_reader"]
@@ -79,10 +82,34 @@ def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block:
     return {
         "data": data,
         "axes": [{**_axis(array, k), "navigate": k < nav, "index_in_array": at} for at, k in enumerate(kept)],
-        "metadata": {"General": general, "Signal": {"signal_type": ""}},
+        "metadata": _metadata(general, dataset.recorded),
         "original_metadata": plain_json(dict(array.attrs)),
         "mapping": {},
     }
+
+
+def _metadata(general: Mapping[str, str], recorded: Mapping[str, Said]) -> dict[str, Any]:
+    """Return HyperSpy's metadata: what the files say, in its places and units."""
+    made: dict[str, Any] = {"General": {}, "Signal": {"signal_type": ""}}
+    sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
+    for name, one in recorded.items():
+        places = PLACES.get(name, ())
+        if not places or (name == "instrument" and one.value not in ("TEM", "STEM")):
+            continue
+        place, factor = places[-1] if sem else places[0]
+        *groups, field = place.split(".")
+        value = one.value if factor == 1 or isinstance(one.value, str) else one.value * factor
+        inside = made
+        for group in groups:
+            inside = inside.setdefault(group, {})
+        inside[field] = value
+    if "time" in recorded:
+        date, _, clock = recorded["time"].value.partition("T")
+        made["General"] |= {"date": date} | ({"time": clock[:8]} if clock else {})
+        if len(clock) > 8 and (zone := re.search(r"Z$|[+-]\d\d:\d\d$", clock)):
+            made["General"]["time_zone"] = "UTC" if zone[0] in ("Z", "+00:00") else zone[0]
+    made["General"] |= general
+    return made
 
 
 def _axis(array: api.VirtualArray, axis: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from vfs.model.checksums import ByteSum
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
+from vfs.model.metadata import Said, Term, said
 from vfs.model.region import Region
 from vfs.model.units import LENGTHS
 from vfs.model.written import UNTOLD, Written
@@ -160,6 +161,7 @@ class StoredArray:
             replaced as the user says (`dead`). `vfs.sets.pixel_masks` finds it.
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
+        terms: what `attrs` say in the vocabulary of `vfs.model.metadata`.
     """
 
     path: str
@@ -184,6 +186,12 @@ class StoredArray:
     written: Written = UNTOLD
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def recorded(self) -> dict[str, Said]:
+        """What the files say of the acquisition, by names of the vocabulary."""
+        return {} if self.companion or self.computed else said(self.terms, self.attrs)
 
     @property
     def dtype(self) -> np.dtype:

@@ -44,6 +44,7 @@ from vfs.live.begun import as_before
 from vfs.live.file_watch import SEEN
 from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
 from vfs.model.files import Files
+from vfs.model.layout import altered
 from vfs.model.open_options import OpenOptions, file_names, split
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
@@ -298,6 +299,8 @@ def _open_named(
     found = kind.open(names, sources, **format_options)
     if isinstance(found, Saved):
         return _open_saved(found, names[0], options, cache, sources, name)
+    if kind.terms:
+        found = [altered(one, terms=kind.terms) for one in found]
     if options.follow:
         for files in files_of(found):
             SEEN.look_at_last(files, FEW)
@@ -456,6 +459,8 @@ def _attributes(
     """
     counts = counted(absent)
     more = ({"incomplete": counts} if counts else {}) | ({"live": progress.said()} if progress else {})
+    recorded = {name: one._asdict() for name, one in main.recorded.items()}
+    more = ({"recorded": recorded} if recorded else {}) | more
     made = {"vfs": {"format": format, **main.attrs, **more}}
     return made | dict(stored.main.group_attrs) if as_stored else made
 

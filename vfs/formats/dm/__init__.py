@@ -44,6 +44,7 @@ from vfs.formats.dm.alike import Marks
 from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
+from vfs.formats.dm.said import TERMS
 from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
@@ -268,4 +269,5 @@ FORMAT = Format(
     "Gatan DigitalMicrograph 3 and 4",
     sniff,
     open,
+    terms=TERMS,
 )

@@ -35,6 +35,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.layout.scan_order import surplus
+from vfs.model.metadata import Term
 from vfs.model.name_order import natural
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
@@ -370,6 +371,13 @@ def _absences(
     return (Absence(said, kind, "takes these as one axis", lost),)
 
 
+TERMS = (
+    Term("title", "metadata:name"),
+    Term("time", "metadata:timestamp:isoformat"),
+    Term("software", "metadata:software_version"),
+)
+"""What the XML says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "empad",
     (".xml", ".raw"),
@@ -378,4 +386,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".xml",),
+    terms=TERMS,
 )

@@ -45,6 +45,7 @@ from vfs.formats.hdf5.pieces import StoredData, frames
 from vfs.formats.hdf5.program import Axes
 from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.formats.hdf5.ranks import marks, mask_bits
+from vfs.formats.hdf5.said import TERMS
 from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
@@ -344,4 +345,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=("_master.h5",),
+    terms=TERMS,
 )

@@ -58,6 +58,7 @@ from vfs.formats.mib.runs import hdr_of_another_run, strangers
 from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import written_records
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, Absence, StoredArray, scan_array
 from vfs.model.written import Proof, Written
@@ -362,6 +363,16 @@ def _number(word: str) -> float | None:
     return float(word) if _NUMBER.fullmatch(word) else None
 
 
+TERMS = (
+    Term("time", "time"),
+    Term("software", "hdr:Software Version"),
+    Term("detector", "hdr:Readout System"),
+    Term("gain", "hdr:Gain"),
+    Term("exposure_time", "exposure_s"),
+    Term("threshold_energy", "thresholds_keV", 1e3),
+)
+"""What headers and the .hdr say, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "mib",
     (".mib", ".hdr"),
@@ -370,4 +381,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".hdr",),
+    terms=TERMS,
 )

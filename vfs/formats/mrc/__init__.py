@@ -51,6 +51,7 @@ from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, r
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Layout, altered, whole_frame
+from vfs.model.metadata import Term, of_epoch
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
@@ -328,6 +329,20 @@ def open(
     return _sections(sources, paths[0], mode0, sections)
 
 
+TERMS = (
+    Term("time", "info:Timestamp (seconds since Epoch)", take=of_epoch),
+    Term("software", "info:Server Software Version"),
+    Term("beam_energy", "info:Instrument Accelerating Voltage (V)", zero=False),
+    Term("magnification", "info:Instrument Project Magnification", zero=False),
+    Term("camera_length", "info:Instrument Project Camera Length (centimeters)", 1e-2, zero=False),
+    Term("dwell_time", "info:Scan - Dwell Time (microseconds)", 1e-6, zero=False),
+    Term("exposure_time", "info:Exposure Time (seconds)", zero=False),
+    Term("frame_time", "info:Frame Exposure Time (nanoseconds)", 1e-9, zero=False),
+    Term("serial_number", "info:Camera SN"),
+    Term("detector", "info:Camera Model"),
+)
+"""What Direct Electron's _info.txt says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "mrc",
     (*_ENDINGS, *_PACKED),
@@ -335,4 +350,5 @@ FORMAT = Format(
     "MRC2014 images, stacks and volumes, also packed",
     sniff,
     open,
+    terms=TERMS,
 )

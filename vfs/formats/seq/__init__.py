@@ -41,6 +41,7 @@ from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame
 from vfs.model.wording import Word, format_option, option
@@ -418,6 +419,16 @@ def _halves(
     return found
 
 
+TERMS = (
+    Term("software", "config:StreamPixVersion"),
+    Term("beam_energy", "config:HT", 1e3, zero=False),
+    Term("magnification", "config:Mag", zero=False),
+    Term("detector", "config:CameraType"),
+    Term("gain", "config:SensorGain"),
+    Term("binning", "config:ImageBinning"),
+)
+"""What Direct Electron's .cfg says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "seq",
     (".seq",),
@@ -425,4 +436,5 @@ FORMAT = Format(
     "NorPix StreamPix sequences and Direct Electron's files beside them",
     sniff,
     open,
+    terms=TERMS,
 )

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ from vfs.formats.tiff_structure.scales import calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Term, in_form
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option
@@ -376,6 +378,14 @@ def _planes_of(table: PageTable, parts: Sequence[PageSeries | None], each: int) 
     return rows, replace(found, parts=joined_planes([*found.parts, *others]))
 
 
+TERMS = (
+    Term("manufacturer", "make"),
+    Term("software", "software"),
+    Term("authors", "artist"),
+    Term("time", "date_time", take=partial(in_form, "%Y:%m:%d %H:%M:%S")),
+)
+"""What tags of TIFF 6 say, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "tiff",
     (".tif", ".tiff", ".btf", ".tf8", ".tf2", ".lsm", ".stk", ".svs", ".scn", ".ndpi", ".qptiff", ".ptif", ".ptiff"),
@@ -383,4 +393,5 @@ FORMAT = Format(
     "TIFF and BigTIFF, stacks and sequences",
     sniff,
     open,
+    terms=TERMS,
 )

@@ -36,6 +36,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.layout.scan_order import FrameRuns
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.model.written import Proof, Written
@@ -319,6 +320,13 @@ def open(
     ]
 
 
+TERMS = (
+    Term("beam_energy", "header:high_tension", 1e3, zero=False),
+    Term("magnification", "header:magnification", zero=False),
+    Term("binning", "header:x_binning"),
+)
+"""What the header says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "tvips",
     (".tvips",),
@@ -326,4 +334,5 @@ FORMAT = Format(
     "TVIPS camera streams, version 1 and 2, one or several files",
     sniff,
     open,
+    terms=TERMS,
 )
