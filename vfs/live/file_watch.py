@@ -13,13 +13,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from vfs.errors import SourceError
 from vfs.kernels.columns import FILE, START, STOP
-from vfs.model.file_state import FileState
+from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.files import Files
 from vfs.model.region import Region
 from vfs.model.sources import Sources
@@ -34,34 +33,16 @@ _MOST = 10_000  # files that are remembered
 _RUNS = 4096  # runs of zeros that are remembered of a file
 
 
-class FileLook(NamedTuple):
-    """What a look at a file finds: another one after it was written, or another file took its name.
-
-    Attributes:
-        tells: False where none of this tells that bytes were written in place, as of a server without ETag and
-            Last-Modified.
-    """
-
-    device: int
-    inode: int
-    size: int
-    written: int
-    changed: int
-    tells: bool = True
-
-
-def look_at(sources: Sources, path: str) -> FileLook | None:
+def look_at(sources: Sources, path: str) -> FileState | None:
     """Look at a file or folder; None: it cannot be looked at."""
     with suppress(OSError, SourceError):
-        if isinstance(sources, LocalSources):
-            at = os.stat(path)
-            return FileLook(at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
-        return _far(sources.state(path))
+        return FileState.of(os.stat(path)) if isinstance(sources, LocalSources) else sources.state(path)
     return None
 
 
-def _far(state: FileState) -> FileLook:
-    return FileLook(0, 0, state.size, state.written, hash(state.tag), bool(state.written or state.tag))
+def tells_writes(state: FileState) -> bool:
+    """Return False where no look tells that bytes were written in place: a server says no ETag and no Last-Modified."""
+    return bool(state.written or state.tag or state.changed)
 
 
 @dataclass
@@ -79,7 +60,7 @@ class Noticed:
         doubts: runs of zeros that may be no pixels: first byte -> (bytes, when they were met first).
     """
 
-    look: FileLook
+    look: FileState
     since: float
     grew: bool = False
     cut: bool = False
@@ -99,7 +80,7 @@ class Noticed:
     def in_place(self) -> bool:
         return self._written >= _TWICE
 
-    def after(self, look: FileLook) -> Noticed:
+    def after(self, look: FileState) -> Noticed:
         """Return what is known after another look."""
         before, now = self.look, time.monotonic()
         if look == before:
@@ -125,7 +106,7 @@ class Noticed:
 
     def note(self, end: int, filled: bool) -> None:
         """Note the byte up to which it is written, and if that is its end, but for less than a frame."""
-        if not self.look.tells and end != self._end:
+        if not tells_writes(self.look) and end != self._end:
             self.since = time.monotonic()
         self._end, self._filled = end, (self.look.size, int(filled))
 
@@ -137,7 +118,7 @@ class FileWatch:
         self._seen: OrderedDict[str, Noticed] = OrderedDict()
         self._lock = threading.Lock()
 
-    def note(self, path: str, look: FileLook) -> Noticed:
+    def note(self, path: str, look: FileState) -> Noticed:
         """Note what a look at a file found. Returns what is known of it."""
         with self._lock:
             known = self._seen.get(path)
@@ -150,13 +131,13 @@ class FileWatch:
 
     def look(self, sources: Sources, path: str) -> Noticed:
         """Look at a file. Returns what is known of it; of one that is not there, that it was seen just now."""
-        return self.note(path, look_at(sources, path) or FileLook(0, 0, -1, 0, 0))
+        return self.note(path, look_at(sources, path) or UNKNOWN)
 
     def of(self, files: Files, file: int) -> Noticed:
         """Look at a file of a set, of which the index is given. Servers were asked when the set was opened."""
         if isinstance(files.sources, LocalSources):
             return self.look(files.sources, files.paths[file])
-        return self.note(files.paths[file], _far(files.state(file)))
+        return self.note(files.paths[file], files.state(file))
 
     def look_at_last(self, files: Files, count: int) -> None:
         """Look at the last files of a set, so many at most."""

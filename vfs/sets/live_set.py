@@ -23,9 +23,10 @@ from functools import partial
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
 from vfs.live.doubts import still_doubted
-from vfs.live.file_watch import SEEN, FileLook, FrameMarks, look_at, quiet
+from vfs.live.file_watch import SEEN, FrameMarks, look_at, quiet, tells_writes
 from vfs.live.growing import FEW, Progress
 from vfs.live.trust import Pace, Trust
+from vfs.model.file_state import FileState
 from vfs.model.pickles import packed
 from vfs.sets.opening import OpenedSet, Opening, warned
 from vfs.sources.local import LocalSources
@@ -162,7 +163,7 @@ class LiveSet:
         self._check_same(found)
         if self._wrong:
             return
-        if found == self._seen and all(one.tells for one in found.values()) and not self._unsettled():
+        if found == self._seen and all(map(tells_writes, found.values())) and not self._unsettled():
             self._end_if_whole()
         else:
             with suppress(VfsError):  # it is being written just now: the next look tells more
@@ -170,7 +171,7 @@ class LiveSet:
         if not self.ended and self._quiet >= self._give_up:
             self._stop()
 
-    def _renew(self, found: dict[str, FileLook]) -> None:
+    def _renew(self, found: dict[str, FileState]) -> None:
         """Open the set again.
 
         Raises: what `Opening.open` raises.
@@ -253,20 +254,20 @@ class LiveSet:
 
     # What tells that files were written
 
-    def _stat(self) -> dict[str, FileLook]:
+    def _stat(self) -> dict[str, FileState]:
         """Look at the files that may grow, at those that were named, and at their folders."""
         paths = dict.fromkeys((*self.opening.paths, *self._begun))
         for files in self._files:
             paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
         if isinstance(self.opening.sources, LocalSources):
             paths |= dict.fromkeys(split(path)[0] for path in list(paths))
-        found: dict[str, FileLook] = {}
+        found: dict[str, FileState] = {}
         for path in paths:
             if (look := look_at(self.opening.sources, path)) is not None:
                 SEEN.note(path, found.setdefault(path, look))
         return found
 
-    def _check_same(self, found: Mapping[str, FileLook]) -> None:
+    def _check_same(self, found: Mapping[str, FileState]) -> None:
         """Note if a file is not the one that it was: it is gone, is another one, or has other frames.
 
         It costs a read of two pieces of frames, and only when a file was written. Another file under the name of one
