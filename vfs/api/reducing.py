@@ -12,7 +12,7 @@ from vfs.engine.array import ArrayReader
 from vfs.sets.live_set import for_workers
 
 if TYPE_CHECKING:
-    from vfs.reduce.passes import Progress
+    from vfs.reduce.passes import OnProgress
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Results
 
@@ -30,7 +30,7 @@ class Reducing(Growing):
         *,
         roi: Any = None,
         workers: int | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         executor: Any = None,
         follow: bool = False,
         **reductions: Reduction,
@@ -82,7 +82,7 @@ class Reducing(Growing):
         parts: int = 16,
         roi: Any = None,
         workers: int | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         executor: Any = None,
         follow: bool = False,
         **reductions: Reduction,

@@ -10,7 +10,7 @@ import base64
 import gzip
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -28,7 +28,7 @@ from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.bright_field import tidy
 from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
-from vfs.reduce.passes import reduce
+from vfs.reduce.passes import OnProgress, reduce
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.usual import leaving_out, usual_detectors
 from vfs.sets.opening import OpenedSet, Opening
@@ -43,10 +43,8 @@ CHANNELS = 256
 FEWEST = 4  # with less, nothing could be told from it
 USUAL = 1.5  # radii of the bright-field disk, of the disk in which the centre of mass is found
 
-Progress = Callable[[int, int], object]
 
-
-def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> int:
+def write(opened: OpenedSet, target: str, progress: OnProgress | None = None) -> int:
     """Write the main array of a set as a page that stands alone.
 
     Args:
@@ -65,7 +63,7 @@ def write(opened: OpenedSet, target: str, progress: Progress | None = None) -> i
     return len(text)
 
 
-def page(opening: Opening, array: ArrayReader, progress: Progress | None = None) -> bytes:
+def page(opening: Opening, array: ArrayReader, progress: OnProgress | None = None) -> bytes:
     """Return an array of a set as a page that stands alone. Arguments and errors are those of `write`."""
     _check(array)
     return embedded(_known(opening, array, progress))
@@ -82,7 +80,7 @@ def _check(array: ArrayReader) -> None:
         )
 
 
-def _known(opening: Opening, array: ArrayReader, progress: Progress | None) -> dict[str, Any]:
+def _known(opening: Opening, array: ArrayReader, progress: OnProgress | None) -> dict[str, Any]:
     """Return what the page knows without asking: see `offline.js`."""
     path = array.dataset.path
     recipe = asdict(Recipe.of(opening.paths, opening.options, opening.format_options))
@@ -146,7 +144,7 @@ def _as_on_the_page(detector: Disk | Ring | CenterOfMass) -> str:
 
 
 def _computed(
-    array: ArrayReader, images: Mapping[str, Reduction], progress: Progress | None
+    array: ArrayReader, images: Mapping[str, Reduction], progress: OnProgress | None
 ) -> tuple[dict[str, Any], int, dict[str, Any]]:
     """Compute bins and images in one pass.
 

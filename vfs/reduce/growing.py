@@ -18,7 +18,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import NotYetError, OptionError
 from vfs.model.one_state import in_one_state
-from vfs.reduce.passes import Pass, Progress
+from vfs.reduce.passes import OnProgress, Pass
 from vfs.reduce.reduction import Buffers
 from vfs.reduce.result import Results
 from vfs.reduce.usual import placed
@@ -57,7 +57,7 @@ def reduce_growing(
     *,
     roi: Any = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Iterator[Results]:
     """Make results of the frames that are there, again and again as more come.
 
@@ -97,7 +97,7 @@ def reduce_growing(
             time.sleep(PAUSE)
 
 
-def _told(progress: Progress | None, whole: Pass, taken: _Taken | None) -> Progress | None:
+def _told(progress: OnProgress | None, whole: Pass, taken: _Taken | None) -> OnProgress | None:
     """Return what is told the progress of a part of all frames."""
     if progress is None:
         return None
@@ -105,7 +105,7 @@ def _told(progress: Progress | None, whole: Pass, taken: _Taken | None) -> Progr
     return lambda done, _: progress(before + done, len(whole.stored))
 
 
-def _taken(whole: Pass, reductions: Mapping[str, Any], chosen: np.ndarray, progress: Progress | None) -> Pass:
+def _taken(whole: Pass, reductions: Mapping[str, Any], chosen: np.ndarray, progress: OnProgress | None) -> Pass:
     """Take some frames, and merge the buffers of all threads in those of the first one."""
     part = Pass(whole.array, reductions, chosen, whole.workers, progress)
     deque(part.run(1), 0)
@@ -113,7 +113,7 @@ def _taken(whole: Pass, reductions: Mapping[str, Any], chosen: np.ndarray, progr
 
 
 def _more(
-    whole: Pass, taken: _Taken | None, reductions: Mapping[str, Any], progress: Progress | None
+    whole: Pass, taken: _Taken | None, reductions: Mapping[str, Any], progress: OnProgress | None
 ) -> tuple[_Taken, bool]:
     """Take the frames that have come, and put all that was made into the buffers of a pass.
 

@@ -31,7 +31,7 @@ from vfs.outputs.executors import check_code, checked, here, in_order, kept
 from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.own_code import code_key
 from vfs.reduce.in_frames import lasting
-from vfs.reduce.passes import Pass, Progress
+from vfs.reduce.passes import OnProgress, Pass
 from vfs.reduce.reduction import Buffers, Reduction
 from vfs.reduce.result import Results
 
@@ -203,7 +203,7 @@ class SharedPass(Pass):
         reductions: Mapping[str, Any],
         roi: Any = None,
         workers: int | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         *,
         executor: Any,
         opening: Callable[[], bytes],

@@ -48,7 +48,8 @@ from vfs.reduce.result import Result, Results
 from vfs.reduce.spelling import spelled
 from vfs.reduce.usual import placed
 
-Progress = Callable[[int, int], object]
+OnProgress = Callable[[int, int], object]
+"""Called with the frames that are done, and all."""
 
 TOLD = 0.1  # seconds between two calls of `progress`
 WAITING = 1 << 28
@@ -65,7 +66,7 @@ def reduce(
     *,
     roi: Any = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     make: Callable[..., Pass] | None = None,
 ) -> Results:
     """See `vfs.api.VirtualArray.reduce`.
@@ -90,7 +91,7 @@ def reduce_partial(
     parts: int = 16,
     roi: Any = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     make: Callable[..., Pass] | None = None,
 ) -> Iterator[Results]:
     """See `vfs.api.VirtualArray.reduce_partial`, and `reduce`."""
@@ -198,7 +199,7 @@ class Pass:
         reductions: Mapping[str, Any],
         roi: Any = None,
         workers: int | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         grows: bool = False,
     ) -> None:
         self.array, self.progress = array, progress
