@@ -375,7 +375,7 @@ class VirtualArray(Reducing):
         return type(self), (self._again,)
 
 
-class FollowedArray(VirtualArray):
+class GrowingArray(VirtualArray):
     """An array of a set that is still being written: each read is of the set as it is at that moment."""
 
     __slots__ = ()
@@ -440,7 +440,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
             return self._in_use[path]
         try:
             self._opened.arrays[path]  # raises KeyError
-            array = (FollowedArray if self._live.follows else VirtualArray)((self._live.opening, path), self)
+            array = (GrowingArray if self._live.follows else VirtualArray)((self._live.opening, path), self)
         except KeyError:
             raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
         return self._in_use.setdefault(path, array)

@@ -184,11 +184,6 @@ class LiveFolder:
         return {entry.path: one.progress for entry, one in shown if one.progress is not None}
 
     @property
-    def state(self) -> int:
-        """A number for the present state, which grows."""
-        return self._now().number
-
-    @property
     def current(self) -> Sequence[OpenedSet]:
         """The sets as they were when somebody looked last."""
         return self._state.sets
