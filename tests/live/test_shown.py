@@ -21,6 +21,7 @@ from tests.http.support import application_of
 from tests.live.conftest import SCAN, Instrument, answered, instrument_of
 from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
+from vfs.contents import live_folder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree import records
 from vfs.folder_tree.plans import plan_sets, plan_tree
@@ -301,3 +302,22 @@ def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_tim
     options, _ = split(MountOptions, {"follow": True, "follow_blank": True})
     assert MountHow.of(options, []).direct_io
     assert not MountHow.of(MountOptions(follow=True), []).direct_io
+
+
+def test_a_set_that_is_gone_keeps_no_other_from_being_at_hand(
+    tmp_path: Path, looks_each_time: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.raw").write_bytes(bytes(range(256)) * 8)
+    how: dict[str, Any] = {"format": "raw", "stored_dtype": "u1", "sig_shape": (16, 16), "nav_shape": (9,)}
+    sets = [set_of(vfs.open_group(tmp_path / f"{name}.raw", follow=True, **how)) for name in ("a", "b")]
+    contents = plan_sets(sets, ChunkCache()).here()
+    documents = [f"{name}.zarr/zarr.json" for name in ("a", "b")]
+    assert all(contents.at(one).get() for one in documents)
+    (tmp_path / "a.raw").unlink()
+    monkeypatch.setattr(live_folder, "LOOKS", 60.0)
+    assert [*contents.progress()] == ["a.zarr", "b.zarr"]  # a look
+    assert [contents.at_hand(one) is not None for one in documents] == [False, True]
+    with pytest.raises(vfs.SourceChangedError, match=r"a\.raw: is gone"):
+        contents.at(documents[0]).get()
+    assert contents.at(documents[1]).version()

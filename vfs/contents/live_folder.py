@@ -14,17 +14,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from uuid import uuid4
 
 from vfs.contents.face_folder import FaceFolder
 from vfs.contents.shown import InFace, Shown, Watch
 from vfs.engine.cache import ChunkCache
-from vfs.errors import SourceChangedError, VfsError
+from vfs.errors import SourceChangedError
 from vfs.faces.face import Face
 from vfs.live.growing import Progress
-from vfs.sets.live_set import LiveSet, open_live
+from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet, Opening
 
 LOOKS = 0.2
@@ -59,26 +57,26 @@ class _SetState:
     Args:
         state: the state.
         whole: watches them if the set is whole.
-        opening: how the set was opened.
+        opening: how the set was opened in that state.
+        live: the set.
         token: what versions begin with.
-        wrong: returns what is wrong with the files; "" if nothing is.
     """
 
-    def __init__(self, state: _State, whole: Watch, opening: Opening, token: bytes, wrong: Callable[[], str]) -> None:
+    def __init__(self, state: _State, whole: Watch, opening: Opening, live: LiveSet, token: bytes) -> None:
         self.lifetime, self._whole, self._options = state, whole, opening.options
-        self._token, self._wrong = token, wrong
+        self._live, self._token = live, token
 
     @property
     def until(self) -> float:
-        return self.lifetime.until
+        return 0.0 if self._live.wrong else self.lifetime.until
 
     @property
     def time(self) -> int:
         return self._whole.time
 
     def check(self) -> None:
-        if said := self._wrong():
-            raise SourceChangedError(said)
+        if self._live.wrong:
+            raise SourceChangedError(self._live.wrong)
 
     def stamp_of(self, face: Face, key: str) -> int:
         state = self.lifetime
@@ -126,18 +124,18 @@ class LiveFolder:
         first: int = 1,
     ) -> None:
         self.cache = cache
-        self._sets, self._make = list(sets), folder
+        self._sets, self._make = sets, folder
         self._lock = threading.RLock()
         self._token = uuid4().bytes
-        self._wrong: dict[int, str] = {}
-        self._number, self._acquisition = 1, first
-        self._state = self._made([one.now() for one in self._sets])
+        self._number, self._first = 1, first
+        self._state = self._made([one.now() for one in sets])
 
     def _made(self, shown: Sequence[OpenedSet]) -> _State:
         """Return a state in which these sets are shown."""
-        state = _State(self._make(shown), shown, self._number, self._acquisition)
-        for number, (member, one) in enumerate(zip(state.folder.members, shown, strict=True)):
-            member.watch = _SetState(state, member.watch, one.opening, self._token, partial(self._said, number))
+        stamp = self._first + sum(one.acquisition for one in self._sets)
+        state = _State(self._make(shown), shown, self._number, stamp)
+        for member, one, live in zip(state.folder.members, shown, self._sets, strict=True):
+            member.watch = _SetState(state, member.watch, one.opening, live, self._token)
         return state
 
     def _now(self) -> _State:
@@ -148,7 +146,7 @@ class LiveFolder:
         with self._lock:
             state = self._state
             if time.monotonic() >= state.until:
-                shown = [self._look(n, before) for n, before in enumerate(state.sets)]
+                shown = [_look(live, before) for live, before in zip(self._sets, state.sets, strict=True)]
                 if any(one is not before for one, before in zip(shown, state.sets, strict=True)):
                     self._number += 1
                     self._state = self._made(shown)
@@ -156,26 +154,6 @@ class LiveFolder:
                 else:
                     state.until = time.monotonic() + LOOKS
             return self._state
-
-    def _look(self, number: int, before: OpenedSet) -> OpenedSet:
-        """Return a set as it is now; as it was where it cannot be opened, which `_SetState.check` says."""
-        one = self._sets[number]
-        try:
-            found = one.now()
-        except SourceChangedError as error:
-            with suppress(VfsError):
-                one = self._sets[number] = open_live(one.opening, self.cache)
-                self._acquisition += 1
-                self._wrong.pop(number, None)
-                return one.now()
-            self._wrong[number] = str(error)
-            return before
-        self._wrong.pop(number, None)
-        return found
-
-    def _said(self, number: int) -> str:
-        """Return what is wrong with the files of a set; "" if nothing is."""
-        return self._wrong.get(number, "")
 
     def progress(self) -> Mapping[str, Progress]:
         """Return how far the sets that are still being written are, by the paths of their main faces."""
@@ -191,7 +169,7 @@ class LiveFolder:
     @property
     def outdated(self) -> bool:
         """True if files of a set are gone, or were begun anew and cannot be opened yet."""
-        return bool(self._wrong)
+        return any(one.wrong for one in self._sets)
 
     @property
     def ended(self) -> bool:
@@ -215,7 +193,15 @@ class LiveFolder:
 
     def at_hand(self, path: str) -> InFace | None:
         state = self._state
-        return None if time.monotonic() >= state.until or self._wrong else state.folder.at_hand(path)
+        return None if time.monotonic() >= state.until else state.folder.at_hand(path)
 
     def place(self, path: str) -> tuple[str, str]:
         return "", path
+
+
+def _look(live: LiveSet, before: OpenedSet) -> OpenedSet:
+    """Return a set as it is now; as it was where it cannot be opened, which `_SetState.check` says."""
+    try:
+        return live.now()
+    except SourceChangedError:
+        return live.begin_anew() or before

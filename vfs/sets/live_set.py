@@ -7,7 +7,7 @@ headers only. A set that cannot be opened for a moment (a header that is half wr
 
 A set of which all frames are there and that nobody was seen to write for `settle` seconds (some writers add to a header
 at the end), or for `give_up` seconds, is opened once more as a finished one, and is not looked at any more. A file that
-was begun anew is another acquisition: then readers get an error.
+was begun anew is another acquisition: then readers get an error, and a mount or server goes on with it (`begin_anew`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class LiveSet:
         follows: True if it was opened with `follow`.
         ended: True if nothing is looked at any more: the set is whole, or stopped, or was not opened with `follow`.
         stopped: why it ended before it was whole; "" if it did not.
+        wrong: what is wrong with its files: one was begun anew, or is gone; "" if nothing is.
+        acquisition: number that grows whenever it goes on with another acquisition (`begin_anew`).
     """
 
     def __init__(self, opened: OpenedSet, cache: ChunkCache | None = None) -> None:
@@ -58,22 +60,27 @@ class LiveSet:
         self.opening = opened.opening
         self.follows = opened.opening.options.follow
         self.ended, self.stopped, self._warned = not self.follows, "", False
-        self._wrong = ""
+        self.wrong = ""
+        self.acquisition = 0
         if self.follows:
-            self._follow()
+            self._lock = threading.RLock()
+            self._follow(opened)
 
-    def _follow(self) -> None:
-        """Begin to look at the files."""
-        opened, options = self._opened, self.opening.options
+    def _follow(self, opened: OpenedSet) -> None:
+        """Begin to look at the files of a set.
+
+        Raises:
+            SourceError: its frames cannot be read.
+        """
+        self._marks = FrameMarks(opened.main.dataset)
+        self._opened, self.opening = opened, opened.opening
+        self.ended, self.stopped, self.wrong = False, "", ""
+        options = self.opening.options
         self._files, self._begun = opened.tree.file_sets, _begun(opened)  # that are looked at
         self._settle, self._give_up = options.settle, options.give_up
         self._shorter = ""  # a file that became shorter
         self._replaced = False  # another file has the name of one
-        self._trust = Trust(LOOKS)
-        self._lock = threading.RLock()
-        if not isinstance(self.opening.sources, LocalSources):
-            self._trust.pace = FAR_LOOKS
-        self._marks = FrameMarks(opened.main.dataset)
+        self._trust = Trust(LOOKS if isinstance(self.opening.sources, LocalSources) else FAR_LOOKS)
         self._prove(opened)
         self._seen = self._stat()
         self._end_if_whole()
@@ -108,9 +115,20 @@ class LiveSet:
                     began = time.monotonic()
                     self._look()
                     self._trust.renew(began)
-        if self._wrong:
-            raise SourceChangedError(self._wrong)
+        if self.wrong:
+            raise SourceChangedError(self.wrong)
         return self._opened
+
+    def begin_anew(self) -> OpenedSet | None:
+        """Go on with what took the place of a set that is `wrong`: another acquisition, under the same names.
+
+        Returns: the set as it is now; None if it cannot be opened.
+        """
+        with suppress(VfsError):
+            self._follow(self.opening.open(self._cache))
+            self.acquisition += 1
+            return self.now()
+        return None
 
     def like(self, before: OpenedSet) -> OpenedSet:
         """Return the set as it is now as long as its arrays have the shapes that they had before, else as it was.
@@ -161,7 +179,7 @@ class LiveSet:
         """Look at the files, and open the set again if they were written."""
         found = self._stat()
         self._check_same(found)
-        if self._wrong:
+        if self.wrong:
             return
         if found == self._seen and all(map(tells_writes, found.values())) and not self._unsettled():
             self._end_if_whole()
@@ -180,7 +198,7 @@ class LiveSet:
         less = self._shorter and opened.frames < self._opened.frames
         # It was begun anew since the look, or a file came in front of others
         if less or not self._marks.same() or not self._marks.stay(opened.main.dataset):
-            self._begin_anew(self._shorter or self.opening.paths[0])
+            self._note_begun_anew(self._shorter or self.opening.paths[0])
             return
         self._seen = found
         self._files, self._begun = opened.tree.file_sets, _begun(opened)  # also of new files without a frame
@@ -235,7 +253,7 @@ class LiveSet:
             self.stopped = str(error)
         else:
             if not self._marks.same():  # since the last look
-                self._wrong = _begun_anew(self.opening.paths[0])
+                self.wrong = _begun_anew(self.opening.paths[0])
                 return
             self._show(opened)
         self.ended = True
@@ -281,18 +299,18 @@ class LiveSet:
             if not known:
                 continue
             if now is None:
-                self._wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
+                self.wrong = f"{path}: is gone; it was being written, and frames of it were read: open the set again"
             elif (now.device, now.inode) != (before.device, before.inode):
                 self._replaced = True
             if now is not None and now.size < before.size:
                 self._shorter = path
-        if not self._wrong and found != self._seen and not (self._marks.same() and (self._marks or not self._replaced)):
-            self._begin_anew(self._shorter or self.opening.paths[0])
+        if not self.wrong and found != self._seen and not (self._marks.same() and (self._marks or not self._replaced)):
+            self._note_begun_anew(self._shorter or self.opening.paths[0])
 
-    def _begin_anew(self, path: str) -> None:
+    def _note_begun_anew(self, path: str) -> None:
         """Note that a file was begun anew."""
         SEEN.forget(tuple(self._seen))
-        self._wrong = _begun_anew(path)
+        self.wrong = _begun_anew(path)
 
 
 def _begun(opened: OpenedSet) -> Sequence[str]:
