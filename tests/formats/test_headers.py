@@ -25,9 +25,9 @@ from vfs.formats.headers import (
     parse_xml,
     read_at,
     read_side_file,
-    shape_option,
 )
 from vfs.model.name_order import natural
+from vfs.model.options import shape_option
 from vfs.model.stored import nav_dims
 from vfs.sources.globs import expand
 from vfs.sources.local import LocalSources

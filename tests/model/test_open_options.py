@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.errors import OptionError
-from vfs.formats.headers import shape_option
 from vfs.model.command_options import ExportOptions, MountOptions, ReduceOptions, ServeOptions
-from vfs.model.open_options import OpenOptions, file_names, split
+from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known
-from vfs.model.options import kinds
+from vfs.model.options import kinds, shape_option
 from vfs.model.wording import shell
+from vfs.sets.set_sources import file_names
 
 CLASSES = [OpenOptions, MountOptions, ServeOptions, ExportOptions, ReduceOptions]
 

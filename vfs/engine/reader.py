@@ -23,10 +23,10 @@ from vfs.engine.frame_run import FrameRun
 from vfs.engine.stored_reader import ROWS, StoredReader, within
 from vfs.engine.windows import NO_SCRATCH
 from vfs.errors import OptionError, SourceError, size
-from vfs.formats.headers import dtype_option
 from vfs.kernels.columns import LINES, NO_ROWS, STEP
 from vfs.model.decode import Decoder
 from vfs.model.one_state import in_one_state
+from vfs.model.options import dtype_option
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option

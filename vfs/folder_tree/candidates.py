@@ -12,7 +12,7 @@ from vfs.faces.absence import FOLDER_ENDING
 from vfs.folder_tree.records import Rules
 from vfs.model.name_order import in_order
 from vfs.model.naming import DOCUMENTS, ROOTS
-from vfs.model.sources import Inside, far_away
+from vfs.model.sources import Inside
 
 
 def shown(folder: str, inside: Inside, rules: Rules) -> tuple[frozenset[str], frozenset[str]]:
@@ -35,7 +35,7 @@ def _is_store(path: str, rules: Rules) -> bool:
     folder, the name decides.
     """
     named = path.endswith(FOLDER_ENDING)
-    if far_away(rules.sources):
+    if rules.sources.far_away:
         return named
     return rules.sources.holds_any(path, DOCUMENTS if named else ROOTS)
 

@@ -19,7 +19,6 @@ from vfs.folder_tree.records import Record, Rules
 from vfs.folder_tree.set_names import SetNames
 from vfs.folder_tree.watched_folder import NameChanges, WatchedFolder
 from vfs.live.trust import Trust
-from vfs.model.sources import far_away
 
 FORGET = 60.0  # seconds after which nobody goes on with a listing
 # Seconds between looks at what a thread found that opens files ahead: two that open them side by
@@ -167,7 +166,7 @@ class Listing:
                 their sets.
         """
         rules = self.folder.rules
-        if name in self._expected or not far_away(rules.sources) or self.names.settled(name):
+        if name in self._expected or not rules.sources.far_away or self.names.settled(name):
             return
         behind = (each for each in list(self.names.pending) if rules.rank(each) == rules.rank(name))
         self._expected = {name, *islice((each for each in behind if not self.names.settled(each)), TOGETHER - 1)}

@@ -27,9 +27,9 @@ from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
-from vfs.formats.headers import dtype_option
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
+from vfs.model.options import dtype_option
 from vfs.model.sources import Sources
 from vfs.model.wording import ANY, option, option_names
 from vfs.sets.live_set import LiveSet, not_over, open_live

@@ -19,7 +19,7 @@ from vfs.faces.face import Node
 from vfs.formats import Format
 from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import UNKNOWN, FileState
-from vfs.model.sources import FolderSources, Sources, far_away
+from vfs.model.sources import FolderSources, Sources
 from vfs.sources.names import absolute, basename, dirname, splitext
 
 LONGEST = 255  # most bytes of a name
@@ -162,7 +162,7 @@ class Rules:
     @property
     def looks(self) -> Pace:
         """How often files and folders are looked at."""
-        return LOOKS_ELSEWHERE if far_away(self.sources) else LOOKS
+        return LOOKS_ELSEWHERE if self.sources.far_away else LOOKS
 
 
 def shortened(label: str) -> str:

@@ -13,7 +13,7 @@ from vfs.folder_tree.candidates import Candidates, shown
 from vfs.folder_tree.records import LOOKS, Rules, State
 from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import FileState
-from vfs.model.sources import FolderSources, Inside, expect, far_away
+from vfs.model.sources import FolderSources, Inside
 
 # Ns: a folder changed so shortly before it was read may change again without another time of change
 FRESH = 100_000_000
@@ -79,7 +79,7 @@ class WatchedFolder:
 
     def state(self, name: str) -> State | None:
         """Return the state of a file in the folder; None if there is none. On a server, the list of names says it."""
-        if far_away(self.rules.sources):
+        if self.rules.sources.far_away:
             said = self._inside.get(name)
             if said is None or said.size >= 0:
                 return None if said is None else (said, 0)
@@ -108,7 +108,7 @@ class WatchedFolder:
 
         What the list of names says of files on a server is not asked for again.
         """
-        far = far_away(self.rules.sources)
+        far = self.rules.sources.far_away
         for files in tree.file_sets:
             if far and any(self.replaced(path, files.state(k)) for k, path in enumerate(files.paths)):
                 return False
@@ -120,7 +120,7 @@ class WatchedFolder:
         """Return when names in the folder came or went last, ns; of a folder on a server, when its newest file was
         written.
         """
-        if far_away(self.rules.sources):
+        if self.rules.sources.far_away:
             return self._newest
         try:
             return self.rules.sources.folder(self.path).time
@@ -144,7 +144,7 @@ class WatchedFolder:
             return
         sources: Any = self.rules.sources.opening()
         sources.know(self.path, self._inside)
-        expect(sources, [self.join(name) for name in names])
+        sources.expect([self.join(name) for name in names])
         self._ahead = sources
 
     def check(self, follow: Callable[[NameChanges], None], listed: bool = False) -> None:
@@ -169,7 +169,7 @@ class WatchedFolder:
             self._read_at = began
 
     def _known(self, listed: bool) -> bool:
-        late = listed and far_away(self.rules.sources) and time.monotonic() - self._read_at > ASKED
+        late = listed and self.rules.sources.far_away and time.monotonic() - self._read_at > ASKED
         return self.trust.holds() and not late
 
     def _look(self, follow: Callable[[NameChanges], None]) -> None:
@@ -183,7 +183,7 @@ class WatchedFolder:
         before, self._inside = self._inside, self.rules.sources.inside(self.path, self.above)
         states = [state for state in self._inside.values() if state is not None]
         self._newest = max((state.written for state in states), default=0)
-        self._told = far_away(self.rules.sources) and all(state.size >= 0 for state in states)
+        self._told = self.rules.sources.far_away and all(state.size >= 0 for state in states)
         folders, files = shown(self.path, self._inside, self.rules)
         other = frozenset(name for name in files & self.files if before[name] != self._inside[name])
         if files == self.files and folders == self.folders:

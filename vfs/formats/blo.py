@@ -33,7 +33,7 @@ from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.layout.scan_order import ScanOrder, numbered_runs
 from vfs.model.metadata import DEGREES, Term
 from vfs.model.samples import spread
-from vfs.model.sources import Sources, expect, worth_looking
+from vfs.model.sources import Sources, worth_looking
 from vfs.model.stored import Absence, StoredArray, nav_dims, per_frame, scan_array
 from vfs.model.written import Proof, Written
 
@@ -245,7 +245,7 @@ def _order(numbers: _Numbers, stored: int, scan: tuple[int, int]) -> tuple[ScanO
     """
     look = worth_looking(numbers.sources, _ORDER)
     known = spread(stored, look)
-    expect(numbers.sources, [numbers.path] * len(known), (numbers.at + known * numbers.record).tolist())
+    numbers.sources.expect([numbers.path] * len(known), (numbers.at + known * numbers.record).tolist())
     if stored > math.prod(scan) or np.ptp(numbers.read(known) - known) == 0:
         return None, ()
     found = numbers.read(np.arange(stored))

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, pairwise
-from typing import Any, BinaryIO, cast
+from itertools import pairwise
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
-from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
+from vfs.errors import FormatError, MissingSourceError, SourceError, TruncatedSourceError
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence
-from vfs.model.wording import format_option, option
 from vfs.sources.names import beside, split
 
-MOST_AXES = 32
-"""Axes of a shape that is given: more than numpy and zarr know."""
 _MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>][iuf][248]|[<>]c(?:8|16)|\|[bui]1)', 'fortran_order': (True|False), "
@@ -60,49 +56,6 @@ def exists(sources: Sources, path: str) -> bool:
     except SourceError:
         pass
     return True
-
-
-def shape_option(
-    value: int | str | Sequence[int], name: str, write: Callable[..., str] = format_option
-) -> tuple[int, ...]:
-    """Read a shape given as numbers, as "256,256" or as "256x256".
-
-    Args:
-        name: name of the option, for the error.
-        write: writes it: `format_option`, or `option` for one that every format has.
-
-    Raises:
-        OptionError: the value is not a shape.
-    """
-    if isinstance(value, str):
-        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","), maxsplit=MOST_AXES)
-    else:
-        alone = not isinstance(value, Iterable) or isinstance(value, bytes) or getattr(value, "ndim", None) == 0
-        # Arrays are iterable, also those of no axes
-        parts = [value] if alone else list(islice(cast(Sequence[int], value), MOST_AXES + 1))
-    try:
-        shape = tuple(int(str(part)) for part in parts)
-    except ValueError:
-        shape = ()
-    if not 0 < len(shape) <= MOST_AXES or any(n < 1 for n in shape):
-        raise OptionError(f"{write(**{name: value})}: expected one or more positive numbers such as 256,256")
-    return shape
-
-
-def dtype_option(value: Any, write: Callable[..., str] = option, name: str = "dtype") -> np.dtype:
-    """Read a dtype given in any way that numpy takes.
-
-    Args:
-        write, name: see `shape_option`.
-
-    Raises:
-        OptionError: the value is not a dtype.
-    """
-    try:
-        dtype: np.dtype = np.dtype(value)
-    except (TypeError, ValueError, SyntaxError):  # ValueError: text that is not UTF-8; SyntaxError: "f4,,"
-        raise OptionError(f"{write(**{name: value})}: not a numpy dtype") from None
-    return dtype
 
 
 def numbered(sources: Sources, start: str, ending: str) -> list[tuple[int, str]]:

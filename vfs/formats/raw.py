@@ -20,12 +20,12 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import dtype_option, shape_option
 from vfs.formats.numbering import joined
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.layout.scan_order import surplus
+from vfs.model.options import dtype_option, shape_option
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.model.wording import format_option, shown

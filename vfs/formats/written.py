@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from vfs.model.files import Files
-from vfs.model.sources import expect
 from vfs.model.stored import Absence
 from vfs.model.written import Proof
 
@@ -65,7 +64,7 @@ def written_records(
         held = held[~files.unseen.pending[held]]
     if len(held) > 1:
         at = starts[held] + (counts[held] - 1) * record + proof.at
-        expect(files.sources, [files.paths[k] for k in held.tolist()], at.tolist())
+        files.sources.expect([files.paths[k] for k in held.tolist()], at.tolist())
     for k in held.tolist():
         begin, count = int(starts[k]), int(counts[k])
         last = begin + (count - 1) * record

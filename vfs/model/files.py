@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ import numpy as np
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError
 from vfs.kernels.columns import CHANGED, SIZE, WRITTEN
 from vfs.model.file_state import UNKNOWN, FileState
-from vfs.model.sources import Sources, expect
+from vfs.model.sources import Sources
 from vfs.model.unseen import Unseen
 from vfs.model.wording import option
 
@@ -111,7 +110,7 @@ class Files:
         """
         states: list[FileState] = []
         if len(paths) > 1:
-            expect(sources, paths)
+            sources.expect(paths)
         for name in paths:
             try:
                 states.append(sources.state(name))
@@ -161,7 +160,7 @@ class Files:
         """Return the error for a file that is not the one that was opened."""
         path = self.paths[file]
         try:
-            now = FileState.of(os.stat(path)) if "://" not in path else self.sources.state(path)
+            now = self.sources.again(path)
         except OSError as error:
             return SourceChangedError(f"{path}: cannot be found any more: {error.strerror}; put it back")
         return SourceChangedError(
@@ -184,21 +183,20 @@ class Files:
 
     def still(self, file: int) -> bool:
         """Look where the path of a file leads now. Return `same`; of a file that was missing, True while it is."""
-        known = self.sizes[file] >= 0
+        known, path = self.sizes[file] >= 0, self.paths[file]
         try:
-            if "://" in self.paths[file]:
-                return self.same(file, self.sources.state(self.paths[file]))
-            found = os.stat(self.paths[file])
+            if known or self.accepts or "://" in path:
+                return self.same(file, self.sources.again(path))
+            self.sources.state(path)
         except OSError:
             return not known
-        return self.same(file, FileState.of(found)) if known or self.accepts else not stat.S_ISREG(found.st_mode)
+        return False
 
     def all_still(self, files: Sequence[int]) -> list[bool]:
         """Return `still` for some files. Sources that take long to answer are asked for all of them at once."""
-        states = getattr(self.sources, "states", None)
-        if states is None:
+        if not self.sources.far_away:
             return [self.still(file) for file in files]
-        now = states([self.paths[file] for file in files])
+        now = self.sources.states([self.paths[file] for file in files])
         return [isinstance(one, FileState) and self.same(file, one) for file, one in zip(files, now, strict=True)]
 
     def restless(self) -> SourceChangedError:
@@ -250,9 +248,9 @@ class Files:
         """
         nodes = np.zeros((len(self), 2), np.int64)
         for k, path in enumerate(self.paths):
-            if os.path.isabs(path) and self.sizes[k] >= 0:
+            if "://" not in path and self.sizes[k] >= 0:
                 try:
-                    now = FileState.of(os.stat(path))
+                    now = self.sources.again(path)
                 except OSError as error:
                     raise SourceError(f"{path}: cannot be looked at: {error.strerror}") from None
                 nodes[k] = now.inode, now.device

@@ -17,7 +17,7 @@ needs the fields and must come at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -404,10 +404,3 @@ def split(kind: type[Options], given: Mapping[str, Any]) -> tuple[Options, dict[
 
 
 _USUAL: dict[type[OpenOptions], OpenOptions] = {}
-
-
-def file_names(values: Iterable[Any]) -> list[str]:
-    """Return the values that are names of existing files, or URLs, because options may name files to read."""
-    given = [value for value in values if value is not None]  # most are None: five checks take 2 µs
-    names = [os.fspath(value) for value in given if isinstance(value, str | os.PathLike)]
-    return [name for name in names if "://" in name or os.path.isfile(name)]

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import islice
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, cast, get_args, get_origin
+
+import numpy as np
 
 from vfs.errors import OptionError
-from vfs.model.wording import option
+from vfs.model.wording import format_option, option
 
 MOST_VALUES = 1 << 20
 """Values of an option that takes several, at most: a range may have 10 ** 18."""
+
+MOST_AXES = 32
+"""Axes of a shape that is given: more than numpy and zarr know."""
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Any: "text"}
 _SEVERAL: dict[Any, str] = {int: "whole numbers", float: "numbers", str: "texts"}
@@ -157,3 +164,46 @@ def _is(value: Any, kind: Any) -> bool:
         return isinstance(value, plain)
     except TypeError:  # a protocol
         return True
+
+
+def shape_option(
+    value: int | str | Sequence[int], name: str, write: Callable[..., str] = format_option
+) -> tuple[int, ...]:
+    """Read a shape given as numbers, as "256,256" or as "256x256".
+
+    Args:
+        name: name of the option, for the error.
+        write: writes it: `format_option`, or `option` for one that every format has.
+
+    Raises:
+        OptionError: the value is not a shape.
+    """
+    if isinstance(value, str):
+        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","), maxsplit=MOST_AXES)
+    else:
+        alone = not isinstance(value, Iterable) or isinstance(value, bytes) or getattr(value, "ndim", None) == 0
+        # Arrays are iterable, also those of no axes
+        parts = [value] if alone else list(islice(cast(Sequence[int], value), MOST_AXES + 1))
+    try:
+        shape = tuple(int(str(part)) for part in parts)
+    except ValueError:
+        shape = ()
+    if not 0 < len(shape) <= MOST_AXES or any(n < 1 for n in shape):
+        raise OptionError(f"{write(**{name: value})}: expected one or more positive numbers such as 256,256")
+    return shape
+
+
+def dtype_option(value: Any, write: Callable[..., str] = option, name: str = "dtype") -> np.dtype:
+    """Read a dtype given in any way that numpy takes.
+
+    Args:
+        write, name: see `shape_option`.
+
+    Raises:
+        OptionError: the value is not a dtype.
+    """
+    try:
+        dtype: np.dtype = np.dtype(value)
+    except (TypeError, ValueError, SyntaxError):  # ValueError: text that is not UTF-8; SyntaxError: "f4,,"
+        raise OptionError(f"{write(**{name: value})}: not a numpy dtype") from None
+    return dtype

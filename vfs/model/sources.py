@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
+from typing import BinaryIO, NamedTuple, Protocol
 
+from vfs.errors import SourceError
 from vfs.model.file_state import FileState
 
 _MOST_FAR = 16  # places of a file that is not on this machine
-
-
-def expect(sources: Sources, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
-    """Say that the states and some bytes of many files are asked for next.
-
-    Sources for which each question takes long have a further verb, `expect`, and ask for all of them at once.
-
-    Args:
-        starts: first of the bytes that are asked for of each file; None: those at its beginning.
-    """
-    ahead = getattr(sources, "expect", None)
-    if ahead is not None and len(names) > 1:
-        ahead(names, starts)
-
-
-def far_away(sources: Sources) -> bool:
-    """Return True if each question takes long, as of a server."""
-    return getattr(sources, "expect", None) is not None
-
-
-def known_states(sources: Sources, names: Sequence[str]) -> list[FileState] | None:
-    """Return the states of files that are far away, if a list of names said all of them; None if not."""
-    known: Callable[[Sequence[str]], list[FileState] | None] | None = getattr(sources, "known_states", None)
-    return known(names) if known is not None else None
 
 
 def worth_looking(sources: Sources, most: int) -> int:
@@ -40,16 +17,21 @@ def worth_looking(sources: Sources, most: int) -> int:
 
     They are `most`, or a few where each question takes long.
     """
-    return min(most, _MOST_FAR) if far_away(sources) else most
+    return min(most, _MOST_FAR) if sources.far_away else most
 
 
-@runtime_checkable
 class Sources(Protocol):
     """Where the files of a set come from: the file system of this machine, a store of objects, memory.
 
     Names are absolute: paths that begin with `/`, or URLs. Sources are pickled with the arrays that are read from them,
-    so they are small, and compare equal if they are the same.
+    so they are small, and compare equal if they are the same. A class of them derives from this one: `again`, `states`,
+    `expect` and `known_states` answer for sources that answer each question at once.
+
+    Attributes:
+        far_away: True if each question takes long, as of a server.
     """
+
+    far_away: bool = False
 
     @property
     def anywhere(self) -> bool:
@@ -99,6 +81,38 @@ class Sources(Protocol):
         Until that ends they may keep what makes the next question quick: open folders, first bytes.
         """
 
+    def again(self, name: str) -> FileState:
+        """Look where the name of a file that was opened leads now, which may be something else than a file of the set.
+
+        Raises:
+            OSError: it cannot be looked at.
+        """
+        return self.state(name)
+
+    def states(self, names: Sequence[str]) -> list[FileState | SourceError]:
+        """Look at many files. Return what `state` returns, or raises, for each."""
+        return [looked_at(self, name) for name in names]
+
+    def expect(self, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
+        """Say that the states and some bytes of many files are asked for next, so that all can be asked for at once.
+
+        Args:
+            starts: first of the bytes that are asked for of each file; None: those at its beginning.
+        """
+        return
+
+    def known_states(self, names: Sequence[str]) -> list[FileState] | None:
+        """Return the states of files that are far away, if a list of names said all of them; None if not."""
+        return None
+
+
+def looked_at(sources: Sources, name: str) -> FileState | SourceError:
+    """Return the state of a file, or the error that looking at it raised."""
+    try:
+        return sources.state(name)
+    except SourceError as error:
+        return error
+
 
 Inside = Mapping[str, FileState | None]
 """Name in a folder -> the state of a file, `UNKNOWN` where the list of names does not say it; None for a folder."""
@@ -118,7 +132,6 @@ class FolderLook(NamedTuple):
     time: int = 0
 
 
-@runtime_checkable
 class FolderSources(Sources, Protocol):
     """Sources whose folders can be walked through, as a tree of folders is shown."""
 

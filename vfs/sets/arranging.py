@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from vfs.errors import OptionError
-from vfs.formats.headers import shape_option
 from vfs.model import calibration
 from vfs.model.as_scan import as_scan
 from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, Scan, altered, mirrored, permuted
 from vfs.model.open_options import OpenOptions
+from vfs.model.options import shape_option
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, PixelMask, StoredArray
 from vfs.model.wording import option, option_names, shown
 

@@ -45,7 +45,7 @@ from vfs.live.file_watch import SEEN
 from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
 from vfs.model.files import Files
 from vfs.model.layout import altered
-from vfs.model.open_options import OpenOptions, file_names, split
+from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known
 from vfs.model.pickles import digest
 from vfs.model.signatures import Paths
@@ -57,7 +57,16 @@ from vfs.sets.correction_images import CorrectionImages, OtherSet, lasting, read
 from vfs.sets.incomplete import all_absent, counted, refuse
 from vfs.sets.pixel_masks import with_mask
 from vfs.sets.set_readers import readers
-from vfs.sets.set_sources import digest_of, files_of, lasting_names, masks, named_files, names_now, not_told_apart
+from vfs.sets.set_sources import (
+    digest_of,
+    file_names,
+    files_of,
+    lasting_names,
+    masks,
+    named_files,
+    names_now,
+    not_told_apart,
+)
 from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.missing import explained

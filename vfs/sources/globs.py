@@ -52,7 +52,7 @@ def expand(
             found.append(path)
             continue
         looked = LocalSources() if sources is None else sources
-        if _is_file(looked, path):
+        if _files(looked, [path]):
             found.append(path)
             continue
         start, pattern = _fixed(path)
@@ -119,18 +119,8 @@ def _matches(sources: Sources, folder: str, parts: Sequence[str]) -> Iterator[st
 
 def _files(sources: Sources, names: Sequence[str]) -> list[str]:
     """Return those names that are files. Sources that take long to answer are asked for all of them at once."""
-    states = getattr(sources, "states", None)
-    if states is None:
-        return [name for name in names if _is_file(sources, name)]
-    return [name for name, found in zip(names, states(names), strict=True) if not isinstance(found, SourceError)]
-
-
-def _is_file(sources: Sources, name: str) -> bool:
-    try:
-        sources.state(name)
-    except SourceError:
-        return False
-    return True
+    found = zip(names, sources.states(names), strict=True)
+    return [name for name, state in found if not isinstance(state, SourceError)]
 
 
 def series(paths: Sequence[str]) -> str | None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.model.file_state import UNKNOWN, FileState
-from vfs.model.sources import FolderLook, Inside
+from vfs.model.sources import FolderLook, FolderSources, Inside
 from vfs.sources.boundary import (
     ANYWHERE,
     FLAGS,
@@ -30,7 +30,7 @@ _FILES = 12
 """Most files that stay open while a set is opened: more than the sectors of a K2 camera, which are read by turns."""
 
 
-class LocalSources:
+class LocalSources(FolderSources):
     """The files of this machine.
 
     While a set is opened (`opening`, `around`), its folders and the files that were opened last stay open, and first
@@ -142,6 +142,9 @@ class LocalSources:
         path = absolute(os.path.join(folder, name))
         self.boundary.check(path)
         return path
+
+    def again(self, name: str) -> FileState:
+        return FileState.of(os.stat(name))
 
     # folders
 

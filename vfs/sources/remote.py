@@ -15,11 +15,12 @@ import threading
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.file_state import FileState
-from vfs.model.sources import FolderLook, Inside
+from vfs.model.sources import FolderLook, FolderSources, Inside, looked_at
 from vfs.sources.boundary import Boundary, reads_outside
 from vfs.sources.disk_cache import DiskCache
 from vfs.sources.listings import listed
@@ -40,7 +41,7 @@ CUT = 8 << 20
 """Bytes of one request at most."""
 
 
-class RemoteSources:
+class RemoteSources(FolderSources):
     """Files of servers and stores, and beside them those of this machine that the user named.
 
     Args:
@@ -123,6 +124,9 @@ class RemoteSources:
 
     # the verbs
 
+    far_away = True
+    anywhere = False
+
     def state(self, name: str) -> FileState:
         if not is_url(name):
             return self.local.state(name)
@@ -136,20 +140,16 @@ class RemoteSources:
                 self._opened.states[name] = known
         return known
 
+    def again(self, name: str) -> FileState:
+        return self.state(name) if is_url(name) else self.local.again(name)
+
     def states(self, names: Sequence[str]) -> list[FileState | SourceError]:
-        """Look at many files, up to `Limits.parallel` at a time. Returns what `state` returns, or raises, for each."""
+        """Look at many files, up to `Limits.parallel` at a time."""
         self.expect(names)
-
-        def look(name: str) -> FileState | SourceError:
-            try:
-                return self.state(name)
-            except SourceError as error:
-                return error
-
+        look = partial(looked_at, self)
         return in_parallel(look, names, self.transfers.limits.parallel) if len(names) > 1 else [*map(look, names)]
 
     def known_states(self, names: Sequence[str]) -> list[FileState] | None:
-        """See `vfs.model.sources.known_states`."""
         known = [self._opened.states.get(name) for name in names] if self._opened else [None]
         return None if None in known else [one for one in known if one is not None]
 
@@ -166,7 +166,7 @@ class RemoteSources:
     def expect(self, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
         """Read a few bytes of many files at once, for an opening that asks for them next.
 
-        See `vfs.model.sources.expect`.
+        See `vfs.model.sources.Sources.expect`.
         """
         kept = self._opened
         if kept is None:

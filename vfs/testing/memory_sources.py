@@ -14,12 +14,13 @@ from typing import BinaryIO
 
 from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.model.file_state import FileState
+from vfs.model.sources import Sources
 from vfs.sources.names import is_absolute
 
 SCHEME = "memory://"
 
 
-class MemorySources:
+class MemorySources(Sources):
     """Files in memory.
 
     Args:

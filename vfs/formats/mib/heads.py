@@ -15,7 +15,7 @@ from vfs.model.decode import PlainDecoder
 from vfs.model.file_state import UNKNOWN
 from vfs.model.files import Files
 from vfs.model.layout import whole_frame
-from vfs.model.sources import Sources, expect
+from vfs.model.sources import Sources
 from vfs.model.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
@@ -88,7 +88,7 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: Mapping[str, str]) -
     empty: list[int] = []
     least, lowest = (1 << 62, ""), b""
     at, stop, words, last, end, tail = _Words()
-    expect(sources, paths)
+    sources.expect(paths)
     for k, path in enumerate(paths):
         head = sources.read(path, 0, _HEAD)
         if not head:

@@ -10,7 +10,6 @@ import numpy as np
 from vfs.formats.mib.absent import StoredFrames
 from vfs.model.layout.scan_order import numbered_runs
 from vfs.model.samples import spread
-from vfs.model.sources import far_away
 from vfs.model.stored import Absence
 
 NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
@@ -53,7 +52,7 @@ def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
     Such frames are shown in the order of the file: nothing tells whether the number or the place is right.
     """
     files, lines = stored.found.files, []
-    if len(files) > _MOST_FILES or far_away(files.sources):
+    if len(files) > _MOST_FILES or files.sources.far_away:
         return ()
     counted = np.flatnonzero(stored.counts > _FEW).tolist()
     look = max(_FEW, _ORDER // max(1, len(counted)))

@@ -20,7 +20,7 @@ from vfs.formats.mib.runs import seconds_of
 from vfs.formats.series import may_follow
 from vfs.model.files import Files
 from vfs.model.name_order import natural
-from vfs.model.sources import Sources, far_away, known_states
+from vfs.model.sources import Sources
 from vfs.model.unseen import Unseen
 
 _MANY = 8  # files of a set that are all looked at
@@ -91,11 +91,11 @@ def look_at_some(
 
     Returns, Raises: see `vfs.formats.mib.heads.read_heads`.
     """
-    if len(paths) <= _MANY or not far_away(sources):
+    if len(paths) <= _MANY or not sources.far_away:
         return read_heads(sources, paths, hdr)
     names = sorted(paths, key=natural)
     looked = np.array([0, len(names) // 2, len(names) - 1])
-    states = known_states(sources, names)
+    states = sources.known_states(names)
     if states is None:  # a web server says the size of a file where it is asked for that one: with its header
         geometry, found, empty = read_heads(sources, paths, hdr)
         files, at = found.files, np.arange(len(found.files))
