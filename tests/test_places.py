@@ -20,6 +20,7 @@ import pytest
 
 import vfs
 from tests.conformance.rows import ROWS
+from tests.formats.deciding_fields import DECIDED, NONE
 from tests.http.asking import contents_of
 from tests.http.support import application_of
 from tests.sessions import PAGES, README, ROOT
@@ -27,7 +28,6 @@ from vfs.cli import app
 from vfs.formats import Format, formats
 from vfs.reduce import CLASSES
 from vfs.sets.reopening import SETTABLE
-from vfs.testing.deciding_fields import DECIDED, NONE
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_npy
 

@@ -22,6 +22,7 @@ import pytest
 import zarr
 
 import vfs
+from tests.backends.suite import BackendTests
 from tests.fuse.support import overwrite
 from vfs.backends import Backend, make_backend, mapped
 from vfs.backends.buffered import BufferedBackend
@@ -33,7 +34,6 @@ from vfs.kernels.fetch import read_ranges
 from vfs.model.files import Files
 from vfs.sources.boundary import ANYWHERE
 from vfs.testing.backends import CountingBackend, FailingBackend, MemoryBackend, SlowBackend, local_files, memory_files
-from vfs.testing.suites import BackendTests
 
 
 class TestMmap(BackendTests):

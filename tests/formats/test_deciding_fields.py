@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from vfs.testing.deciding_fields import DECIDED, DecidedSet, DecidingField, check_field
+from tests.formats.deciding_fields import DECIDED
+from vfs.testing.deciding_fields import DecidedSet, DecidingField, check_field
 
 
 @pytest.mark.parametrize(

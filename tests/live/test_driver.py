@@ -18,6 +18,7 @@ import zarr
 import vfs
 from tests.http.support import application_of
 from tests.live.conftest import SCAN, Instrument, answered, rest
+from tests.live.swmr_writer import SwmrRecording
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import plan_sets
@@ -25,7 +26,6 @@ from vfs.testing.frame_writers import write_frms6, write_seq, write_tvips
 from vfs.testing.inside import set_of
 from vfs.testing.recording import Recording
 from vfs.testing.stack_writers import write_mrc
-from vfs.testing.swmr_writer import SwmrRecording
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib
 

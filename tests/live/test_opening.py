@@ -14,9 +14,9 @@ import pytest
 
 import vfs
 from tests.live.conftest import rest
+from tests.live.swmr_writer import SwmrRecording
 from vfs.cli.common import Settings, open_set
 from vfs.model.open_options import OpenOptions
-from vfs.testing.swmr_writer import SwmrRecording
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
 NEVER = 1e9  # seconds: nothing counts because nobody writes

@@ -21,13 +21,13 @@ import pytest
 
 import vfs
 from tests.cli.support import run
+from tests.sources.bucket_server import BucketServer
 from tests.waiting import eventually
 from vfs.errors import MissingSourceError, SourceError
 from vfs.folder_tree import FolderTree, plans, watched_folder
 from vfs.fuse.askers import EVERYBODY, Askers
 from vfs.server import servers
 from vfs.sources.counts import in_all
-from vfs.testing.bucket_server import BucketServer
 from vfs.testing.inside import set_of
 from vfs.testing.range_server import OtherReply, RangeServer
 from vfs.testing.writers import write_mib

@@ -20,7 +20,7 @@ from vfs.errors import MissingSourceError, OutsideError, SourceChangedError, Sou
 from vfs.h5.asking import Answering, AskedFiles
 from vfs.sources.globs import expand
 from vfs.sources.names import absolute, beside, is_absolute, is_url
-from vfs.testing.backend_suite import quick
+from vfs.testing.format_suite import quick
 from vfs.testing.memory_sources import MemorySources
 from vfs.testing.writers import write_mib, write_npy
 

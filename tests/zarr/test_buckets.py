@@ -19,12 +19,12 @@ import zarr
 
 import vfs
 from tests.cli.support import run
+from tests.sources.bucket_server import BucketServer
 from tests.zarr.support import StoppedError, exported_scan, stop_after
 from vfs.outputs.buckets import Bucket
 from vfs.outputs.journals import MarksObjects
 from vfs.outputs.places import BucketPlace
 from vfs.reduce import kept
-from vfs.testing.bucket_server import BucketServer
 from vfs.testing.range_server import ServedRequest
 from vfs.testing.writers import write_npy
 from vfs.zarr.export import plan as planning

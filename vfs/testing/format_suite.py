@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vfs.api import VirtualArray, VirtualGroup, mount, open_group
@@ -30,7 +30,6 @@ from vfs.model.region import Region
 from vfs.model.units import spelled
 from vfs.sources.local import LocalSources
 from vfs.testing.arranged import check_arranged, check_axes, same
-from vfs.testing.backend_suite import quick
 from vfs.testing.backends import FailingBackend
 from vfs.testing.counted_suite import CountedTests
 from vfs.testing.inside import reader_of, set_of
@@ -41,6 +40,12 @@ from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
 TRIES = 40  # mutations of a set, and truncations of a file
 MOST = 1 << 24  # bytes: larger chunks of a set with a garbled header are not read
+
+quick = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
+)
+"""Settings of a property whose examples share a folder, and may take long."""
 
 
 def _rows(suite: type[FormatTests], name: str) -> list[Row]:

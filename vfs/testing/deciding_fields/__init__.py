@@ -1,4 +1,4 @@
-"""Fields of headers that decide what is shown, a table for each format; and what changing one of them must do.
+"""Asks what changing a field of a header must do that decides what is shown.
 
 A number is shown only for what a file declares *and* the reader understood. So a field that decides meaning (type of
 pixels, byte order, colours, counts, sizes, where the pixels are) is never skipped: if it changes in a valid file,
@@ -21,16 +21,7 @@ import numpy as np
 
 from vfs.api import open_group
 from vfs.errors import IncompleteWarning, VfsError
-from vfs.testing.deciding_fields.cameras import CAMERAS
 from vfs.testing.deciding_fields.fields import DecidedSet, DecidingField
-from vfs.testing.deciding_fields.microscopes import MICROSCOPES
-from vfs.testing.deciding_fields.planes import PLANES
-
-DECIDED = (*CAMERAS, *MICROSCOPES, *PLANES)
-"""Every format's fields. A field that only describes (a date, a comment) is none of these."""
-
-NONE = {"raw": "headerless: the caller says everything"}
-"""Formats whose files have no such field, and why."""
 
 _TOLD = ("calibration", "channels", "axes", "rows", "photometric", "orientation")
 """Attributes that tell what numbers mean."""

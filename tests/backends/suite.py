@@ -1,4 +1,4 @@
-"""Defines the checks that every backend must pass. `vfs.testing.suites` shows how to run them."""
+"""Defines the checks that every backend must pass: a test class derives from `BackendTests`, and defines `make`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vfs.backends import Backend, Window
 from vfs.errors import MissingSourceError, SourceChangedError, SourceError, TruncatedSourceError
 from vfs.model.files import Files
 from vfs.testing.backends import local_files
-
-quick = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors, HealthCheck.too_slow],
-)
+from vfs.testing.format_suite import quick
 
 
 class BackendTests:
