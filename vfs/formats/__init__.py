@@ -48,6 +48,7 @@ class Format:
         summary: one line about the format.
         sniff: (path, first bytes, sources) -> True if the file is of this format. It gets at most
             `HEAD` bytes, must be cheap, and may not raise. Few formats need to ask the sources for more.
+            None: only `marks` tell.
         open: (paths, sources, *, options) -> data sets. `main` of each says whether it is what the makers' own
             program shows first; where no data set says so, the largest is. One path names its set;
             several paths are the set. A file that only records how another set is opened returns a `Saved`.
@@ -55,17 +56,23 @@ class Format:
             searched for sets, they come before the other files.
         single: True if one file is a set, or names it: several that are given are refused.
         terms: what the metadata of its arrays say, in the vocabulary of `vfs.model.metadata`.
+        marks: beginnings of files that are of this format, whatever else is in them. `sniff` is asked of others.
     """
 
     name: str
     extensions: tuple[str, ...]
     url: str
     summary: str
-    sniff: Callable[[str, bytes, Sources], bool]
+    sniff: Callable[[str, bytes, Sources], bool] | None
     open: Callable[..., Sequence[StoredArray] | Saved]
     index_extensions: tuple[str, ...] = ()
     single: bool = False
     terms: tuple[Term, ...] = ()
+    marks: tuple[bytes, ...] = ()
+
+    def claims(self, path: str, head: bytes, sources: Sources) -> bool:
+        """Return True if a file is of this format, by its first bytes."""
+        return head.startswith(self.marks) or (self.sniff is not None and self.sniff(path, head, sources))
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -230,7 +237,7 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     head = sources.read(path, 0, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
-    claims = [f for f in formats().values() if f.sniff(path, head, sources)]
+    claims = [f for f in formats().values() if f.claims(path, head, sources)]
     if len(claims) == 1:
         return claims[0]
     candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]

@@ -59,15 +59,12 @@ HEADER = np.dtype(
         ("distortion", "<f8", 14),
     ]
 )
+_BEGIN = b"IMGBLO"
 _MARK = 6  # bytes before every pattern
 _PROOF = Proof(0, 2)  # AA 55
 _LOOK = 256  # patterns whose numbers are read in any case where some were lost
 _ORDER = 64  # patterns whose numbers are read of any file: on a cold disk each is a seek
 _MOST_NOTE = 1 << 20  # bytes of free text that are read
-
-
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"IMGBLO")
 
 
 _ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b"\x01\x02": ">", b"\x01\x03": ">"}
@@ -76,7 +73,7 @@ _ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b
 def _header(sources: Sources, path: str) -> tuple[np.void, str]:
     """Read the header. Returns (header, byte order "<" or ">")."""
     raw = read_at(sources, path, HEADER.itemsize)
-    if not raw.startswith(b"IMGBLO"):
+    if not raw.startswith(_BEGIN):
         raise FormatError(f"{path}: expected a BLO file, it begins with {raw[:6]!r}")
     order = _ORDERS.get(raw[6:8])
     if order is None:
@@ -285,8 +282,9 @@ FORMAT = Format(
     (".blo",),
     "https://nanomegas.com",
     "NanoMegas ASTAR block files: scans of square diffraction patterns, 8 or 16 bit",
-    sniff,
+    None,
     open,
     single=True,
     terms=TERMS,
+    marks=(_BEGIN,),
 )

@@ -105,10 +105,6 @@ class CbfDecoder(IntoBlocks):
             raise DecodeError(f"frame {block}: the compressed pixels end before {out.size:,} of them are decoded")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(_MARK)
-
-
 def _headers(sources: Sources, path: str, size: int, lost: list[TruncatedSourceError]) -> list[_CbfHeader]:
     """Read the headers of a file: one for each frame. Add an error to `lost` if it ends within one.
 
@@ -255,6 +251,7 @@ FORMAT = Format(
     (".cbf",),
     "https://www.iucr.org/resources/cif/imgcif",
     "CBF of X-ray detectors (PILATUS, EIGER): a file a frame, compressed by differences or not",
-    sniff,
+    None,
     open,
+    marks=(_MARK,),
 )

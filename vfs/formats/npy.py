@@ -30,10 +30,6 @@ _MARK = b"\x93NUMPY"
 _MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(_MARK)
-
-
 def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
     """Read the header. Returns (shape, True for Fortran order, dtype, offset of the data in bytes)."""
     start = read_at(sources, path, 12, short_ok=True)
@@ -190,6 +186,7 @@ FORMAT = Format(
     (".npy",),
     "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html",
     "NumPy arrays, one or a stack of files",
-    sniff,
+    None,
     open,
+    marks=(_MARK,),
 )

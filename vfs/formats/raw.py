@@ -35,11 +35,6 @@ _MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    """Return False: raw data have no mark, so they are never detected, only chosen by name."""
-    return False
-
-
 def open(
     paths: Sequence[str],
     sources: Sources,
@@ -255,6 +250,6 @@ FORMAT = Format(
     (".raw", ".bin", ".dat", ".img"),
     "",
     "headerless binary: does not describe itself, needs stored_dtype and sig_shape",
-    sniff,
+    None,
     open,
 )

@@ -72,7 +72,7 @@ _LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(_MARK) or (head.startswith(b"JK\0\2") and path.lower().endswith(".emi"))
+    return head.startswith(b"JK\0\2") and path.lower().endswith(".emi")
 
 
 @dataclass(frozen=True)
@@ -441,4 +441,5 @@ FORMAT = Format(
     open,
     index_extensions=(".emi",),
     terms=TERMS,
+    marks=(_MARK,),
 )

@@ -51,10 +51,6 @@ _COUNTS = (1, 2, 4)  # bytes
 _MOST = 1 << 62  # bytes: far more than any file has
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(_MARK)
-
-
 def _header(sources: Sources, path: str) -> np.void:
     """Read the header.
 
@@ -127,7 +123,8 @@ FORMAT = Format(
     (".spd",),
     "https://hyperspy.org/rosettasciio/supported_formats/edax.html",
     "EDAX maps of X-ray spectra, with their .spc and .ipr",
-    sniff,
+    None,
     open,
     single=True,
+    marks=(_MARK,),
 )

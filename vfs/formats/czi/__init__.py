@@ -29,10 +29,6 @@ from vfs.model.stored import Absence, StoredArray
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"ZISRAWFILE\0")
-
-
 def _calibration(root: Element | None) -> dict[str, Any]:
     """Return the calibration of axes: lengths are in metres, times in seconds."""
     found: dict[str, Any] = {}
@@ -108,7 +104,8 @@ FORMAT = Format(
     (".czi",),
     "https://github.com/ZEISS/libczi",
     "CZI of Zeiss ZEN: planes and mosaics of all scenes, also compressed by JPEG XR or zstd",
-    sniff,
+    None,
     open,
     single=True,
+    marks=(b"ZISRAWFILE\0",),
 )

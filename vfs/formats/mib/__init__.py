@@ -71,7 +71,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"MQ1,") or (head.startswith(b"HDR,") and path.lower().endswith(".hdr"))
+    return head.startswith(b"HDR,") and path.lower().endswith(".hdr")
 
 
 def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:
@@ -382,4 +382,5 @@ FORMAT = Format(
     open,
     index_extensions=(".hdr",),
     terms=TERMS,
+    marks=(b"MQ1,",),
 )

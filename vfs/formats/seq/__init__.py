@@ -125,11 +125,12 @@ _METADATA = ".seq.metadata"
 _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unknown"
 
 
+_MARK = b"\xed\xfe\x00\x00" + "Norpix seq".encode("utf-16-le")
+
+
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    """Return True for a sequence, and for the `.metadata` of one that lies beside it."""
-    if path.lower().endswith(_METADATA):
-        return exists(sources, path[: -len(_METADATA) + 4])
-    return head.startswith(b"\xed\xfe\x00\x00") and head[4:24] == "Norpix seq".encode("utf-16-le")
+    """Return True for the `.metadata` of a sequence that lies beside it."""
+    return path.lower().endswith(_METADATA) and exists(sources, path[: -len(_METADATA) + 4])
 
 
 _SIDES = (".seq.metadata", ".seq.config.metadata.xml", ".seq.dark.mrc", ".seq.gain.mrc")
@@ -437,4 +438,5 @@ FORMAT = Format(
     sniff,
     open,
     terms=TERMS,
+    marks=(_MARK,),
 )
