@@ -13,6 +13,7 @@ import pytest
 
 import vfs
 from vfs.live.file_watch import SEEN
+from vfs.testing.tiff_writers import write_tiff
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
 NEVER = 1e9  # seconds: nothing counts because nobody writes
@@ -117,6 +118,21 @@ def test_an_hdf5_file_whose_end_came_first(tmp_path: Path, way: str, chunks: tup
     array = vfs.open(path, **how)
     assert array.wait(timeout=0)
     np.testing.assert_array_equal(array[...], FRAMES)
+
+
+def test_a_page_of_a_tiff_whose_directory_is_half_written(tmp_path: Path) -> None:
+    """The place of its pixels was there in part, and what is at that place was shown."""
+    whole = write_tiff(tmp_path / "whole.tif", list(FRAMES)).read_bytes()
+    directory, path = whole.index(FRAMES[3].tobytes()) + SIZE, tmp_path / "a.tif"
+    after = whole.index(FRAMES[4].tobytes())
+    how: dict[str, Any] = {"follow": True, "nav_shape": (COUNT,), "settle": NEVER, "give_up": NEVER, "chunks": "frames"}
+    for stop in range(directory, after):
+        path.write_bytes(whole[:stop] + bytes(len(whole) - stop))
+        for more in (how, {"nav_shape": (COUNT,), "allow_incomplete": True}):
+            with suppress(vfs.NotYetError, vfs.FormatError, vfs.TruncatedSourceError):
+                found = vfs.open(path, **more)[3]
+                assert not found.any() or np.array_equal(found, FRAMES[3]), stop
+                assert "follow" not in more or found.any(), stop
 
 
 def test_a_copy_made_again_as_its_source_grows_is_the_same_acquisition(tmp_path: Path) -> None:

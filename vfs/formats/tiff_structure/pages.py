@@ -363,6 +363,17 @@ class PageTable:
         kept = ~bad[good]
         return offsets[kept], sizes[kept], bad, said
 
+    def _is_last(self, rows: np.ndarray) -> np.ndarray:
+        """Return bool[rows], True for the last page of each file: a program may have begun to write its directory."""
+        file = np.frombuffer(self.file, np.int64)
+        return np.asarray(np.append(file[1:] != file[:-1], True)[rows])
+
+    def _ends_in_zeros(self, row: int) -> bool:
+        """Return True if the last entry of a page's directory is all zeros, which no entry is."""
+        reader = Reader(self.sources, self.paths[self.file[row]])
+        data, _, _ = reader.directory(self.at[row])
+        return not any(data[-(20 if reader.big else 12) :])
+
     def _unlisted(
         self, rows: np.ndarray, where: np.ndarray, n: int, compressed: bool
     ) -> tuple[np.ndarray, FormatError | TruncatedSourceError | None]:
@@ -379,6 +390,19 @@ class PageTable:
                     f"{self._named(rows[i])} has {where[i, column]:,} {what} of strips or tiles, expected {n:,}"
                 )
                 bad |= short
+        counts = where[:, _C_COUNT] > 0
+        for i in np.flatnonzero(~bad & ~counts & self._is_last(rows)).tolist():
+            if self._ends_in_zeros(rows[i]):
+                said = said or TruncatedSourceError(
+                    f"{self._named(rows[i])} has a directory that ends in zeros, and no byte counts; it looks truncated"
+                )
+                bad[i] = True
+        nowhere = ~bad & ~counts & (where[:, _O_TYPE] == 0) & (where[:, _O_AT] == 0)
+        if nowhere.any():
+            said = said or FormatError(
+                f"{self._named(rows[nowhere.argmax()])} stores its strip or tile at byte 0; the file is garbled"
+            )
+            bad |= nowhere
         ends = np.array(self.sizes, np.int64)[np.frombuffer(self.file, np.int64)[rows]]
         for kind, count, at in ((_O_TYPE, _O_COUNT, _O_AT), (_C_TYPE, _C_COUNT, _C_AT)):
             beyond = (where[:, kind] != 0) & ((where[:, count] > ends) | (where[:, at] > ends - where[:, count]))
