@@ -257,12 +257,12 @@ MANY = """
     from vfs.model.files import Files
     from vfs.model.stored import StoredArray
     from vfs.model.decode import PlainDecoder
-    from vfs.model.layout import FrameLayout
+    from vfs.model.layout import FrameLayout, FrameRecord
     from vfs.sources.local import LocalSources
 
     folder, n, most = {folder!r}, {n}, 0
     files = Files.stat(LocalSources(), [f"{{folder}}/{{k:05d}}.bin" for k in range(n)])
-    layout = FrameLayout.of((4, 2), [1] * n, word_bytes=2, file_header=3)
+    layout = FrameLayout.of(FrameRecord((4, 2), 2), [1] * n, file_header=3)
     sets = []
     for name in ("mmap", "buffered"):
         for _ in range(3):  # several arrays of one set, each with its own backend
