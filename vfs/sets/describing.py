@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -19,8 +19,12 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.faces.documents import json_number, plain_json
-from vfs.formats.description import VERSION
-from vfs.formats.description.blocks import MixedDecoder
+from vfs.formats.description import ALONE, ARRAYS, VERSION
+from vfs.formats.description.arrays import ARRAY, RANK
+from vfs.formats.description.blocks import BLOCK, BLOCKS, MixedDecoder
+from vfs.formats.description.frames import FRAMES, PIECE
+from vfs.formats.description.saved import MASKS, SAVED
+from vfs.formats.description.schema import Keys
 from vfs.formats.description.sources import leads_out
 from vfs.model import calibration
 from vfs.model.codecs import CodecDecoder
@@ -115,12 +119,8 @@ def _short(opening: Opening, names: _RelativeNames) -> dict[str, Any]:
     for name, value in opening.format_options.items():
         if value is not None:
             kept[name] = _option(name, value, "dtype" if name == "stored_dtype" else "as it is", names)
-    made: dict[str, Any] = {
-        "vfs": VERSION,
-        "format": opening.format,
-        "files": [names.of(path) for path in opening.paths],
-    }
-    return made | ({"options": kept} if kept else {})
+    files = [names.of(path) for path in opening.paths]
+    return SAVED.written(vfs=VERSION, format=opening.format, files=files, options=kept)
 
 
 def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
@@ -159,8 +159,8 @@ def _reduction(name: str, reduction: Any, names: _RelativeNames) -> Any:
     from vfs.reduce.spelling import KINDS, spelled
 
     if type(reduction) is Masks and isinstance(reduction.array, str):
-        dtype = {} if reduction.dtype is None else {"dtype": str(dtype_of(reduction.dtype))}
-        return {"masks": names.of(reduction.array)} | dtype
+        dtype = None if reduction.dtype is None else str(dtype_of(reduction.dtype))
+        return MASKS.written(masks=names.of(reduction.array), dtype=dtype)
     if type(reduction) is Masks:
         raise OptionError(
             f"derive: {name}: masks in memory have no description; save them beside the files (numpy.save), and open"
@@ -186,16 +186,15 @@ def _explicit(group: OpenedSet, names: _RelativeNames) -> dict[str, Any]:
     if lacks:
         main = found[group.main.dataset.path]
         main["attributes"] = {**main.get("attributes", {}), "incomplete": dict(lacks)}
-    files = next(iter(found.values()))["files"]
-    top: dict[str, Any] = {"vfs": VERSION}
     attributes = plain_json(group.main.dataset.group_attrs)
     if list(found) == ["data"]:
-        return top | ({"group_attributes": attributes} if attributes else {}) | found["data"]
-    if all(made["files"] == files for made in found.values()):
-        top["files"] = files
+        return (ALONE | ARRAY).written(vfs=VERSION, group_attributes=attributes) | found["data"]
+    files = next(iter(found.values()))["files"]
+    shared = all(made["files"] == files for made in found.values())
+    if shared:
         for made in found.values():
             del made["files"]
-    return top | ({"group_attributes": attributes} if attributes else {}) | {"arrays": found}
+    return ARRAYS.written(vfs=VERSION, files=files if shared else None, group_attributes=attributes, arrays=found)
 
 
 def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
@@ -222,31 +221,29 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
             f"{dataset.path}: its elements are not plain numbers ({type(decoder).__name__}); only the short description"
             " can be written"
         )
-    made = {
-        "dtype": stored.str if stored.itemsize > 1 else stored.name,
-        "shape": list(dataset.shape),
-        "dims": list(dataset.dims),
-        "sig_ndim": len(dataset.shape) - dataset.nav_ndim,
-        "fill_value": _fill(dataset, stored),
-        "attributes": plain_json(dataset.attrs),
-        "conventions": plain_json(dataset.conventions),
-        "files": [names.of(dataset.files.paths[k]) for k in used],
-    }
-    return {
-        name: value for name, value in made.items() if value or name not in ("fill_value", "attributes", "conventions")
-    } | place
+    made = (ARRAY | Keys("files")).written(
+        dtype=stored.str if stored.itemsize > 1 else stored.name,
+        shape=list(dataset.shape),
+        dims=list(dataset.dims),
+        sig_ndim=len(dataset.shape) - dataset.nav_ndim,
+        fill_value=_fill(dataset, stored),
+        attributes=plain_json(dataset.attrs),
+        conventions=plain_json(dataset.conventions),
+        files=[names.of(dataset.files.paths[k]) for k in used],
+    )
+    return made | place
 
 
-def _rank(path: str, group: OpenedSet) -> dict[str, bool]:
+def _rank(path: str, group: OpenedSet) -> dict[str, Any]:
     """Describe which array opens first. Nothing says that of an array that was asked for, or that is alone."""
     dataset, options = group.arrays[path].dataset, group.opening.options
     if dataset.companion and path != group.tree.main:
-        return {"companion": True}
+        return RANK.written(companion=True)
     main = dataset.main
     if options.main is not None:  # no other one may be as good
         main = path == options.main or (None if main is None else False)
     asked, alone = options.array is not None, len(group.arrays) == 1
-    return {} if asked or alone or main is None else {"main": main}
+    return RANK.written(main=None if asked or alone else main)
 
 
 def _fill(dataset: StoredArray, stored: np.dtype) -> Any:
@@ -282,7 +279,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
                 " one can be written"
             )
         made |= {"first": int(stream[0, 2]), "running_on": True, "sync_offset": layout.offset}
-        return {"frames": _short_numbers(made) | _stored(layout, layout.stored)}, stream[:, 3].tolist()
+        return {"frames": FRAMES.written(**made, stored=_stored(layout, layout.stored))}, stream[:, 3].tolist()
 
     entries = np.stack(
         [stream[:, 3], stream[:, 2], (stream[:, 1] - stream[:, 0]) // stride, stream[:, 0] // stride], axis=1
@@ -307,7 +304,8 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
         made["first_frame"] = entries[:, 3].tolist()
     if not np.array_equal(which, np.arange(len(used))):
         made["file"] = which.tolist()
-    return {"frames": _short_numbers(made) | _stored(layout, int((entries[:, 3] + counts).max()))}, used.tolist()
+    stored = _stored(layout, int((entries[:, 3] + counts).max()))
+    return {"frames": FRAMES.written(**made, stored=stored)}, used.tolist()
 
 
 def _runs_on(dataset: StoredArray, stream: np.ndarray) -> bool:
@@ -322,9 +320,10 @@ def _runs_on(dataset: StoredArray, stream: np.ndarray) -> bool:
     )
 
 
-def _stored(layout: FrameLayout, stored: int) -> dict[str, int]:
+def _stored(layout: FrameLayout, stored: int) -> int | None:
+    """Return the number of all frames, where the shape does not tell it."""
     shown = math.prod(layout.shape[: len(layout.shape) - len(layout.sig_shape)])
-    return {"stored": stored} if stored < shown else {}
+    return stored if stored < shown else None
 
 
 def _reach(layout: FrameLayout) -> int:
@@ -335,7 +334,7 @@ def _reach(layout: FrameLayout) -> int:
 
 
 def _piece(row: Sequence[int], k: int) -> dict[str, Any]:
-    return {"origin": row[:k], "shape": row[k : 2 * k], "strides": row[2 * k : 3 * k], "first": row[3 * k]}
+    return PIECE.written(origin=row[:k], shape=row[k : 2 * k], strides=row[2 * k : 3 * k], first=row[3 * k])
 
 
 def _one_by_one(dataset: StoredArray, layout: FrameLayout) -> np.ndarray:
@@ -356,11 +355,6 @@ def _one_by_one(dataset: StoredArray, layout: FrameLayout) -> np.ndarray:
 
 def _one_or_all(values: np.ndarray) -> int | list[int]:
     return int(values[0]) if len(values) and (values == values[0]).all() else values.tolist()
-
-
-def _short_numbers(made: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out entries that are 0, which is their default."""
-    return {name: value for name, value in made.items() if isinstance(value, list) or value}
 
 
 def _encodings(
@@ -400,12 +394,15 @@ def _blocks(
     for i in np.argsort(layout.place[:, 3], kind="stable").tolist():
         low, high = layout.tree[i, :nd], layout.tree[i, nd:]
         _, offset, nbytes, number = layout.place[i].tolist()
-        block: dict[str, Any] = {
-            "file": int(which[i]),
-            "offset": offset,
-            "origin": low.tolist(),
-            "shape": (high - low).tolist(),
-            **encoding(number),
-        }
-        made.append(block | ({"nbytes": nbytes} if layout.whole else {}))
-    return ({"stored_shape": list(layout.pitch)} if layout.pitch else {}) | {"blocks": made}, used.tolist() or [0]
+        made.append(
+            BLOCK.written(
+                file=int(which[i]),
+                offset=offset,
+                origin=low.tolist(),
+                shape=(high - low).tolist(),
+                **encoding(number),
+                nbytes=nbytes if layout.whole else None,
+            )
+        )
+    pitch = list(layout.pitch) if layout.pitch else None
+    return (Keys("blocks") | BLOCKS).written(stored_shape=pitch, blocks=made), used.tolist() or [0]

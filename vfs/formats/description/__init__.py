@@ -61,11 +61,12 @@ from typing import Any
 
 from vfs.errors import OptionError
 from vfs.formats import Format
-from vfs.formats.description import arrays, blocks
-from vfs.formats.description.blocks import blocks_array
+from vfs.formats.description import arrays
+from vfs.formats.description.arrays import ARRAY, RANK
+from vfs.formats.description.blocks import BLOCKS, blocks_array
 from vfs.formats.description.frames import frames_array
-from vfs.formats.description.saved import saved
-from vfs.formats.description.schema import Value, load
+from vfs.formats.description.saved import SAVED, saved
+from vfs.formats.description.schema import Keys, Members, Value, load
 from vfs.formats.description.sources import DescribedFolder
 from vfs.model.files import Files
 from vfs.model.sources import Sources
@@ -75,7 +76,9 @@ from vfs.sources.names import dirname
 VERSION = 1
 
 _KINDS = ("blocks", "table", "frames", "format", "arrays")
-_OWN = {"blocks": blocks.OPTIONAL, "table": blocks.OPTIONAL, "frames": ()}
+_OWN = {"blocks": Keys("blocks") | BLOCKS, "table": Keys("table") | BLOCKS, "frames": Keys("frames")}
+ALONE = Keys("vfs", "files", group_attributes={})
+ARRAYS = Keys("vfs", "arrays", files=None, group_attributes={})
 _RESERVED = ("zarr.json", "c")
 
 
@@ -100,14 +103,11 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray] | Saved:
     folder = DescribedFolder(sources, dirname(paths[0]))
     kind = _kind(whole, _KINDS)
     if kind == "format":
-        return saved(whole.members(("vfs", "format", "files"), ("options",)), folder)
+        return saved(whole.members(SAVED), folder)
     if kind == "arrays":
-        return [
-            _with_recorded_absence(array, paths[0])
-            for array in _several(whole.members(("vfs", "arrays"), ("files", "group_attributes")), folder)
-        ]
-    members = whole.members(("vfs", *arrays.REQUIRED, kind, "files"), (*arrays.ALONE, *_OWN[kind], "group_attributes"))
-    group = members["group_attributes"].metadata() if "group_attributes" in members else {}
+        return [_with_recorded_absence(array, paths[0]) for array in _several(whole.members(ARRAYS), folder)]
+    members = whole.members(Keys("vfs") | ARRAY | _OWN[kind] | ALONE)
+    group = members.read("group_attributes", Value.metadata)
     common = arrays.common("data", group, *folder.files(members["files"]), members)
     return [_with_recorded_absence(_array(kind, common, members, folder), paths[0])]
 
@@ -142,9 +142,9 @@ def _kind(value: Value, kinds: Sequence[str]) -> str:
     return found[0]
 
 
-def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[StoredArray]:
+def _several(members: Members, folder: DescribedFolder) -> list[StoredArray]:
     """Make the arrays of `arrays`."""
-    group = members["group_attributes"].metadata() if "group_attributes" in members else {}
+    group = members.read("group_attributes", Value.metadata)
     shared = folder.files(members["files"]) if "files" in members else None
     if not members["arrays"].metadata():
         members["arrays"].expected("at least one array")
@@ -153,9 +153,8 @@ def _several(members: Mapping[str, Value], folder: DescribedFolder) -> list[Stor
         value = members["arrays"].inside(path, array)
         _check_path(value, path, members["arrays"].value)
         kind = _kind(value, tuple(_OWN))
-        own = value.members(
-            (*arrays.REQUIRED, kind, *(("files",) if shared is None else ())), (*arrays.OPTIONAL, *_OWN[kind], "files")
-        )
+        files_key = Keys("files") if shared is None else Keys(files=None)
+        own = value.members(ARRAY | RANK | _OWN[kind] | files_key)
         files = folder.files(own["files"]) if "files" in own else shared
         assert files is not None
         found.append(_array(kind, arrays.common(path, group, *files, own), own, folder))
@@ -180,7 +179,7 @@ def _check_path(value: Value, path: str, others: Mapping[str, Any]) -> None:
         value.fail(f"an array cannot lie within an array ({above})")
 
 
-def _array(kind: str, common: arrays.Common, members: Mapping[str, Value], folder: DescribedFolder) -> StoredArray:
+def _array(kind: str, common: arrays.Common, members: Members, folder: DescribedFolder) -> StoredArray:
     """Make an array."""
     made = frames_array(common, members) if kind == "frames" else blocks_array(common, members, folder)
     names = [members["dtype"].file, *([folder.resolve(members["table"])] if kind == "table" else [])]

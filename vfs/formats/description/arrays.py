@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from vfs.formats.description.schema import MOST, Value
+from vfs.formats.description.schema import MOST, Keys, Members, Value
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.files import Files
 from vfs.model.layout import Layout
 from vfs.model.stored import Absence, StoredArray, nav_dims
 
-REQUIRED = ("dtype", "shape")
-ALONE = ("dims", "sig_ndim", "fill_value", "attributes", "conventions")
-OPTIONAL = (*ALONE, "companion", "main")  # of an array beside others
+ARRAY = Keys("dtype", "shape", dims=None, sig_ndim=None, fill_value=0, attributes={}, conventions={})
+RANK = Keys(companion=False, main=None)  # of an array beside others
 MOST_AXES = 32  # the limit of the oldest numpy that vfs supports
 _OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the hierarchy writes itself
 
@@ -75,9 +74,7 @@ class Common:
         )
 
 
-def common(
-    path: str, group: Mapping[str, Any], files: Files, lost: tuple[Absence, ...], members: Mapping[str, Value]
-) -> Common:
+def common(path: str, group: Mapping[str, Any], files: Files, lost: tuple[Absence, ...], members: Members) -> Common:
     """Check the members that all kinds of arrays share.
 
     Args:
@@ -94,7 +91,7 @@ def common(
     if math.prod(max(1, n) for n in shape) * stored.itemsize > MOST:
         members["shape"].fail(f"an array of {list(shape)} {stored} has more than 2^63 bytes")
     sig_ndim = members["sig_ndim"].integer(0, len(shape)) if "sig_ndim" in members else min(2, len(shape))
-    conventions = members["conventions"].metadata() if "conventions" in members else {}
+    conventions = members.read("conventions", Value.metadata)
     for name in _OURS:
         if name in conventions:
             members["conventions"].fail(f"the attribute {name!r} is written by vfs")
@@ -107,8 +104,8 @@ def common(
         shape,
         _dims(members, len(shape), sig_ndim),
         sig_ndim,
-        _fill(members["fill_value"], stored) if "fill_value" in members else 0,
-        members["attributes"].metadata() if "attributes" in members else {},
+        members.read("fill_value", lambda value: _fill(value, stored)),
+        members.read("attributes", Value.metadata),
         conventions,
         "companion" in members and members["companion"].flag(),
         members["main"].flag() if "main" in members else None,
@@ -128,7 +125,7 @@ def dtype(value: Value) -> np.dtype:
     return np.dtype(name)
 
 
-def _dims(members: Mapping[str, Value], ndim: int, sig_ndim: int) -> tuple[str, ...]:
+def _dims(members: Members, ndim: int, sig_ndim: int) -> tuple[str, ...]:
     if "dims" not in members:
         sig = ("y", "x")[2 - sig_ndim :] if sig_ndim <= 2 else tuple(f"sig_{k}" for k in range(sig_ndim))
         return nav_dims(ndim - sig_ndim) + sig

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from vfs.errors import FormatError, NotReferenceableError, OptionError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
-from vfs.formats.description.schema import Value
+from vfs.formats.description.schema import Keys, Members, Value
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.description.tables import place, read_table
 from vfs.model.codecs import CodecDecoder
@@ -24,9 +23,9 @@ from vfs.model.decode import BlockDecoder, Decoder, Encoding, PlainDecoder
 from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.stored import Absence, StoredArray
 
-OPTIONAL = ("codec", "stored_shape", "encodings")
-_REQUIRED = ("file", "offset", "origin", "shape")
-_KEYS = (*_REQUIRED, "codec", "byte_order", "nbytes")
+BLOCKS = Keys(codec=None, stored_shape=None, encodings=None)
+BLOCK = Keys("file", "offset", "origin", "shape", codec=None, byte_order=None, nbytes=None)
+_ENCODING = Keys(codec=None, byte_order=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +117,7 @@ class _Blocks:
         return replace(self, **columns)
 
 
-def blocks_array(common: Common, members: Mapping[str, Value], folder: DescribedFolder) -> StoredArray:
+def blocks_array(common: Common, members: Members, folder: DescribedFolder) -> StoredArray:
     """Make the array of a description with `blocks` or a `table`.
 
     Raises:
@@ -154,7 +153,7 @@ def blocks_array(common: Common, members: Mapping[str, Value], folder: Described
     return common.dataset(layout, decoder, common.lost + cut, typical)
 
 
-def _pitch(members: Mapping[str, Value], common: Common) -> tuple[int, ...]:
+def _pitch(members: Members, common: Common) -> tuple[int, ...]:
     if "stored_shape" not in members:
         return ()
     value = members["stored_shape"]
@@ -237,7 +236,7 @@ def _refuse_impossible(blocks: _Blocks, common: Common, files: int, pitch: tuple
         )
 
 
-def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
+def _from_list(members: Members, common: Common) -> _Blocks:
     """Read the blocks from the list in the description."""
     source = members["blocks"]
     given = source.value
@@ -258,7 +257,7 @@ def _from_list(members: Mapping[str, Value], common: Common) -> _Blocks:
         if "codec" in block or "byte_order" in block:
             key = json.dumps([block.get("codec", 0), block.get("byte_order")], sort_keys=True)
         if key not in kinds:
-            at = source.inside(i, block).members(_REQUIRED, _KEYS[len(_REQUIRED) :])
+            at = source.inside(i, block).members(BLOCK)
             kinds[key] = len(decoders)
             decoders.append(_decoder(at, common.dtype, default))
         encoding[i] = kinds[key]
@@ -281,7 +280,7 @@ def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
 
     Returns None if a block is not valid.
     """
-    keys = set(_KEYS)
+    keys = {*BLOCK.required, *BLOCK.optional}
     try:
         if not all(
             type(b) is dict
@@ -298,13 +297,13 @@ def _numbers(blocks: list[Any], ndim: int) -> np.ndarray | None:
 
 
 def _one(block: Value, ndim: int) -> list[int]:
-    members = block.members(_REQUIRED, _KEYS[len(_REQUIRED) :])
+    members = block.members(BLOCK)
     nbytes = members["nbytes"].integer() if "nbytes" in members else -1
     places = members["origin"].integers(0, ndim).tolist() + members["shape"].integers(1, ndim).tolist()
     return [members["file"].integer(), members["offset"].integer(), nbytes, *places]
 
 
-def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedFolder) -> _Blocks:
+def _from_table(members: Members, common: Common, folder: DescribedFolder) -> _Blocks:
     """Read the blocks from a table."""
     source = members["table"]
     path = folder.existing(source)
@@ -315,9 +314,9 @@ def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedF
         raise FormatError(f"{source.file}: {source.place}: {error}") from None
     default = _codec(members.get("codec"))
     kinds = (
-        [kind.members((), ("codec", "byte_order")) for kind in members["encodings"].items()]
+        [kind.members(_ENCODING) for kind in members["encodings"].items()]
         if "encodings" in members
-        else [{}]
+        else [Members({}, _ENCODING)]
     )
     decoders = tuple(_decoder(kind, common.dtype, default) for kind in kinds)
     n = len(table["file"])
@@ -348,7 +347,7 @@ def _from_table(members: Mapping[str, Value], common: Common, folder: DescribedF
     return made
 
 
-def _decoder(members: Mapping[str, Value], dtype: np.dtype, default: tuple[Any, ...]) -> CodecDecoder:
+def _decoder(members: Members, dtype: np.dtype, default: tuple[Any, ...]) -> CodecDecoder:
     """Return the decoder of blocks that may name a `codec` and a `byte_order`."""
     if "byte_order" in members:
         order = members["byte_order"]

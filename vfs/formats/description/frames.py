@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,31 +10,32 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
-from vfs.formats.description.schema import MOST, Value
+from vfs.formats.description.schema import MOST, Keys, Members, Value
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan
 from vfs.model.stored import Absence, StoredArray
 
-_OPTIONAL = (
-    "header",
-    "footer",
-    "first",
-    "per_file",
-    "first_frame",
-    "file",
-    "payload",
-    "pieces",
-    "running_on",
-    "stored",
-    "sync_offset",
+FRAMES = Keys(
+    header=0,
+    footer=0,
+    first=0,
+    per_file=None,
+    first_frame=None,
+    file=None,
+    payload=None,
+    pieces=None,
+    running_on=False,
+    stored=None,
+    sync_offset=0,
 )
+PIECE = Keys("origin", "shape", "strides", "first")
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
 _MOST_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far below where sums overflow
 
 
-def frames_array(common: Common, members: Mapping[str, Value]) -> StoredArray:
+def frames_array(common: Common, members: Members) -> StoredArray:
     """Make the array of a description with `frames`.
 
     Raises:
@@ -44,11 +44,11 @@ def frames_array(common: Common, members: Mapping[str, Value]) -> StoredArray:
             and the places of the other frames are not known.
     """
     whole = members["frames"]
-    given = whole.members((), _OPTIONAL)
+    given = whole.members(FRAMES)
     nav, sig = common.shape[: len(common.shape) - common.sig_ndim], common.shape[len(common.shape) - common.sig_ndim :]
     if 0 in common.shape:
         members["shape"].fail("expected 1 element or more along every axis of frames")
-    running = "running_on" in given and given["running_on"].flag()
+    running = given.read("running_on", Value.flag)
     for name in _NOT_RUNNING_ON:
         if running and name in given:
             given[name].fail("does not go with running_on, which needs files that are full of frames")
@@ -71,7 +71,7 @@ def frames_array(common: Common, members: Mapping[str, Value]) -> StoredArray:
         if not layout.stored or not found.placed:
             place.fail(message, TruncatedSourceError if layout.stored else FormatError)
         absent.append(place.line(message))
-    offset = given["sync_offset"].integer(-_FAR, _FAR) if "sync_offset" in given else 0
+    offset = given.read("sync_offset", lambda value: value.integer(-_FAR, _FAR))
     missing = {"frames_missing": max(0, wanted - layout.stored) + found.missing}
     told = [*common.lost, *(Absence(said, TruncatedSourceError, "shows them as blank") for said in absent)]
     if told and missing["frames_missing"]:
@@ -96,12 +96,12 @@ class _Found(NamedTuple):
     placed: bool
 
 
-def _bytes(given: Mapping[str, Value], name: str) -> int:
-    return given[name].integer(0, _FAR) if name in given else 0
+def _bytes(value: Value) -> int:
+    return value.integer(0, _FAR)
 
 
-def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
-    first, header, footer = (_bytes(given, name) for name in ("first", "header", "footer"))
+def _running_on(given: Members, common: Common, sig: tuple[int, ...], files: Files) -> _Found:
+    first, header, footer = (given.read(name, _bytes) for name in ("first", "header", "footer"))
     width = common.dtype.itemsize
     layout = FrameLayout.running_on(
         FrameRecord(sig, width, header=header, footer=footer), files.sizes, file_header=first, names=files.paths
@@ -109,11 +109,11 @@ def _running_on(given: Mapping[str, Value], common: Common, sig: tuple[int, ...]
     return _Found(layout, "", 0, len(files) == 1)
 
 
-def _in_each_file(given: Mapping[str, Value], common: Common, sig: tuple[int, ...], files: Files) -> _Found:
+def _in_each_file(given: Members, common: Common, sig: tuple[int, ...], files: Files) -> _Found:
     """Find the frames in files that hold whole frames."""
     width = common.dtype.itemsize
     which = given["file"].integers(0, high=len(files) - 1) if "file" in given else np.arange(len(files))
-    header, footer = _bytes(given, "header"), _bytes(given, "footer")
+    header, footer = given.read("header", _bytes), given.read("footer", _bytes)
     payload = given["payload"].integer(width, _FAR) if "payload" in given else math.prod(sig) * width
     pieces = _pieces(given["pieces"], sig, payload // width) if "pieces" in given else None
     if pieces is None and payload < math.prod(sig) * width:
@@ -188,7 +188,7 @@ def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
         value.fail(f"expected 1 to {_MOST_PIECES:,} pieces, found {len(given):,}")
     rows = np.zeros((len(given), 3 * k + 2), np.int64)
     for row, piece in zip(rows, given, strict=True):
-        members = piece.members(("origin", "shape", "strides", "first"))
+        members = piece.members(PIECE)
         origin, shape, strides = (
             members["origin"].integers(0, k),
             members["shape"].integers(1, k),

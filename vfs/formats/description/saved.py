@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from vfs.errors import OptionError
 from vfs.formats import Format, by_name
-from vfs.formats.description.schema import MOST, Value, load
+from vfs.formats.description.schema import MOST, Keys, Members, Value, load
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.headers import exists
 from vfs.model import calibration
@@ -18,10 +18,12 @@ from vfs.model.option_fields import Known, Saved, known
 from vfs.model.options import fitting, kinds, named
 from vfs.model.stored import Saved as SavedSet
 
+SAVED = Keys("vfs", "format", "files", options={})
+MASKS = Keys("masks", dtype=None)
 _MOST_IMAGE = 1 << 20  # most numbers of a correction that is written in the description itself
 
 
-def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
+def saved(members: Members, folder: DescribedFolder) -> SavedSet:
     """Read a description with a `format`.
 
     Raises:
@@ -43,7 +45,7 @@ def saved(members: Mapping[str, Value], folder: DescribedFolder) -> SavedSet:
         if isinstance(inner, dict) and "format" in inner:
             names[0].fail(f"{paths[0]} is itself a description with a format; name what that one names")
     options: dict[str, Any] = {}
-    for key, value in members["options"].metadata().items() if "options" in members else ():
+    for key, value in members.read("options", Value.metadata).items():
         at = members["options"].inside(key, value)
         if key in _SETTINGS:
             options[key] = _SETTINGS[key](at, folder)
@@ -119,7 +121,7 @@ def _reductions(value: Value, folder: DescribedFolder) -> dict[str, str]:
 
 def _reduction(value: Value, folder: DescribedFolder) -> str:
     if isinstance(value.value, dict):
-        members = value.members(["masks"], ["dtype"])
+        members = value.members(MASKS)
         dtype = f", dtype={members['dtype'].text()!r}" if "dtype" in members else ""
         return f"masks({folder.existing(members['masks'])!r}{dtype})"
     text = value.value

@@ -1,5 +1,6 @@
 """Reads JSON and checks it: messages name file and place, `x.vfs.json: blocks[17].shape: …`.
 
+`Keys` says which keys an object has, and what is meant where one is not given: reading and writing share them.
 `load` reads a document and returns a `Value`. A `Value` has a method for each kind of value that may
 be expected: an object with certain keys, a whole number in a range, a text. The method returns the
 checked value or raises a `FormatError`.
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,50 @@ from vfs.model.sources import Sources
 MOST_BYTES = 16 << 20
 MOST_LEVELS = 32  # most levels of nesting
 MOST = (1 << 63) - 1
+
+
+Read = TypeVar("Read")
+
+
+class Keys:
+    """The keys of an object.
+
+    Args:
+        required: those that must be given.
+        optional: others -> what is meant where one is not given; None: that follows from the rest.
+    """
+
+    def __init__(self, *required: str, **optional: Any) -> None:
+        self.required, self.optional = required, optional
+
+    def __or__(self, others: Keys) -> Keys:
+        """Return these keys and others."""
+        required = tuple(dict.fromkeys((*self.required, *others.required)))
+        optional = self.optional | others.optional
+        return Keys(*required, **{key: meant for key, meant in optional.items() if key not in required})
+
+    def written(self, **values: Any) -> dict[str, Any]:
+        """Return an object with these values, without those that are meant where nothing is given."""
+        return {
+            key: value
+            for key, value in values.items()
+            if key in self.required or value not in (None, self.optional[key])
+        }
+
+
+class Members(dict[str, "Value"]):
+    """The members of an object that were given, by their keys."""
+
+    def __init__(self, given: Mapping[str, Value], keys: Keys) -> None:
+        super().__init__(given)
+        self._keys = keys
+
+    def read(self, key: str, how: Callable[[Value], Read]) -> Read:
+        """Return what `how` reads of a member, or what is meant if it is not given."""
+        if key in self:
+            return how(self[key])
+        meant: Read = self._keys.optional[key]
+        return meant
 
 
 class _Repeated(dict[str, Any]):
@@ -74,19 +119,19 @@ class Value:
         name = key if key and key.isprintable() and len(key) <= 60 else _shown(key)
         return Value(self.file, f"{self.place}.{name}" if self.place else name, value)
 
-    def members(self, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Value]:
-        """Return the members of an object that has all `required` keys, and no others but the `optional` ones."""
+    def members(self, keys: Keys) -> Members:
+        """Return the members of an object that has all required keys, and no others but the optional ones."""
         if not isinstance(self.value, dict):
             self.expected("an object {…}")
         self._once()
-        known = [*required, *optional]
+        known = [*keys.required, *keys.optional]
         for key in self.value:
             if key not in known:
                 self.fail(f"the key {_shown(key)} is not known{nearest(key, known)}; there can be: {', '.join(known)}")
-        for key in required:
+        for key in keys.required:
             if key not in self.value:
                 self.fail(f"the key {key!r} is missing")
-        return {key: self.inside(key, value) for key, value in self.value.items()}
+        return Members({key: self.inside(key, value) for key, value in self.value.items()}, keys)
 
     def _once(self) -> None:
         if isinstance(self.value, _Repeated):
