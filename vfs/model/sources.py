@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from vfs.errors import SourceError
 from vfs.model.file_state import FileState
@@ -20,6 +20,7 @@ def worth_looking(sources: Sources, most: int) -> int:
     return min(most, _MOST_FAR) if sources.far_away else most
 
 
+@runtime_checkable
 class Sources(Protocol):
     """Where the files of a set come from: the file system of this machine, a store of objects, memory.
 
