@@ -358,7 +358,13 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
 
 
 @pytest.mark.parametrize(
-    ("script", "module"), [("load", "tests.fuse.load"), ("fuzz", "tests.fuzz"), ("bench", "scripts.benchmarks.bench")]
+    ("script", "module"),
+    [
+        ("load", "tests.fuse.load"),
+        ("fuzz", "tests.fuzz"),
+        ("bench", "scripts.benchmarks.bench"),
+        ("mutants", "scripts.mutation"),
+    ],
 )
 def test_bench_load_and_fuzz_take_the_python_asked_for(checkout: Checkout, script: str, module: str) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
