@@ -83,7 +83,7 @@ class Checkout:
         self.tools = folder / "tools"
         self.log = folder / "log"
         (self.root / "scripts").mkdir(parents=True)
-        for name in ("run", "test", "load", "fuzz", "bench", "env.sh"):
+        for name in ("run", "test", "load", "fuzz", "bench", "mutants", "env.sh"):
             shutil.copy(SCRIPTS / name, self.root / "scripts" / name)
         (self.root / "pyproject.toml").write_text("[project]\n")
         self.tools.mkdir()
