@@ -133,6 +133,7 @@ class FolderLook(NamedTuple):
     time: int = 0
 
 
+@runtime_checkable
 class FolderSources(Sources, Protocol):
     """Sources whose folders can be walked through, as a tree of folders is shown."""
 
