@@ -159,11 +159,12 @@ def test_info_says_what_a_scan_is(scan: Path, capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     nbytes = sum(path.stat().st_size for path in scan.parent.glob("*.mib"))
     assert lines[0] == f"scan: mib, 5 files, {nbytes / 1024:.1f} KiB"
-    assert lines[1].split()[0] == "data"
-    assert "scan_y: 4, scan_x: 6, y: 8, x: 16" in lines[1]
-    assert "uint16" in lines[1]
-    assert lines[2] == "    rows: bottom first; -o flip_y=true shows the top first"
-    assert lines[3].startswith("    chunks: 4 x 6 x 8 x 16, 6.0 KiB: ")
+    assert lines[1] == "  555 µs exposure, 2020-05-18 14:51"
+    assert lines[2].split()[0] == "data"
+    assert "scan_y: 4, scan_x: 6, y: 8, x: 16" in lines[2]
+    assert "uint16" in lines[2]
+    assert lines[3] == "    rows: bottom first; -o flip_y=true shows the top first"
+    assert lines[4].startswith("    chunks: 4 x 6 x 8 x 16, 6.0 KiB: ")
     assert " scan_y: 4, scan_x: 6, in nanoseconds since 1970-01-01 exposure " in " ".join(" ".join(lines).split())
 
 

@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 import vfs
+from vfs.cli import recorded
 from vfs.cli.app import main
 from vfs.formats import formats
 from vfs.model.hyperspy_places import PLACES
@@ -66,6 +67,16 @@ def test_zarr_and_info_have_it(image: Path, capsys: pytest.CaptureFixture[str]) 
             assert found["recorded"]["beam_energy"] == said
     assert main(["info", "-v", str(image)]) == 0
     assert "beam_energy: 300 keV (as tags:Microscope Info:Voltage says)" in capsys.readouterr().out
+
+
+def test_info_has_a_line_of_what_people_ask_first(image: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(image)]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "  300 kV STEM, 2.1 M×, 10 µs a pixel, 2021-03-04 22:22, Titan"
+    diffraction = {"mode": Said("diffraction", "", ""), "camera_length": Said(0.55, "m", "")}
+    assert recorded.line(diffraction | {"magnification": Said(320, "", "")}) == "camera length 0.55 m"
+    assert recorded.line({"magnification": Said(320, "", "")}) == "320×"
+    assert recorded.line({"exposure_time": Said(0.2, "s", ""), "notes": Said("x", "", "")}) == "0.2 s exposure"
+    assert recorded.line({}) == ""
 
 
 def test_hyperspy_has_it_in_its_places(image: Path) -> None:

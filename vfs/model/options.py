@@ -10,12 +10,13 @@ from itertools import islice
 from numbers import Real
 from operator import index
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 from vfs.errors import OptionError
 from vfs.model.wording import format_option, option
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_VALUES = 1 << 20
 """Values of an option that takes several, at most: a range may have 10 ** 18."""
@@ -202,6 +203,8 @@ def dtype_option(value: Any, write: Callable[..., str] = option, name: str = "dt
     Raises:
         OptionError: the value is not a dtype.
     """
+    import numpy as np  # which `vfs --help` does without
+
     try:
         dtype: np.dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError):  # ValueError: text that is not UTF-8; SyntaxError: "f4,,"

@@ -1,0 +1,49 @@
+"""Prints what files say of an acquisition: one line of what people ask first, and values with their units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from vfs.model.metadata import Said
+from vfs.model.units import readable, symbol
+
+
+def line(recorded: Mapping[str, Said]) -> str:
+    """Return what people ask first; "" if nothing is said.
+
+    It reads `300 kV STEM, 2.1 M×, 10 µs a pixel, 2021-03-04 10:22, Titan`.
+    """
+    return ", ".join(_parts({name: one.value for name, one in recorded.items()}))
+
+
+def _parts(said: Mapping[str, object]) -> Iterator[str]:
+    energy, magnification = said.get("beam_energy"), said.get("magnification")
+    beam = [f"{energy / 1e3:.4g} kV"] if isinstance(energy, int | float) else []
+    if kind := " ".join([*beam, *(str(said[name]) for name in ("instrument",) if name in said)]):
+        yield kind
+    if said.get("mode") == "diffraction" and "camera_length" in said:
+        yield f"camera length {_sized(said['camera_length'], 'm')}"
+    elif isinstance(magnification, int | float):
+        factor, prefix = next((at for at in ((1e6, " M"), (1e3, " k")) if magnification >= at[0]), (1.0, ""))
+        yield f"{magnification / factor:.4g}{prefix}×"
+    if "dwell_time" in said:
+        yield f"{_sized(said['dwell_time'], 's')} a pixel"
+    elif "exposure_time" in said:
+        yield f"{_sized(said['exposure_time'], 's')} exposure"
+    if "time" in said:
+        yield str(said["time"])[:16].replace("T", " ")
+    if "microscope" in said:
+        yield str(said["microscope"])
+
+
+def value(one: Said) -> str:
+    """Return a value as people say it: 300 keV, 21 mrad."""
+    if one.unit and isinstance(one.value, int | float):
+        return _sized(one.value, one.unit)
+    return ", ".join(f"{number:g}" for number in one.value) if isinstance(one.value, tuple) else str(one.value)
+
+
+def _sized(number: object, unit: str) -> str:
+    assert isinstance(number, int | float)
+    factor, shown = readable(abs(number), unit)
+    return f"{number * factor:.6g} {symbol(shown)}"
