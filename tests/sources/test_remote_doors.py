@@ -147,7 +147,7 @@ def test_a_set_in_a_bucket(s3: BucketServer, tmp_path: Path, quotes: bool) -> No
 
 
 def _shown(tree: FolderTree, path: str = "") -> list[str]:
-    return sorted(name for name in tree.children(path) if name.count(".") < 2 and name.endswith((".npy", "sub")))
+    return sorted(name for name in tree.at(path).children() if name.count(".") < 2 and name.endswith((".npy", "sub")))
 
 
 @pytest.fixture(params=["s3", "http"])
@@ -242,7 +242,7 @@ def test_a_tree_of_folders_of_a_server(folders: tuple[RangeServer, str], tmp_pat
         server.page = 5
     tree = plans.folder_tree(url)
     asked = len(server.asked)
-    node = tree.node("sub/n3.npy")
+    node = tree.at("sub/n3.npy").node()
     assert node is not None
     assert node.size == 128 + 2 * 8192
     # The lists of two folders, and what begins the one file
@@ -254,11 +254,11 @@ def test_a_tree_of_folders_of_a_server(folders: tuple[RangeServer, str], tmp_pat
     assert len(server.asked) - asked <= pages + 12
     assert server.most_at_once > 3
     for k in (0, 11):
-        got = tree.get(f"sub/n{k}.npy")
+        got = tree.at(f"sub/n{k}.npy").get()
         assert got is not None
         np.testing.assert_array_equal(np.frombuffer(bytes(got)[128:], "<u2"), (FRAMES[:2] + k).reshape(-1))
     asked = len(server.asked)
-    assert tree.node("sub/n0.npy") == node  # what was looked at a moment ago is not asked for
+    assert tree.at("sub/n0.npy").node() == node  # what was looked at a moment ago is not asked for
     assert len(server.asked) == asked
 
 
@@ -268,14 +268,14 @@ def test_a_tree_of_a_server_is_listed_anew_when_asked(
     monkeypatch.setattr(watched_folder, "ASKED", 0.0)
     tree = plans.folder_tree(folders[1])
     assert len(_shown(tree, "sub")) == 12
-    before = tree.stamp("sub/n1.npy")
+    before = tree.at("sub/n1.npy").stamp()
     np.save(tmp_path / "bucket/sub/n1.npy", FRAMES[:2] + 100)  # as long as before
     np.save(tmp_path / "bucket/sub/new.npy", FRAMES)
     (tmp_path / "bucket/sub/n2.npy").unlink()
     assert _shown(tree, "sub") == sorted([*(f"n{k}.npy" for k in range(12) if k != 2), "new.npy"])
     if isinstance(folders[0], BucketServer):  # pages of links say no states: files are looked at by themselves
-        assert eventually(lambda: tree.stamp("sub/n1.npy") != before)
-        got = tree.get("sub/n1.npy", 128, 130)
+        assert eventually(lambda: tree.at("sub/n1.npy").stamp() != before)
+        got = tree.at("sub/n1.npy").get(128, 130)
         assert got is not None
         assert bytes(got) == (FRAMES[0, 0, 0] + 100).tobytes()
 

@@ -23,6 +23,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.faces.absence import FOLDER_ENDING
+from vfs.faces.documents import recorded_of
 from vfs.faces.face import GROUP, LONGEST, Face, FileFace, Node, ZarrFace
 from vfs.faces.images import Images
 from vfs.faces.ngff import OME_ENDING, USUAL, ome_face
@@ -138,11 +139,17 @@ class Hierarchy:
         check_paths(arrays.keys())
         self.name = name
         self.arrays = arrays
-        self.attrs = attrs
+        self._attrs = attrs
         self.main = main
         self.stands_in = stands_in
         self.store = store
         self.ngff = ngff
+
+    @cached_property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes of the root group: those that are given, and in `vfs` what the main array's files say."""
+        recorded = recorded_of(self.arrays[self.main])
+        return {**self._attrs, "vfs": self._attrs["vfs"] | recorded} if recorded else self._attrs
 
     @property
     def files(self) -> Iterator[str]:

@@ -88,8 +88,13 @@ def _conventions(array: ArrayReader, zarr_format: int) -> dict[str, Any]:
 
 def _own(array: ArrayReader) -> dict[str, Any]:
     """Return the attribute `vfs`: the format's metadata, and in `recorded` what they say in the vocabulary."""
-    recorded = {name: one._asdict() for name, one in array.dataset.recorded.items()}
-    return dict(plain_json({"vfs": {**array.attrs, "recorded": recorded} if recorded else array.attrs}))
+    return dict(plain_json({"vfs": {**array.attrs, **recorded_of(array)}}))
+
+
+def recorded_of(array: ArrayReader) -> dict[str, Any]:
+    """Return the field `recorded` of the attribute `vfs`: what the files say; {} if they say nothing."""
+    found = {name: one._asdict() for name, one in array.dataset.recorded.items()}
+    return {"recorded": found} if found else {}
 
 
 def _array_v3(array: ArrayReader) -> dict[str, Any]:

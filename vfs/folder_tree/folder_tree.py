@@ -65,7 +65,7 @@ class _Nothing(Shown):
         return None if file is None else self._tree.opening_of(file)
 
 
-class _Folder(Shown):
+class _ListedFolder(Shown):
     """Shows a folder."""
 
     def __init__(self, tree: FolderTree, path: str, listing: Listing) -> None:
@@ -296,7 +296,7 @@ class FolderTree:
         if place is None:
             return _Nothing(self, path)
         if not place.name:
-            return _Folder(self, path, place.listing)
+            return _ListedFolder(self, path, place.listing)
         if place.ending is None:
             return _File(self, path, place.listing, place.name)
         return _InTree(self, path, place.key, place=place)

@@ -20,7 +20,7 @@ from vfs.page.api import Api
 from vfs.page.computing import passed
 from vfs.page.reopened import Reopened
 from vfs.server.deciding import Decisions, ForApi, ForNative, OwnPages
-from vfs.server.leaving import Receive, Watch, left
+from vfs.server.leaving import Departure, Receive, left
 from vfs.server.native import NativeAnswers
 from vfs.serving.status import asked
 
@@ -156,7 +156,7 @@ class Application:
         """
         reads = self.reads if pool is None else pool
         waiting = reads.start(key, work)
-        watch = Watch(receive, waiting)
+        watch = Departure(receive, waiting)
         try:
             return await waiting
         except asyncio.CancelledError:

@@ -17,7 +17,7 @@ async def left(receive: Receive) -> None:
         pass
 
 
-class Watch:
+class Departure:
     """Gives up a read when its client goes away.
 
     It looks after a moment only, because most reads are over by then, and looking takes a task.

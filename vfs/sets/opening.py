@@ -468,8 +468,6 @@ def _attributes(
     """
     counts = counted(absent)
     more = ({"incomplete": counts} if counts else {}) | ({"live": progress.said()} if progress else {})
-    recorded = {name: one._asdict() for name, one in main.recorded.items()}
-    more = ({"recorded": recorded} if recorded else {}) | more
     made = {"vfs": {"format": format, **main.attrs, **more}}
     return made | dict(stored.main.group_attrs) if as_stored else made
 
