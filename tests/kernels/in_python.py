@@ -94,6 +94,14 @@ def of_stamps(asked: list[Asked]) -> Callable[[], None]:
     return ask
 
 
+def of_overflow(asked: list[Asked]) -> None:
+    """Ask for windows of ranges that a garbled header made: numbers wrap as in C, without a word."""
+    ranges: Any = import_module("vfs.kernels.ranges")
+    rows = np.zeros((2, COLUMNS), np.int64)
+    rows[:, 1], rows[:, 2], rows[:, 8] = [-(1 << 63), 5], [(1 << 63) - 1, 9], 1
+    note(asked, lambda: ranges.windows(rows.copy(), 64))
+
+
 def note(asked: list[Asked], question: Callable[[], Any]) -> None:
     asked.append((question, question()))
 
@@ -103,6 +111,7 @@ def main() -> None:
     asked: list[Asked] = []
     of_plans(asked)()
     of_stamps(asked)()
+    of_overflow(asked)
     assert "numba" not in sys.modules, "a kernel was compiled"
     import_module("vfs.kernels.compiled")
     for question, answer in asked:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_python_and_numba_agree() -> None:
-    done = python("-m", "tests.kernels.in_python")
+    done = python("-W", "error", "-m", "tests.kernels.in_python")
     assert int(done.split()[0]) > 100
 
 

@@ -415,7 +415,6 @@ TERMS = (
     Term("manufacturer", "emi:*:Manufacturer"),
     Term("instrument", "emi:*:Mode", take=_instrument),
     Term("beam_energy", "emi:*:AcceleratingVoltage", zero=False),
-    Term("beam_energy", "emi:*:High tension", take=measured, zero=False),
     Term("magnification", "emi:*:Magnification", take=measured, zero=False),
     Term("camera_length", "emi:*:Camera length", take=measured, zero=False),
     Term("defocus", "emi:*:Defocus", take=measured),

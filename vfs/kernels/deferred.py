@@ -12,6 +12,8 @@ from ctypes import c_int64
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import vfs.kernels as kernels
 from vfs.kernels.importing import loading, module_of
 
@@ -38,7 +40,7 @@ class Deferred:
     def __call__(self, *args: Any) -> Any:
         with loading:
             if not _decorators and self.rows is not None and self.rows(*args) <= ROWS and not kernels.wanted():
-                with kernels.in_python():
+                with kernels.in_python(), np.errstate(all="ignore"):  # numbers of a garbled header wrap, as compiled
                     return self.function(*args)
             module_of("vfs.kernels", "compiled")
         return getattr(module_of("vfs.kernels", self.function.__module__.rpartition(".")[2]), self.function.__name__)(

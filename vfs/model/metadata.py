@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from vfs.model.units import factor, spelled
+
 TEXT, COUNT, WHEN = "text", "1", "ISO 8601"
 
 VOCABULARY: Mapping[str, str] = {
@@ -59,19 +61,9 @@ VOCABULARY: Mapping[str, str] = {
 }
 """Name -> unit of its value. Without a unit it is text, a plain number ("1"), or a time."""
 
-_UNITS = {
-    **{
-        f"{prefix}{unit}": factor
-        for unit in ("m", "A", "V", "s", "eV")
-        for prefix, factor in (("", 1.0), ("m", 1e-3), ("u", 1e-6), ("µ", 1e-6), ("n", 1e-9), ("k", 1e3))
-    },
-    "deg": math.pi / 180,
-    "mrad": 1e-3,
-    "rad": 1.0,
-    "x": 1.0,
-    "X": 1.0,
-    "": 1.0,
-}
+SEVERAL = frozenset({"binning", "threshold_energy"})
+"""Names whose value may be several numbers."""
+
 _MEASURED = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
 
 DEGREES = math.pi / 180
@@ -148,12 +140,22 @@ def _value(term: Term, entry: Any) -> Any:
     entry = term.take(entry) if term.take else entry
     unit = VOCABULARY[term.name]
     if unit in (TEXT, WHEN):
-        return (str(entry).strip() or None) if isinstance(entry, str | int | float) else None
-    if isinstance(entry, Sequence) and not isinstance(entry, str | bytes):
+        text = str(entry).strip() if isinstance(entry, str | int | float) else ""
+        return (text if unit == TEXT else _iso(text)) or None
+    if term.name in SEVERAL and isinstance(entry, Sequence) and not isinstance(entry, str | bytes):
         numbers = tuple(_number(one, term.factor) for one in entry)
         return None if not numbers or None in numbers else numbers
     number = _number(entry, term.factor)
     return None if number is None or (number == 0 and not term.zero) else number
+
+
+def _iso(text: str) -> str:
+    """Return a time as ISO 8601, with a T before the hour; "" for text that is none."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    return text.replace(" ", "T", 1)
 
 
 def _number(entry: Any, factor: float) -> float | int | None:
@@ -167,12 +169,12 @@ def _number(entry: Any, factor: float) -> float | int | None:
 
 
 def measured(entry: Any) -> float | None:
-    """Return a number that a text gives with its unit, `225.0 uA`, in the unit without a prefix, angles in radians."""
+    """Return a length in metres, an angle in radians or a magnification that a text gives: `0.1 um`, `9 deg`, `8 x`."""
     found = _MEASURED.fullmatch(str(entry))
-    if found is None or found[2] not in _UNITS:
+    if found is None:
         return None
-    number = _number(found[1], 1.0)
-    return None if number is None else number * _UNITS[found[2]]
+    one = {"": 1.0, "x": 1.0, "deg": DEGREES}.get(found[2].lower()) or factor(spelled(found[2]), "m")
+    return None if one is None else _number(found[1], one)
 
 
 def of_epoch(seconds: Any) -> str | None:

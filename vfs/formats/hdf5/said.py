@@ -56,4 +56,15 @@ _HYPERSPY = tuple(
     for place, factor in places
 )
 
-TERMS = (*_VELOX, *_HYPERSPY, Term("time", "metadata:General", take=_time))
+
+def _sem(group: Any) -> str | None:
+    """Return SEM for the group in which HyperSpy has what it knows of one."""
+    return "SEM" if isinstance(group, Mapping) else None
+
+
+TERMS = (
+    *_VELOX,
+    *_HYPERSPY,
+    Term("instrument", "metadata:Acquisition_instrument:SEM", take=_sem),
+    Term("time", "metadata:General", take=_time),
+)
