@@ -18,8 +18,8 @@ def line(recorded: Mapping[str, Said]) -> str:
 
 def _parts(said: Mapping[str, object]) -> Iterator[str]:
     energy, magnification = said.get("beam_energy"), said.get("magnification")
-    beam = [f"{energy / 1e3:.4g} kV"] if isinstance(energy, int | float) else []
-    if kind := " ".join([*beam, *(str(said[name]) for name in ("instrument",) if name in said)]):
+    beam = f"{energy / 1e3:.4g} kV" if isinstance(energy, int | float) else ""
+    if kind := f"{beam} {said.get('instrument', '')}".strip():
         yield kind
     if said.get("mode") == "diffraction" and "camera_length" in said:
         yield f"camera length {_sized(said['camera_length'], 'm')}"

@@ -202,9 +202,8 @@ class Api:
 
     def _found_centre(self, key: str, within: tuple[int, ...]) -> dict[str, Any]:
         _, _, array = self._listing.found(key)
-        version = self.contents.at(
-            key
-        ).version()  # what was found is kept for as long as nobody sees that files changed
+        # What was found is kept for as long as nobody sees that files changed
+        version = self.contents.at(key).version()
         found = centre(array, within, self.contents.cache)
         if self.contents.at(key).version() != version:
             raise SourceChangedError(f"{key}: its files changed while they were read; ask again")
