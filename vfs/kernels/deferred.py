@@ -29,13 +29,12 @@ class Deferred:
 
     Args:
         function: the kernel's source.
-        options: of `numba.njit`.
         rows: takes the kernel's arguments and returns the number of rows that it goes through; None if Python never
             runs it.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], rows: Callable[..., int] | None) -> None:
-        self.function, self.options, self.rows = function, options, rows
+    def __init__(self, function: Callable[..., Any], rows: Callable[..., int] | None) -> None:
+        self.function, self.rows = function, rows
 
     def __call__(self, *args: Any) -> Any:
         with loading:
@@ -49,10 +48,15 @@ class Deferred:
 
 
 def kernel(function: Any = None, *, rows: Callable[..., int] | None = None, **options: Any) -> Any:
-    """Mark a function at module level as a kernel: see `vfs.kernels.compiled.kernel`, and `Deferred`."""
+    """Mark a function at module level as a kernel.
+
+    Args:
+        rows: see `Deferred`.
+        options: see `vfs.kernels.compiled.kernel`.
+    """
     if function is None:
         return partial(kernel, rows=rows, **options)
-    return _deferred(Deferred(function, options, rows), "kernel", function, **options)
+    return _deferred(Deferred(function, rows), "kernel", function, **options)
 
 
 def inner(function: Any = None, *, python: Callable[..., Any] | None = None) -> Any:
