@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.model.strategies import Case, cases, regions
@@ -78,6 +78,9 @@ def of_stamps(asked: list[Asked]) -> Callable[[], None]:
     """Return what reads times and exposures of headers, right and garbled ones."""
 
     @often
+    @example([b"MQ1A,2020-05-18T14:51:49,1e999,".ljust(96, b"\0")])
+    @example([b",MQ1A,2020-05-18T14:51:49,1e999,".ljust(96, b"\0")])
+    @example([b",MQ1A,2020-05-18T14:51:49,1e-999,".ljust(96, b"\0")])
     @given(st.lists(headers, min_size=1, max_size=4))
     def ask(texts: list[bytes]) -> None:
         data = np.frombuffer(b"".join(texts), np.uint8)

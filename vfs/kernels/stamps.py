@@ -76,7 +76,10 @@ def time_at(text, a):
 
 @inner
 def decimal_at(text, a):
-    """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`; NaN if there is none."""
+    """Read the number at byte `a` of a text, like `0.000555`, `5.55E-4` or `555000`.
+
+    Returns: NaN if there is none, or one that no measurement gives (`1e999`).
+    """
     n = len(text)
     i = a
     while 0 <= i < n and text[i] == 32:
@@ -103,6 +106,8 @@ def decimal_at(text, a):
             power = power * 10 + text[i] - _ZERO
             i += 1
         scale += sign * power
+    if scale < -300 or scale > 300:
+        return np.nan
     return value / 10.0**-scale if scale < 0 else value * 10.0**scale
 
 
