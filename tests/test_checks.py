@@ -57,14 +57,15 @@ def is_check(node: ast.AST) -> bool:
 
 def checking() -> set[str]:
     """Names of functions that check something, themselves or in a function that they call."""
-    inside = {}
+    inside: dict[str, set[str]] = {}
+    found = set()
     for tree in files().values():
         for function in functions(tree):
-            inside.setdefault(function.name, []).extend(ast.walk(function))
-    found = {name for name, nodes in inside.items() if any(map(is_check, nodes))}
-    while more := {
-        name for name, nodes in inside.items() if name not in found and any(called(node) in found for node in nodes)
-    }:
+            nodes = list(ast.walk(function))
+            inside.setdefault(function.name, set()).update(filter(None, map(called, nodes)))
+            if any(map(is_check, nodes)):
+                found.add(function.name)
+    while more := {name for name, names in inside.items() if name not in found and names & found}:
         found |= more
     return found
 
