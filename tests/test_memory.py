@@ -100,14 +100,21 @@ def peak(act: Callable[[vfs.VirtualArray], None], array: vfs.VirtualArray) -> in
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("act", [tiles, chunks, frames, through_zarr])
+SETS: list[tuple[str, dict[str, Any]]] = [
+    ("raw", {"chunks": "128KiB"}),
+    ("raw", {"chunks": "8KiB", "dtype": "f4"}),
+    ("raw", {"chunks": (-1, 2, 2)}),
+    ("blocks", {"chunks": (8, -1, -1)}),
+]
+ACTS = [tiles, frames, chunks, through_zarr]
+
+
 @pytest.mark.parametrize(
-    ("kind", "options"),
+    ("kind", "options", "act"),
     [
-        ("raw", {"chunks": "128KiB"}),
-        ("raw", {"chunks": "8KiB", "dtype": "f4"}),
-        ("raw", {"chunks": (-1, 2, 2)}),
-        ("blocks", {"chunks": (8, -1, -1)}),
+        pytest.param(kind, options, act, marks=() if a == k else pytest.mark.thorough)  # by day each set and act once
+        for k, (kind, options) in enumerate(SETS)
+        for a, act in enumerate(ACTS)
     ],
 )
 def test_memory_is_flat_over_ten_times_the_cache(

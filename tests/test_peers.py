@@ -28,6 +28,7 @@ def test_every_peer_is_compared_or_named(tmp_path: Path) -> None:
         assert line.theirs.clock > 0
 
 
+@pytest.mark.thorough
 def test_reductions_are_those_of_dask(tmp_path: Path) -> None:
     lines = [line for line in peers.found(tmp_path, TINY, ("raw u16",)) if line.peer == "dask of our zarr"]
     assert [line.case.did for line in lines] == [

@@ -38,7 +38,10 @@ def answered(way: str, folder: Path) -> tuple[list[str], set[tuple[str, str]]]:
 
 @pytest.mark.parametrize(
     ("backend", "kernels"),
-    [("buffered", ["decode_windows", "read_places", "read_ranges"]), ("direct", ["read_ranges"])],
+    [
+        ("buffered", ["decode_windows", "read_places", "read_ranges"]),
+        pytest.param("direct", ["read_ranges"], marks=pytest.mark.thorough),
+    ],
 )
 def test_reads_of_every_format(tmp_path: Path, backend: str, kernels: list[str]) -> None:
     wrong, met = answered(backend, tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz import HEADS, fuzz, writers
 
-COUNT = 24
+COUNT = 12
 MADE = {name: write for name, write in writers().items() if not name.startswith("real ")}
 
 

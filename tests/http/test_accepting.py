@@ -44,7 +44,9 @@ def served(folder: Path) -> Iterator[tuple[str, Path]]:
             running.communicate(timeout=250)
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET /", b"\x16\x03\x01"])
+@pytest.mark.parametrize(
+    "begun", [b"GET /", *(pytest.param(one, marks=pytest.mark.thorough) for one in (b"", b"\x16\x03\x01"))]
+)
 def test_connections_that_ask_nothing_keep_nobody_out(tmp_path: Path, begun: bytes) -> None:
     with served(tmp_path) as (url, log), Client(url) as before, ExitStack() as left:
         assert before.ask("a.npy").body == (tmp_path / "a.npy").read_bytes()

@@ -105,27 +105,34 @@ def test_what_is_no_scan_is_refused(tmp_path: Path) -> None:
         vfs.export(tmp_path / "many.npy", tmp_path / "many.html", nav_shape=(1500, 1600))
 
 
+STORES = {"codec": "zstd", "shards": "auto", "chunks": "frames", "resume": True, "verify": True, "zarr_format": 2}
+"""Options of stores."""
+
+PYTHON = """
+for name, value in options.items():
+    try: vfs.export("gone.mib", target, **{name: value})
+    except ValueError as error: print(error)
+"""
+
+SHELL = """
+for name, value in options.items():
+    sys.argv[1:] = ["export", "gone.mib", target, "--" + name.replace("_", "-"), *[str(value)] * (value is not True)]
+    try: vfs.__main__.main()
+    except SystemExit: pass
+"""
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("codec", "zstd"),
-        ("shards", "auto"),
-        ("chunks", "frames"),
-        ("resume", True),
-        ("verify", True),
-        ("zarr_format", 2),
-    ],
+    ("code", "said"), [(PYTHON, "{}: has no effect on a page"), (SHELL, "--{} has no effect for a page")]
 )
-def test_options_of_stores_are_refused_before_anything_is_read(tmp_path: Path, name: str, value: str | bool) -> None:
+def test_options_of_stores_are_refused_before_anything_is_read(tmp_path: Path, code: str, said: str) -> None:
     """By name, in the words of Python and of the shell, and before what is slow to import is."""
-    target = str(tmp_path / "scan.html")
-    typed = [f"--{name.replace('_', '-')}", *[str(value)] * (value is not True)]
-    python = f"import vfs\ntry: vfs.export('gone.mib', {target!r}, {name}={value!r})\nexcept ValueError as e: print(e)"
-    shell = f"import vfs.__main__\nsys.argv[1:] = ['export', 'gone.mib', {target!r}, *{typed!r}]\nvfs.__main__.main()"
     heavy = "print(sorted({'zarr', 'numba', 'numcodecs', 'vfs.page.mail'} & sys.modules.keys()))"
-    for code, said in ((python, f"{name}: has no effect on a page"), (shell, f"{typed[0]} has no effect for a page")):
-        done = subprocess.run(
-            [sys.executable, "-c", f"import sys\n{code}\n{heavy}"], capture_output=True, text=True, timeout=250
-        )
-        assert said in done.stdout + done.stderr
-        assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+    given = f"import sys, vfs, vfs.__main__\noptions, target = {STORES!r}, {str(tmp_path / 'scan.html')!r}"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{given}\n{code}\n{heavy}"], capture_output=True, text=True, timeout=250
+    )
+    for name in STORES:
+        word = name.replace("_", "-") if said.startswith("--") else name
+        assert said.format(word) in done.stdout + done.stderr
+    assert done.stdout.endswith("[]\n"), done.stdout + done.stderr

@@ -89,6 +89,7 @@ def parts(folder: Path, files: int, dtype: Any = np.uint16) -> list[Path]:
     return write_raw(folder, FRAMES.reshape(-1, *SIZE).astype(dtype), files=files)
 
 
+@pytest.mark.thorough
 def test_a_list_of_files(browse: Browse, tmp_path: Path) -> None:
     files = parts(tmp_path, 3)
     how = RAW | {"dtype": np.dtype("u2")}
@@ -162,6 +163,7 @@ def test_sums_of_floats(browse: Browse, tmp_path: Path) -> None:
 FLOATS = {"frame_sum()": "sum", "center_of_mass(15,16,9)": "mean", "ring(15,16,3,14)": "max"}
 
 
+@pytest.mark.thorough
 def test_a_scan_of_three_axes(browse: Browse, tmp_path: Path) -> None:
     header = scan_in(tmp_path, FRAMES)
     with vfs.serve(header, port=0, nav_shape=(2, 6, 16)) as server:
@@ -233,6 +235,7 @@ def test_a_tree(browse: Browse, tree: Path, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.thorough
 def test_a_container_that_is_served_by_itself(browse: Browse, tree: Path, tmp_path: Path) -> None:
     with vfs.serve(tree / "container.h5", port=0) as server:
         check(browse, tmp_path, server.url, VIEWS["container.zarr"])
@@ -270,20 +273,22 @@ def served_again(text: str) -> np.ndarray:
     return images[0]
 
 
-def test_python_serves_the_image_as_zarr(browse: Browse, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["one", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("few", "many"))])
+def test_python_serves_the_image_as_zarr(browse: Browse, tmp_path: Path, name: str) -> None:
     files = [str(file) for file in parts(tmp_path, 48)]
-    sets: dict[str, Any] = {"one": scan_in(tmp_path, FRAMES), "few": [files[:24]], "many": [files]}
-    for name, given in sets.items():
-        how = {"one": {}, "few": RAW | {"nav_shape": (6, 16)}, "many": RAW}[name]
-        with vfs.serve(given, port=0, **how) as server:
-            page = browse(server.url)
-            for view, what in (("detector=ring(15,16,6,12.5)", "data"), ("detector=center_of_mass(15,16,6)", "pairs")):
-                page.open(view).settled()
-                numbers = page.numbers("scan", what)
-                assert np.array_equal(served_again(page.text_of("Scan", "Python that serves it as zarr")), numbers)
-            if name == "one":
-                check_command(page, tmp_path)
-            page.close()
+    given: Any = {"one": lambda: scan_in(tmp_path, FRAMES), "few": lambda: [files[:24]], "many": lambda: [files]}[
+        name
+    ]()
+    how = {"one": {}, "few": RAW | {"nav_shape": (6, 16)}, "many": RAW}[name]
+    with vfs.serve(given, port=0, **how) as server:
+        page = browse(server.url)
+        for view, what in (("detector=ring(15,16,6,12.5)", "data"), ("detector=center_of_mass(15,16,6)", "pairs")):
+            page.open(view).settled()
+            numbers = page.numbers("scan", what)
+            assert np.array_equal(served_again(page.text_of("Scan", "Python that serves it as zarr")), numbers)
+        if name == "one":
+            check_command(page, tmp_path)
+        page.close()
 
 
 def check_command(page: Browsed, folder: Path) -> None:
@@ -307,6 +312,7 @@ def check_command(page: Browsed, folder: Path) -> None:
     assert np.array_equal(made["frame"][:], page.numbers("frame"))
 
 
+@pytest.mark.thorough
 def test_the_zarr_address_is_that_of_the_array(browse: Browse, tree: Path, tmp_path: Path) -> None:
     import zarr
 

@@ -38,7 +38,13 @@ def fitting(frames: np.ndarray) -> dict[str, vfs.Reduction]:
     return {name: reduction for name, (reduction, _) in TWINS.items()}
 
 
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+RARE = ("i1", ">i4", "<u8", "<f2")
+"""Each dtype compiles some twenty kernels; others of these sizes, orders and kinds are tested by day."""
+
+
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(one, marks=pytest.mark.thorough if one in RARE else ()) for one in (*INTEGERS, *FLOATS)]
+)
 def test_equals_its_twin(tmp_path: Path, dtype: str) -> None:
     frames = filled(dtype)
     array = vfs.open(write_npy(tmp_path, frames))

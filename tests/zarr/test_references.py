@@ -78,9 +78,10 @@ def test_other_readers_read_every_format(row: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no real files here")
-def test_other_readers_read_real_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.thorough)])
+def test_other_readers_read_real_files(tmp_path: Path, every: int) -> None:
     """Each in one of the ways, in turns."""
-    groups, ways = sets_below(SHARED), list(WAYS)
+    groups, ways = sets_below(SHARED)[::every], list(WAYS)
     for n in range(len(groups)):
         (tmp_path / str(n)).mkdir()
     no = [group for n, group in enumerate(groups) if refused(group, tmp_path / str(n), ways[n % len(ways)])]
