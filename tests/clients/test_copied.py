@@ -25,7 +25,11 @@ if not os.environ.get("VFS_CLIENTS"):
     pytest.skip("foreign tools in full are opt-in: scripts/test --clients", allow_module_level=True)
 
 FACES = {"scan.zarr": "data", "scan.v2.zarr": "data", "scan.ome.zarr": "0", "scan.ome.v2.zarr": "0"}
-RCLONE = ["rclone", "--config", "", "--http-url"]
+RCLONE = ["rclone", "--config", ""]
+DRIVES = {"lists": ["--http-url"], "webdav": ["--webdav-vendor", "other", "--webdav-url"]}
+"""How rclone asks, and its options before the address."""
+
+REMOTES = {"lists": ":http:", "webdav": ":webdav:"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,11 @@ def url(scan: Scan, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def _rclone(url: str, to: Path) -> None:
-    subprocess.run([*RCLONE, url, "copy", ":http:", str(to)], check=True, timeout=250)
+    subprocess.run([*RCLONE, *DRIVES["lists"], url, "copy", ":http:", str(to)], check=True, timeout=250)
+
+
+def _rclone_of_webdav(url: str, to: Path) -> None:
+    subprocess.run([*RCLONE, *DRIVES["webdav"], url, "copy", ":webdav:", str(to)], check=True, timeout=250)
 
 
 def _wget(url: str, to: Path) -> None:
@@ -64,7 +72,13 @@ def _fsspec(url: str, to: Path) -> None:
         files.get(url + face, f"{to}/{face}", recursive=True, maxdepth=20)
 
 
-COPIERS = {"rclone": _rclone, "wget": _wget, "wget, as another": _wget_of_another_name, "fsspec": _fsspec}
+COPIERS = {
+    "rclone": _rclone,
+    "rclone, by WebDAV": _rclone_of_webdav,
+    "wget": _wget,
+    "wget, as another": _wget_of_another_name,
+    "fsspec": _fsspec,
+}
 
 
 def check_equal(folder: Path, expected: Path) -> None:
@@ -87,9 +101,10 @@ def test_a_copy_equals_what_is_served(copier: str, url: str, scan: Scan, tmp_pat
 
 
 @pytest.mark.skipif(bool(_why_not()), reason="FUSE does not work here")
-def test_a_drive_equals_what_is_served(url: str, scan: Scan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", DRIVES)
+def test_a_drive_equals_what_is_served(asks: str, url: str, scan: Scan, tmp_path: Path) -> None:
     need("rclone")
-    with subprocess.Popen([*RCLONE, url, "mount", ":http:", str(tmp_path)]) as drive:
+    with subprocess.Popen([*RCLONE, *DRIVES[asks], url, "mount", REMOTES[asks], str(tmp_path)]) as drive:
         try:
             assert eventually(lambda: os.path.ismount(tmp_path))
             check_equal(tmp_path, scan.expected)

@@ -43,17 +43,17 @@ class Client:
         self.parts = urlsplit(url)
         self.connection = http.client.HTTPConnection(self.parts.hostname or "", self.parts.port, timeout=250)
 
-    def raw(self, target: str, method: str = "GET", **headers: str) -> Reply:
+    def raw(self, target: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Reply:
         """Ask for a target, as it is. Names of headers have _ for -."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.connection.request(method, target, headers=named)
+        self.connection.request(method, target, body, named)
         answer = self.connection.getresponse()
         body = answer.read()
         return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, body)
 
-    def ask(self, key: str, method: str = "GET", **headers: str) -> Reply:
+    def ask(self, key: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Reply:
         """Ask for a path of the contents."""
-        return self.raw(self.parts.path + quote(os.fsencode(key)), method, **headers)
+        return self.raw(self.parts.path + quote(os.fsencode(key)), method, body, **headers)
 
     def __enter__(self) -> Client:
         return self

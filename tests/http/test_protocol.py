@@ -462,13 +462,13 @@ def test_a_browser_may_ask_first(served: tuple[Client, FaceFolder], key: str) ->
     assert "GET" in reply.headers["access-control-allow-methods"]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "MKCOL"])
 def test_nothing_can_be_written(served: tuple[Client, FaceFolder], method: str) -> None:
     client, _ = served
     reply = client.ask("scan.zarr/zarr.json", method)
     check_always(reply)
     assert reply.status == 405
-    assert reply.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert reply.headers["allow"] == "GET, HEAD, OPTIONS, PROPFIND"
     assert b"read-only" in reply.body
 
 

@@ -32,6 +32,7 @@ ORDER = (
     "metadata",
     "mount",
     "serve",
+    "drives",
     "recipes",
     "xarray",
     "dask",

@@ -14,7 +14,7 @@ Usual = tuple[tuple[bytes, bytes], ...]
 
 STEP = 1 << 20
 """Bytes that are handed on at once where they are encrypted, which copies them."""
-METHODS = "GET, HEAD, OPTIONS"
+METHODS = "GET, HEAD, OPTIONS, PROPFIND"
 CLOSING = frozenset((400, 401, 403, 405))
 """Statuses of responses behind which the connection is closed."""
 SHARED: Usual = (
@@ -87,6 +87,18 @@ class Work:
     then: Callable[[Any], Reply | Work]
 
 
+class ForBody(NamedTuple):
+    """The request is answered once its body is there.
+
+    Attributes:
+        path: what is asked for, as a log names it.
+        then: decides how to go on, given the body.
+    """
+
+    path: str
+    then: Callable[[bytes], Reply | Work]
+
+
 def whole(method: str, status: int, body: bytes, kind: bytes, headers: Headers | None = None) -> Reply:
     """Return a short response.
 
@@ -131,7 +143,8 @@ def options(request: Mapping[bytes, bytes], may: bool) -> Reply:
         (b"access-control-allow-private-network", b"true"),
         (b"access-control-max-age", b"7200"),
     ]
-    return Reply(200, [(b"allow", METHODS.encode()), *(allowed if may else []), (b"content-length", b"0")])
+    drive = [(b"dav", b"1"), (b"ms-author-via", b"DAV")]  # Explorer opens no drive without the second one
+    return Reply(200, [(b"allow", METHODS.encode()), *drive, *(allowed if may else []), (b"content-length", b"0")])
 
 
 class Answer:

@@ -28,12 +28,16 @@ class IndexRow(NamedTuple):
         folder: True for a folder.
         size: bytes of a file.
         time: modification time, nanoseconds since 1970; 0 if it is not known.
+        json: True for a document in JSON.
+        etag: its ETag; empty: it was not asked for, or the bytes may be others at any time.
     """
 
     name: str
     folder: bool
     size: int = 0
     time: int = 0
+    json: bool = False
+    etag: bytes = b""
 
 
 class NumberedRows(NamedTuple):

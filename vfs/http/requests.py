@@ -106,8 +106,11 @@ def indices(request: Request, name: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-async def body_of(request: Request, most: int = LONGEST) -> bytes:
+async def body_of(receive: Callable[[], Awaitable[Any]], most: int = LONGEST) -> bytes:
     """Read the body of a request, of at most so many bytes.
+
+    Args:
+        receive: gives messages of ASGI.
 
     Raises:
         RefusedError: it is too long.
@@ -115,7 +118,7 @@ async def body_of(request: Request, most: int = LONGEST) -> bytes:
     """
     body = bytearray()
     while True:
-        message = await request.receive()
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise GoneError
         part: bytes = message.get("body", b"")
@@ -131,7 +134,7 @@ async def with_body(request: Request) -> Request:
 
     Raises: see `body_of`.
     """
-    coming = [{"type": "http.request", "body": await body_of(request), "more_body": False}]
+    coming = [{"type": "http.request", "body": await body_of(request.receive), "more_body": False}]
 
     async def receive() -> Any:
         return coming.pop() if coming else await request.receive()

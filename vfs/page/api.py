@@ -175,12 +175,12 @@ class Api:
         await self._json(request, answer, partial(ask, key))
 
     async def _open(self, key: str, request: Request, answer: Answer) -> None:
-        body = await body_of(request)
+        body = await body_of(request.receive)
         work = partial(self._describing.open, key, read_json(body))
         await answer_json(answer, request, await self._threads(("open", key, body), work, request.receive))
 
     async def _hyperspy(self, key: str, request: Request, answer: Answer) -> None:
-        body = await body_of(request, MOST_TAKEN)
+        body = await body_of(request.receive, MOST_TAKEN)
         array = await self._threads(("hspy", key), partial(self._listing.found, key), request.receive)
         file = await self._threads(object(), partial(hyperspy, array[2], body), request.receive)
         await answer.whole(200, file, b"application/octet-stream")

@@ -90,7 +90,7 @@ class Computing:
 
     async def compute(self, key: str, request: Request, answer: Answer) -> None:
         """Answer with the records of a computation."""
-        asked = Asked.of(read_json(await body_of(request)))
+        asked = Asked.of(read_json(await body_of(request.receive)))
         computation = await self._threads(object(), partial(self._plan, key, asked), request.receive)
         free = self._held.take(request.client, computation.cost)
         try:

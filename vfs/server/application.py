@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from vfs.contents.contents import Contents
-from vfs.http.answers import STEP, Answer, Reply, Work
+from vfs.http.answers import STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
 from vfs.http.reads import GoneError, Reads
-from vfs.http.requests import Request, query_of
+from vfs.http.requests import Request, body_of, query_of
 from vfs.http.tally import ServerLog, Tally
 from vfs.page.api import Api
 from vfs.page.computing import passed
@@ -100,6 +100,8 @@ class Application:
             if isinstance(decision, ForApi):
                 await self.api.answer(_request(scope, decision, headers, receive), answer)
             else:
+                if isinstance(decision, ForBody):
+                    decision = decision.then(await body_of(receive))
                 reply = await self._done(decision, receive)
                 if reply.rest is None:
                     await answer.reply(reply)

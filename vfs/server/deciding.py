@@ -24,6 +24,7 @@ from vfs.http.answers import (
     NOTHING,
     SHARED,
     USUAL,
+    ForBody,
     Headers,
     Reply,
     Usual,
@@ -38,6 +39,7 @@ from vfs.http.index import ROWS, FolderPage, links, quoted
 from vfs.http.tally import ServerLog
 from vfs.model.one_state import TRIES
 from vfs.page.pages import assets, etag_of, page
+from vfs.server import drive
 from vfs.server.folders import entries, folder_page
 from vfs.server.native import NativeAnswers
 from vfs.serving.gate import Gate
@@ -67,7 +69,7 @@ class ForNative(NamedTuple):
     path: str
 
 
-Decision = Reply | Work | ForApi | ForNative
+Decision = Reply | Work | ForApi | ForBody | ForNative
 
 
 class OwnPages(NamedTuple):
@@ -176,6 +178,8 @@ class Decisions:
         key = ""
         try:
             self.guard.check(method, headers)
+            if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
+                return self._options(headers)
             key, slash = self.guard.place(path)
             if lends and path[-1:].isdigit() and self._is_native(path, key, slash, headers):
                 return ForNative(key)
@@ -209,11 +213,19 @@ class Decisions:
         found = self.contents.at_hand(key)
         return found is not None and self.native.ready(path, key, found, found.time())
 
-    def _of_server(self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> Reply | ForApi | None:
-        """Decide how a request is answered that is none for the contents; None: it is."""
+    def _options(self, headers: Mapping[bytes, bytes]) -> Reply:
+        """Answer with what goes here."""
+        may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
+        return options(headers, may)
+
+    def _of_server(
+        self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]
+    ) -> Reply | ForApi | ForBody | None:
+        """Decide how a request is answered that does not read the contents; None: it does."""
         if method == "OPTIONS":
-            may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
-            return options(headers, may)
+            return self._options(headers)
+        if method == "PROPFIND":
+            return drive.propfind(self.contents, self.guard.base, key, headers)
         if key.startswith("api/") and key.split("/", 2)[1] in self._own.requests:  # else a folder of the data
             return ForApi(key)
         if method not in _READS:

@@ -3,26 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
 
 from vfs.contents.contents import Contents
-from vfs.errors import SourceError
+from vfs.errors import SourceError, printable
 from vfs.faces.face import ZarrFace
+from vfs.http.conditions import etag_of
+from vfs.http.guard import RefusedError
 from vfs.http.index import FolderPage, IndexRow, NumberedRows
 
 
-def entries(contents: Contents, key: str) -> Iterator[IndexRow]:
-    """Return what is in a folder of sets, as far as it can be opened."""
+def entries(contents: Contents, key: str, etags: bool = False) -> Iterator[IndexRow]:
+    """Return what is in a folder of sets, as far as it can be opened.
+
+    Args:
+        etags: with the ETags of files, for which the files of each set are looked at.
+    """
     for name in contents.at(key).children():
         if name == "/":  # it vanished
             continue
-        path = _joined(key, name)
         try:
-            shown = contents.at(path)
-            node, time = shown.node(), shown.time()
+            row = _entry_at(contents, _joined(key, name), name, etags)
         except SourceError:
             continue
-        if node is not None:
-            yield IndexRow(name, node.folder, node.size, time)
+        if row is not None:
+            yield row
+
+
+def _entry_at(contents: Contents, path: str, name: str, etags: bool) -> IndexRow | None:
+    """Return what is at a path; None if nothing is."""
+    shown = contents.at(path)
+    node = shown.node()
+    if node is None:
+        return None
+    version = shown.version() if etags and not node.folder else b""
+    etag = etag_of(version, path) if version else b""
+    return IndexRow(name, node.folder, node.size, shown.time(), node.json, etag)
+
+
+class Described(NamedTuple):
+    """A file, or a folder and what is in it.
+
+    Attributes:
+        folder: True for a folder; rows: its own row, whose name is "", then those in it, with ETags.
+    """
+
+    folder: bool
+    rows: Iterator[IndexRow]
+
+
+def described(contents: Contents, key: str, depth: int | None, deep: bool) -> Described | None:
+    """Return what is at a path, and what is in it if it is a folder.
+
+    Args:
+        depth: 0: only the path; 1: also what is in it; None: also all files below it, but no further folders.
+        deep: folders in data sets may be asked for all below them.
+
+    Returns: None if all below a folder is asked for, and is not listed at once.
+
+    Raises:
+        RefusedError: nothing is there.
+        SourceError: see `folder_page`.
+    """
+    own = _entry_at(contents, key, "", etags=True)
+    if own is None:
+        raise RefusedError(404, f"nothing is called {printable(key[:200])}")
+    if not own.folder or depth == 0:
+        return Described(own.folder, iter([own]))
+    found = contents.at(key).in_face()
+    if depth is None and (found is None or not deep):
+        return None
+    if found is None:
+        return Described(True, chain([own], entries(contents, key, etags=True)))
+    version = found.version()
+    assert isinstance(found.face, ZarrFace)
+    in_folder = _InFolder(found.face, found.key, found.time())
+    named, numbered = in_folder.inside() if depth == 1 else in_folder.below()
+
+    def tagged(row: IndexRow) -> IndexRow:
+        return row if row.folder or not version else row._replace(etag=etag_of(version, _joined(key, row.name)))
+
+    names = (rows.like._replace(name=rows.like.name + name) for rows in numbered for name in _numbers(rows.counts))
+    return Described(True, chain([own], map(tagged, chain(named, names))))
 
 
 def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
@@ -43,6 +106,14 @@ def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
     assert isinstance(found.face, ZarrFace)  # other faces are files
     in_folder = _InFolder(found.face, found.key, found.time())
     return FolderPage(key, *(in_folder.below() if flat else in_folder.inside()))
+
+
+def _numbers(counts: tuple[int, ...]) -> Iterator[str]:
+    """Return the names of numbered rows: numbers from 0 to below these, with slashes between them."""
+    first, *rest = counts
+    if not rest:
+        return map(str, range(first))
+    return (f"{number}/{more}" for number in range(first) for more in _numbers(tuple(rest)))
 
 
 _Rows = tuple[list[IndexRow], list[NumberedRows]]
@@ -88,7 +159,7 @@ class _InFolder:
     def _entry(self, name: str) -> IndexRow:
         node = self._face.node(_joined(self._key, name))
         assert node is not None
-        return IndexRow(name, node.folder, node.size, self._time)
+        return IndexRow(name, node.folder, node.size, self._time, node.json)
 
 
 def _joined(above: str, name: str) -> str:
