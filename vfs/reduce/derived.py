@@ -31,6 +31,7 @@ from vfs.model.wording import option, shown
 from vfs.pictures.frames import FrameView
 from vfs.reduce import spelling
 from vfs.reduce.passes import Pass, reduce
+from vfs.reduce.projections import check_axes
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
 
@@ -90,6 +91,8 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
     nav = array.shape[: array.dataset.nav_ndim]
     try:
         tried = Pass(array, wanted, [0] if math.prod(nav) and nav else None, 0)
+        for name, one in wanted.items():
+            check_axes(name, one, tried.frames)
         made = tried.results()  # of no frame: what they will be like
     except OptionError as error:
         raise OptionError(f"derive: {error}") from None

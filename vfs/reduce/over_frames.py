@@ -49,6 +49,7 @@ class _OfPixels(Kernel):
     """Takes frames into buffers of kind "sig" and counts them in "count"."""
 
     dtype: Any = None
+    over: Any = ()
     frames: FrameType | None = field(default=None, init=False, repr=False, compare=False)
     total: np.dtype | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -60,7 +61,7 @@ class _OfPixels(Kernel):
     def bound(self, frames: FrameType) -> Reduction:
         name = type(self).__name__
         real_pixels(name, frames)
-        made = type(self)(self.dtype)
+        made = type(self)(self.dtype, self.over)
         object.__setattr__(made, "frames", frames)
         object.__setattr__(made, "total", total_of(taken_as(frames.dtype), self.dtype, name))
         return made
@@ -101,6 +102,8 @@ class Sum(_OfPixels):
     Args:
         dtype: of the result. None: uint64, int64 or float64, in which pixels are added up exactly, or
             complex128. A float: integers are added up in float64, too.
+        over: the axes of the navigation that it goes over, by name; the others are axes of the result. Or name ->
+            slice, which positions along it count: `over="z"`, `over={"z": slice(3, 9)}`. (): all axes.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -133,6 +136,7 @@ class Mean(Sum):
     Args:
         dtype: of the result: a float, by default float64 (complex128 of complex pixels). Integers are
             added up exactly, unless it is given.
+        over: see `Sum`.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -153,6 +157,7 @@ class Variance(_OfPixels):
     Args:
         dtype: of the result: a float, by default float64. Squares of integers of one or two bytes are
             added up exactly.
+        over: see `Sum`.
     """
 
     @property
@@ -219,7 +224,7 @@ class Std(Variance):
     frame is stored.
 
     Args:
-        dtype: see `Variance`.
+        dtype, over: see `Variance`.
     """
 
     def _of_variance(self, variance: np.ndarray) -> np.ndarray:
@@ -233,6 +238,7 @@ class Max(_OfPixels):
 
     Args:
         dtype: of the result: None, that of the pixels, or a float.
+        over: see `Sum`.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -274,7 +280,7 @@ class Min(Max):
     """Smallest value of every pixel over the scan. Else as `Max`.
 
     Args:
-        dtype: see `Max`.
+        dtype, over: see `Max`.
     """
 
     @property

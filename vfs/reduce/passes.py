@@ -43,6 +43,7 @@ from vfs.reduce import CLASSES
 from vfs.reduce.blocks import check_written, chosen_positions, supply_of
 from vfs.reduce.demand import Demand
 from vfs.reduce.held_frames import HeldFrames
+from vfs.reduce.projections import Projection, check_axes, projected
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.spelling import spelled
@@ -163,14 +164,16 @@ def _needs(reduction: Reduction, frames: FrameType) -> Needs:
     return Needs(nbytes["nav"], nbytes["sig"] * frames.size + nbytes["single"])
 
 
-def _frame_type(array: ArrayReader, count: int) -> FrameType:
-    """Describe so many frames of an array."""
+def _frame_type(array: ArrayReader, count: int, chosen: np.ndarray | None = None) -> FrameType:
+    """Describe so many frames of an array, at the positions that were chosen."""
     dataset = array.dataset
+    nav, named = array.shape[: dataset.nav_ndim], array.dims[: dataset.nav_ndim]
     dims, known = array.dims[dataset.nav_ndim :], array.calibration
     units = str(dataset.conventions.get("units", ""))
     calibration = {dim: known[dim] for dim in dims if dim in known}
     shape = array.shape[dataset.nav_ndim :]
-    return FrameType(shape, array.dtype, count, dims, units, calibration, partial(masked_pixels, array))
+    masked = partial(masked_pixels, array)
+    return FrameType(shape, array.dtype, count, dims, units, calibration, masked, nav, named, chosen)
 
 
 class Pass:
@@ -211,11 +214,14 @@ class Pass:
         if not grows:
             check_written(array, chosen)
         self.stored = HeldFrames(array.dataset, chosen)
-        self.frames = _frame_type(array, len(self.stored))
+        self.frames = _frame_type(array, len(self.stored), chosen)
         if not reductions:
             raise OptionError("expected at least one reduction: a.reduce(total=vfs.Sum())")
         if not self.frames.size:
             raise OptionError(f"{dataset.path} has frames of shape {list(self.frames.shape)}: there is nothing in them")
+        if chosen is None:
+            for name, one in reductions.items():
+                check_axes(name, one, self.frames)
         self.given = placed(array, reductions)
         self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in self.given.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}
@@ -391,7 +397,8 @@ class Pass:
         filled = done if reduction.kind == "nav" else np.asarray(bool(done.any()))
         upward = FrameView.of(array).upward
         said, of = spelled(self.given[name]), array.dataset.path
-        return Result(name, reduction.kind, made, dims, units, calibration, scan, positions, filled, upward, said, of)
+        kind = "sig" if isinstance(reduction, Projection) else reduction.kind  # frames, of each position that is kept
+        return Result(name, kind, made, dims, units, calibration, scan, positions, filled, upward, said, of)
 
 
 def _with_nothing(made: np.ndarray, done: np.ndarray) -> np.ndarray:
@@ -429,7 +436,7 @@ def _bound(name: str, reduction: Any, frames: FrameType) -> Reduction:
             " of a subclass of vfs.Reduction; vfs.Masks(…) takes an array of weights"
         )
     try:
-        made = reduction.bound(frames)
+        made = projected(reduction, reduction.bound(frames), frames)
     except OptionError as error:
         raise OptionError(f"{name}: {error}") from None
     if made.kind not in KINDS:

@@ -42,6 +42,8 @@ class FrameType:
         units: of a pixel, "" where nobody says.
         calibration: see `VirtualArray.calibration`, of these axes.
         masked: returns bool[*shape], the pixels that the set's own mask marks; None: it marks none.
+        nav: shape of the navigation; nav_dims: a name for each of its axes.
+        positions: int64[count], flat positions in the navigation that were selected; None: all.
     """
 
     shape: tuple[int, ...]
@@ -51,6 +53,9 @@ class FrameType:
     units: str = ""
     calibration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     masked: Callable[[], np.ndarray | None] = _all_measured
+    nav: tuple[int, ...] = ()
+    nav_dims: tuple[str, ...] = ()
+    positions: np.ndarray | None = field(default=None, compare=False)
 
     @property
     def size(self) -> int:

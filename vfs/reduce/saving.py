@@ -147,22 +147,37 @@ def _tiff(results: Mapping[str, ResultValues], target: str) -> None:
         axes = axes[scan:] + axes[:scan]
     while len(axes) < 2:
         axes.insert(0, SavedAxis("", 1.0, 0.0, ""))
+    stack = [axis.name for axis in axes[:-2]]
+    counted = [name for name in _STACKED if name in stack]
+    if len(counted) == len(stack):  # ImageJ's order of pages
+        data = np.moveaxis(data, [stack.index(name) for name in counted], range(len(counted)))
+    lengths = dict(zip(counted, data.shape, strict=False)) if len(counted) == len(stack) else {}
     data = np.ascontiguousarray(_short(np.atleast_2d(data)))
     rows, columns = axes[-2:]
     about = json.dumps({"vfs": _about(result)}, default=str)
     _tifffile().imwrite(
-        target, data, photometric="minisblack", metadata=None, **_calibrated(rows, columns, data.shape, about)
+        target, data, photometric="minisblack", metadata=None, **_calibrated(rows, columns, data.shape, about, lengths)
     )
 
 
-def _calibrated(rows: SavedAxis, columns: SavedAxis, shape: tuple[int, ...], about: str) -> dict[str, Any]:
+_STACKED = {"t": "frames", "z": "slices", "c": "channels"}
+"""Axis -> what ImageJ calls it, in the order of its pages, the slowest one first."""
+
+
+def _calibrated(
+    rows: SavedAxis, columns: SavedAxis, shape: tuple[int, ...], about: str, lengths: Mapping[str, int]
+) -> dict[str, Any]:
     """Return what says the calibration of an image, as arguments of `tifffile.imwrite`.
 
     Args:
         about: text for ImageJ's "Show Info".
+        lengths: of the axes t, z and c of the pages; empty: they are others.
     """
     pages = math.prod(shape[:-2])
-    lines = ["ImageJ=1.11a", f"images={pages}", *([f"slices={pages}"] if pages > 1 else []), "loop=false"]
+    counts = [f"{_STACKED[name]}={length}" for name, length in lengths.items()] or [f"slices={pages}"]
+    lines = ["ImageJ=1.11a", f"images={pages}", *(counts if pages > 1 else []), "loop=false"]
+    if len(lengths) > 1:
+        lines.insert(-1, "hyperstack=true")
     tags: list[Any] = [*_tifffile().imagej_metadata_tag({"Info": about}, "<")]
     made: dict[str, Any] = {"byteorder": "<", "software": False}
     if rows.unit or columns.unit:

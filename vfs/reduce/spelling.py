@@ -3,7 +3,8 @@
 A kind is the name of a class in lower case; upper case and underscores make no difference. What takes no arguments may
 stand alone, and is its own name: `bf` is `bf=bf()`, the bright field of the disk that is found in frames. Arguments
 are those of the class, by name or by place. They are numbers, tuples of numbers, and, of `masks` and
-for `dtype=`, words: no code is run.
+for `dtype=`, words: no code is run. Axes that a reduction goes over are words by themselves, or names with a range:
+`max(z)`, `mean(t, z=3:9)`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from vfs.model.result_values import ResultValues
 from vfs.model.wording import shown
 from vfs.reduce import CLASSES
 from vfs.reduce.in_frames import Masks
+from vfs.reduce.projections import over_of
 from vfs.reduce.reduction import Reduction, dtype_of
 
 _SHORT = {
@@ -46,6 +48,7 @@ FLAGS = ("masked",)
 """Arguments that are true or false."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_RANGE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?")
 _EXAMPLE = "expected NAME=KIND(…), as in bf=disk(cy=128, cx=128, r=20)"
 
 
@@ -120,20 +123,34 @@ def read_call(text: str) -> Reduction:
     places: list[Any] = []
     named: dict[str, Any] = {}
     takes = list(inspect.signature(kind).parameters)
+    over: dict[str, slice] = {}
     for piece in _pieces(rest[:-1]):
         key, value = _argument(piece)
-        if key is None:
+        if "over" in takes and (axis := _axis(key, value)) is not None:
+            over |= axis
+        elif key is None:
             key = takes[len(places)] if len(places) < len(takes) else ""
             places.append(_value(key, value))
         elif key in named:
             raise OptionError(f"{key} is given twice; {_possible(kind)}")
         else:
             named[key] = _value(key, value)
+    if over:
+        named["over"] = over
     try:
         inspect.signature(kind).bind(*places, **named)
     except TypeError as error:
         raise OptionError(f"{error}; {_possible(kind)}") from None
     return kind(*places, **named)
+
+
+def _axis(key: str | None, value: str) -> dict[str, slice] | None:
+    """Return the axis that an argument names, with the positions along it that count; None: it names none."""
+    if key is None:
+        named = value.isidentifier() and (len(value) == 1 or dtype_of(value).kind not in "iufc")  # "p" is a dtype, too
+        return {value: slice(None)} if named else None
+    found = _RANGE.fullmatch(value)
+    return {key: slice(*(int(end) if end else None for end in found.groups()))} if found else None
 
 
 def _kind(word: str) -> type[Reduction] | None:
@@ -154,11 +171,13 @@ def _plain(word: str) -> str:
 def spelled(reduction: Reduction) -> str:
     """Write a reduction as `read_call` reads it. Arrays, and reductions of other classes, are only named."""
     kind = type(reduction).__name__
-    said = []
+    said: list[str] = []
     own: Any = reduction
     for each in fields(own) if is_dataclass(own) else ():
         value = getattr(reduction, each.name)
-        if each.init and (each.default is MISSING or value is not each.default):
+        if each.name == "over":
+            said[:0] = [_axis_written(name, part) for name, part in over_of(value).items()]
+        elif each.init and (each.default is MISSING or value is not each.default):
             said.append(f"{each.name}={_written(each.name, value)}")
     return f"{kind.lower()}({', '.join(said)})"
 
@@ -167,6 +186,12 @@ def attributes(result: ResultValues) -> dict[str, Any]:
     """Describe a result for the metadata of the array that holds it."""
     made = {"reduction": result.reduction, "kind": result.kind, "of": result.of}
     return made | ({"calibration": dict(result.calibration)} if result.calibration else {})
+
+
+def _axis_written(name: str, part: slice) -> str:
+    if part == slice(None):
+        return name
+    return f"{name}={'' if part.start is None else part.start}:{'' if part.stop is None else part.stop}"
 
 
 def _written(name: str, value: Any) -> str:
