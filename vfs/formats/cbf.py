@@ -8,7 +8,7 @@ The description is that of imgCIF (https://www.iucr.org/resources/cif/imgcif); w
 The section says the size of the frame, the type of its numbers, how many bytes they have, their compression and perhaps
 their sum (MD5). Upper and lower case of its keys mean the same. A file may hold further sections, a frame each.
 Pixels are compressed by their differences (x-CBF_BYTE_OFFSET, see `vfs.kernels.byte_offset`) or not at all; a frame
-decodes as a whole. Lines that begin with `#` are those of the detector: the attribute `header`.
+decodes as a whole. Lines that begin with `#` are those of the detector: the attributes `header` and `detector`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
-from vfs.formats import Format
+from vfs.formats import Format, pilatus
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable
 from vfs.model.decode import IntoBlocks
@@ -185,19 +185,6 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
     return _CbfHeader(shape, dtype, packed, at + end + len(_PIXELS), nbytes, padding, md5, lines)
 
 
-def _calibration(lines: Sequence[str]) -> dict[str, Any]:
-    """Return the size of a pixel, in metres, as PILATUS and EIGER have it in their lines."""
-    for line in lines:
-        found = re.match(r"Pixel_size ([-+.\deE]+) m x ([-+.\deE]+) m", line)
-        if found:
-            try:
-                sizes = [float(size) for size in found.groups()]
-            except ValueError:
-                return {}
-            return {dim: {"scale": size, "offset": 0.0, "unit": "m"} for dim, size in zip("xy", sizes, strict=True)}
-    return {}
-
-
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open .cbf files.
 
@@ -236,13 +223,14 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     decoder = None
     if one.packed or any(header.md5 for header in headers):
         decoder = CbfDecoder(one.stored, one.packed, tuple(header.md5 for header in headers))
-    attrs = {"header": one.lines, "calibration": _calibration(one.lines)}
+    said = pilatus.lines_of(one.lines)
+    attrs = {"header": one.lines, "detector": said, "calibration": pilatus.calibration(said)}
     dims = ("frame", *("zyx"[3 - len(one.shape) :]))
     array = table.array("data", files, (row.frames,), one.shape, dims, one.stored, attrs, decoder)
     told = tuple(absence for absence in array.absent if absence.refused is not None)  # blank files are told by `row`
     if short:
-        said = f"{short[0]}; files that are not whole: {len(short):,}"
-        told += (Absence(said, TruncatedSourceError, "shows them as blank", {"frames_missing": len(short)}),)
+        lost_files = f"{short[0]}; files that are not whole: {len(short):,}"
+        told += (Absence(lost_files, TruncatedSourceError, "shows them as blank", {"frames_missing": len(short)}),)
     return [altered(array, absent=(*row.absent, *told, *cut))]
 
 
@@ -253,5 +241,6 @@ FORMAT = Format(
     "CBF of X-ray detectors (PILATUS, EIGER): a file a frame, compressed by differences or not",
     None,
     open,
+    terms=pilatus.terms("detector"),
     marks=(_MARK,),
 )

@@ -141,6 +141,28 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
         raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
 
 
+def tree_of(element: ElementTree.Element) -> Any:
+    """Convert an element to attributes: its text, or its children by name; repeated names become lists."""
+    found: dict[str, Any] = dict(element.attrib)
+    for child in element:
+        value = tree_of(child)
+        if child.tag in found:
+            before = found[child.tag]
+            found[child.tag] = [*before, value] if isinstance(before, list) else [before, value]
+        else:
+            found[child.tag] = value
+    text = (element.text or "").strip()
+    return {**found, **({"text": text} if text else {})} if found else text
+
+
+def depth_of(element: ElementTree.Element) -> int:
+    """Count the levels below an element, without recursion: a garbled file may nest them by the thousand."""
+    level, row = 0, [element]
+    while row:
+        level, row = level + 1, [child for parent in row for child in parent]
+    return level
+
+
 def read_side_file(sources: Sources, path: str) -> bytes:
     """Read all of a text file that belongs to a set.
 

@@ -17,6 +17,7 @@ _MICROSCOPE = {
     "beam_current": ("beam_current", 1e9),
     "convergence_angle": ("convergence_angle", 1e3),
     "magnification": ("magnification", 1.0),
+    "working_distance": ("working_distance", 1e3),
     "stage.alpha": ("Stage.tilt_alpha", _DEGREES),
     "stage.beta": ("Stage.tilt_beta", _DEGREES),
     "stage.rotation": ("Stage.rotation", _DEGREES),
@@ -27,6 +28,7 @@ _MICROSCOPE = {
     "real_time": ("Detector.EDS.real_time", 1.0),
     "eds.azimuth": ("Detector.EDS.azimuth_angle", _DEGREES),
     "eds.elevation": ("Detector.EDS.elevation_angle", _DEGREES),
+    "eds.resolution": ("Detector.EDS.energy_resolution_MnKa", 1.0),
 }
 _ONLY_TEM = {
     "instrument": ("acquisition_mode", 1.0),

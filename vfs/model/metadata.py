@@ -36,6 +36,7 @@ VOCABULARY: Mapping[str, str] = {
     "magnification": COUNT,
     "camera_length": "m",
     "defocus": "m",
+    "working_distance": "m",
     "spot_size": COUNT,
     "dwell_time": "s",
     "exposure_time": "s",
@@ -43,6 +44,7 @@ VOCABULARY: Mapping[str, str] = {
     "live_time": "s",
     "real_time": "s",
     "scan_rotation": "rad",
+    "tilt_axis_angle": "rad",
     "stage.alpha": "rad",
     "stage.beta": "rad",
     "stage.rotation": "rad",
@@ -52,19 +54,32 @@ VOCABULARY: Mapping[str, str] = {
     "detector": TEXT,
     "binning": COUNT,
     "gain": TEXT,
+    "saturation": COUNT,
     "threshold_energy": "eV",
+    "sensor_material": TEXT,
+    "sensor_thickness": "m",
     "eds.azimuth": "rad",
     "eds.elevation": "rad",
+    "eds.resolution": "eV",
     "spectrometer": TEXT,
     "slit_width": "eV",
     "drift_tube": "V",
+    "wavelength": "m",
+    "detector_distance": "m",
+    "beam_center": "px",
+    "pixel_size": "m",
+    "two_theta": "rad",
+    "dose": "1/m2",
 }
 """Name -> unit of its value. Without a unit it is text, a plain number ("1"), or a time."""
 
-SEVERAL = frozenset({"binning", "threshold_energy"})
-"""Names whose value may be several numbers."""
+SEVERAL = frozenset({"binning", "threshold_energy", "beam_center", "pixel_size"})
+"""Names whose value may be several numbers; of y and x in this order."""
 
 _MEASURED = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
+_PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "c": 1e-2, "": 1.0, "k": 1e3, "M": 1e6}
+_DATE = re.compile(r"(\d+)[/.](\d+)[/.](\d{4})|(\d{4})[-/](\d+)[-/](\d+)")
+_CLOCK = re.compile(r"(\d+):(\d+):(\d+)\s*([AP]M)?", re.IGNORECASE)
 
 DEGREES = math.pi / 180
 """Factor of angles in degrees."""
@@ -96,6 +111,8 @@ class Term:
         take: what makes a value of the entry; None of one that says nothing. Without it a number or text is taken as
             it is.
         zero: True if 0 is a value; else it says that the program did not know.
+        given: a path and the text that stands there, without which the entry means something else; None: it always
+            means this.
     """
 
     name: str
@@ -103,6 +120,11 @@ class Term:
     factor: float = 1.0
     take: Callable[[Any], Any] | None = None
     zero: bool = True
+    given: tuple[str, str] | None = None
+
+    def holds(self, attrs: Mapping[str, Any]) -> bool:
+        """Return True if metadata have what the term needs to mean its name."""
+        return self.given is None or str(_entry(attrs, self.given[0])) == self.given[1]
 
 
 def said(terms: Sequence[Term], attrs: Mapping[str, Any]) -> dict[str, Said]:
@@ -113,7 +135,7 @@ def said(terms: Sequence[Term], attrs: Mapping[str, Any]) -> dict[str, Said]:
     found: dict[str, Said] = {}
     for term in terms:
         if term.name not in found and (entry := _entry(attrs, term.path)) is not None:
-            value = _value(term, entry)
+            value = _value(term, entry) if term.holds(attrs) else None
             if value is not None:
                 unit = VOCABULARY[term.name]
                 found[term.name] = Said(value, "" if unit in (TEXT, COUNT, WHEN) else unit, term.path)
@@ -175,6 +197,33 @@ def measured(entry: Any) -> float | None:
         return None
     one = {"": 1.0, "x": 1.0, "deg": DEGREES}.get(found[2].lower()) or factor(spelled(found[2]), "m")
     return None if one is None else _number(found[1], one)
+
+
+def of_unit(base: str, entry: Any) -> float | None:
+    """Return a number of a unit without a prefix, that a text gives with one: 15e3 of `15.00 kV` and "V"."""
+    found = _MEASURED.fullmatch(str(entry))
+    prefix = found[2].removesuffix(base) if found is not None and found[2].endswith(base) else None
+    return None if found is None or prefix not in _PREFIXES else _number(found[1], _PREFIXES[prefix])
+
+
+def date_and_time(date: Any, clock: Any) -> str | None:
+    """Return the time that two texts of a program give in the order of the computer's language, as ISO 8601.
+
+    With AM or PM the month comes first; else it counts only where one of both numbers can be no month.
+    """
+    day, at = _DATE.fullmatch(str(date).strip()), _CLOCK.fullmatch(str(clock).strip())
+    if day is None or at is None:
+        return None
+    hour = int(at[1]) % 12 + 12 * (at[4].upper() == "PM") if at[4] else int(at[1])
+    first, second = int(day[1] or day[5]), int(day[2] or day[6])
+    month_first = day[4] is not None or at[4] is not None or second > 12 or first == second
+    if not month_first and first <= 12:
+        return None
+    month, number = (first, second) if month_first else (second, first)
+    try:
+        return datetime(int(day[3] or day[4]), month, number, hour, int(at[2]), int(at[3])).isoformat()
+    except ValueError:
+        return None
 
 
 def of_epoch(seconds: Any) -> str | None:

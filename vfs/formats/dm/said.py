@@ -6,34 +6,15 @@ language: with AM or PM the month comes first; else it counts only where one of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from vfs.model.metadata import DEGREES, Term, of_epoch
-
-_DATE = re.compile(r"(\d+)[/.](\d+)[/.](\d{4})|(\d{4})[-/](\d+)[-/](\d+)")
-_CLOCK = re.compile(r"(\d+):(\d+):(\d+)\s*([AP]M)?", re.IGNORECASE)
+from vfs.model.metadata import DEGREES, Term, date_and_time, of_epoch
 
 
 def _time(date: str, clock: str, tags: Any) -> str | None:
     """Return the time that two tags give."""
-    if not isinstance(tags, Mapping):
-        return None
-    day, at = _DATE.fullmatch(str(tags.get(date, "")).strip()), _CLOCK.fullmatch(str(tags.get(clock, "")).strip())
-    if day is None or at is None:
-        return None
-    hour = int(at[1]) % 12 + 12 * (at[4].upper() == "PM") if at[4] else int(at[1])
-    first, second = int(day[1] or day[5]), int(day[2] or day[6])
-    month_first = day[4] is not None or at[4] is not None or second > 12 or first == second
-    if not month_first and first <= 12:
-        return None
-    month, number = (first, second) if month_first else (second, first)
-    try:
-        return datetime(int(day[3] or day[4]), month, number, hour, int(at[2]), int(at[3])).isoformat()
-    except ValueError:
-        return None
+    return date_and_time(tags.get(date, ""), tags.get(clock, "")) if isinstance(tags, Mapping) else None
 
 
 def _data_bar(tags: Any) -> str | None:

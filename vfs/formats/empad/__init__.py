@@ -29,7 +29,7 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.empad.second import FRAME, PARTS, WORDS, Combined, are, may_be, read_constants
-from vfs.formats.headers import exists, left_out, parse_xml, read_side_file
+from vfs.formats.headers import depth_of, exists, left_out, parse_xml, read_side_file, tree_of
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
@@ -198,28 +198,6 @@ def _float(text: str | None) -> float | None:
     return value if math.isfinite(value) and value != 0 else None
 
 
-def _as_attributes(element: Element) -> Any:
-    """Convert an element to attributes: its text, or its children by name; repeated names become lists."""
-    found: dict[str, Any] = dict(element.attrib)
-    for child in element:
-        value = _as_attributes(child)
-        if child.tag in found:
-            before = found[child.tag]
-            found[child.tag] = [*before, value] if isinstance(before, list) else [before, value]
-        else:
-            found[child.tag] = value
-    text = (element.text or "").strip()
-    return {**found, **({"text": text} if text else {})} if found else text
-
-
-def _depth(element: Element) -> int:
-    """Count the levels below an element, without recursion: a garbled file may nest them by the thousand."""
-    level, row = 0, [element]
-    while row:
-        level, row = level + 1, [child for parent in row for child in parent]
-    return level
-
-
 def open(
     paths: Sequence[str], sources: Sources, *, generation: int | None = None, constants: Path | None = None
 ) -> list[StoredArray]:
@@ -256,7 +234,7 @@ def open(
     nav, doubt = _choose_scan(root, recorded, scans, sure)
     attrs = {
         "xml": basename(xml) if xml else None,
-        "metadata": _as_attributes(root),
+        "metadata": tree_of(root),
         "stored_frames": recorded.stored,
         "calibration": _calibration(root, nav),
     }
@@ -316,8 +294,10 @@ def _members(paths: Sequence[str], sources: Sources) -> tuple[str, str | None, E
         xml, root, garbled = _read_xml(sources, xmls[0])
     elif found := _xml_of(sources, Files.stat(sources, raws).paths[0]):
         xml, root, garbled = found
-    if _depth(root) > 50:
-        raise FormatError(f"{xml}: expected EMPAD metadata, found elements within elements {_depth(root)} levels deep")
+    if depth_of(root) > 50:
+        raise FormatError(
+            f"{xml}: expected EMPAD metadata, found elements within elements {depth_of(root)} levels deep"
+        )
     try:
         return (raws[0] if raws else _raw_of(sources, xmls[0], root)), xml, root, garbled
     except MissingSourceError as error:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ import numpy as np
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
+from vfs.formats.tiff.said import TERMS
 from vfs.formats.tiff.series import PageSeries, counted
 from vfs.formats.tiff.texts import says_more, series_told
 from vfs.formats.tiff.vendors import has_vendor, series_of_vendor
@@ -45,15 +45,15 @@ from vfs.formats.tiff_structure.headers import (
     header_of,
     holds_events,
 )
+from vfs.formats.tiff_structure.instruments import instrument, of_page
 from vfs.formats.tiff_structure.nodata import fill_of
 from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
 from vfs.formats.tiff_structure.places import Planes, joined_planes
 from vfs.formats.tiff_structure.planes import arrange
-from vfs.formats.tiff_structure.scales import calibration, dots
+from vfs.formats.tiff_structure.scales import DERIVED, calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.files import Files
 from vfs.model.layout import altered
-from vfs.model.metadata import Term, in_form
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option
@@ -81,7 +81,9 @@ def _names(axes: str) -> tuple[str, ...]:
     return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
 
 
-def _attrs(found: Structure, series: PageSeries, without: Sequence[str]) -> dict[str, Any]:
+def _attrs(table: PageTable, found: Structure, series: PageSeries, without: Sequence[str]) -> dict[str, Any]:
+    row = next((row for row in series.rows if row in found.rows), found.rows.start)
+    own = found if row == found.rows.start else of_page(found, table.at[row])
     attrs: dict[str, Any] = {
         "axes": series.axes,
         "pages": len(found.rows),
@@ -98,8 +100,11 @@ def _attrs(found: Structure, series: PageSeries, without: Sequence[str]) -> dict
             attrs[name] = text
     if said := dots(found):
         attrs["dots"] = said
-    if known := calibration(found):
+    attrs |= (makers := instrument(own, row - found.rows.start))
+    if known := calibration(own, makers):
         attrs["calibration"] = known
+    if "jeol" in makers and {axis["unit"] for axis in known.values()} == {"1/nm"}:
+        attrs["calibration_from"] = DERIVED
     if without:
         attrs["left_out"] = list(without)
     return attrs
@@ -170,7 +175,7 @@ def open(
     shown = aside.index(False)
     for k, main in enumerate(like.series):
         above = f"series_{k}/" if len(like.series) > 1 else ""
-        attrs = _attrs(first, main, good[0].left_out)
+        attrs = _attrs(table, first, main, good[0].left_out)
         for level, one in enumerate([main, *main.levels]):
             parts = [
                 None if not m.series else (m.series[k], *m.series[k].levels)[level]
@@ -377,14 +382,6 @@ def _planes_of(table: PageTable, parts: Sequence[PageSeries | None], each: int) 
     found = table.planes(rows)
     return rows, replace(found, parts=joined_planes([*found.parts, *others]))
 
-
-TERMS = (
-    Term("manufacturer", "make"),
-    Term("software", "software"),
-    Term("authors", "artist"),
-    Term("time", "date_time", take=partial(in_form, "%Y:%m:%d %H:%M:%S")),
-)
-"""What tags of TIFF 6 say, in the vocabulary of `vfs.model.metadata`."""
 
 FORMAT = Format(
     "tiff",

@@ -1,28 +1,43 @@
 """Finds out which lengths and times the axes of a TIFF file stand for.
 
 DigitalMicrograph  tags 65003 to 65011: unit, offset and step of x, y and the pages
-FEI                tags 34680 and 34682: PixelWidth and PixelHeight of [Scan], m
-Zeiss              tag 34118: Image Pixel Size, with its unit
+FEI                PixelWidth and PixelHeight of [Scan], m
+Zeiss              AP_IMAGE_PIXEL_SIZE, or AP_PIXEL_SIZE, with its unit
+Tescan             PixelSizeX and PixelSizeY of [MAIN], m
+Olympus SIS        the size of a pixel, m
+TVIPS              PixelSizeX and PixelSizeY, nm; of a diffraction pattern nobody knows the unit
+JEOL SightX        dots per inch of the detector, over the magnification; of a diffraction pattern over the camera
+                   length times the wavelength, which follows from the voltage
+PILATUS            Pixel_size of the detector, m
 ImageJ             the description: unit, spacing (z), finterval (t); x and y by the resolution
 others             the resolution, if it is not that of a screen or of a printer
+
+`vfs.formats.tiff_structure.instruments` reads what their makers write.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from vfs.formats import pilatus
 from vfs.formats.tiff_structure.headers import DESCRIPTION
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.units import spelled
 
 _LONGEST = 1 << 16  # most characters of a description that is searched
-_LONGEST_OF_VENDORS = 1 << 20
 _RESOLUTIONS = {"x": 282, "y": 283}
 _RESOLUTION_UNIT = 296
 _MOST_DOTS = 4800  # per inch
 _USUAL_DOTS = (72, 90, 96, 120, 150, 180, 200, 240, 300, 360, 400, 600, 720, 1200, 2400, 4800)  # per inch
-_FEI, _ZEISS = (34680, 34682), 34118
+DERIVED = "camera length, dots of the detector, and the wavelength that follows from the voltage"
+"""Where steps in a diffraction pattern come from that no entry of a file has."""
+_MASS = 9.1093837015e-31  # of an electron, kg
+TVIPS_DIFFRACTION = 3
+"""TemMode of a diffraction pattern."""
 
 
 def dots(found: Structure) -> dict[str, Any]:
@@ -32,9 +47,23 @@ def dots(found: Structure) -> dict[str, Any]:
     return {**each, "per": unit} if all(each.values()) else {}
 
 
-def calibration(found: Structure) -> dict[str, dict[str, Any]]:
-    """Return the calibration of the axes, from the tags of the first page."""
-    return _digital_micrograph(found) or _fei(found) or _zeiss(found) or _imagej_or_resolution(found)
+def calibration(found: Structure, makers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the calibration of the axes, from the tags of the first page.
+
+    Args:
+        makers: what `instruments.instrument` returns of them.
+    """
+    if known := _digital_micrograph(found):
+        return known
+    for maker, said in makers.items():
+        with suppress(KeyError, TypeError, ValueError, AttributeError, ArithmeticError):  # if it does not say all
+            return _MAKERS[maker](said, found)
+    return _imagej_or_resolution(found)
+
+
+def _steps(x: Any, y: Any, unit: str) -> dict[str, dict[str, Any]]:
+    """Return the calibration of x and y by the size of a pixel. Raises what `float` does of anything else."""
+    return {axis: {"scale": float(step), "offset": 0.0, "unit": unit} for axis, step in (("x", x), ("y", y))}
 
 
 def _digital_micrograph(found: Structure) -> dict[str, dict[str, Any]]:
@@ -47,20 +76,64 @@ def _digital_micrograph(found: Structure) -> dict[str, dict[str, Any]]:
     }
 
 
-def _fei(found: Structure) -> dict[str, dict[str, Any]]:
-    text = next((said for tag in _FEI if (said := found.text(tag, _LONGEST_OF_VENDORS))), "")
-    scan = re.search(r"^\[Scan\]\s*$([^\[]*)", text, re.M)
-    steps = {
-        axis: step[1] if (step := re.search(rf"^{key}=(\S+)", scan[1], re.M)) else ""
-        for axis, key in (("x", "PixelWidth"), ("y", "PixelHeight"))
-        if scan
-    }
-    return {axis: {"scale": step, "offset": 0.0, "unit": "m"} for axis, step in steps.items() if step}
+def _fei(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    scan = said.get("Scan") or said[said["Beam"]["Scan"]]
+    return _steps(scan["PixelWidth"], scan["PixelHeight"], "m")
 
 
-def _zeiss(found: Structure) -> dict[str, dict[str, Any]]:
-    said = re.search(r"^Image Pixel Size = ([\d.eE+-]+) (\S+)\s*$", found.text(_ZEISS, _LONGEST_OF_VENDORS), re.M)
-    return {axis: {"scale": said[1], "offset": 0.0, "unit": said[2]} for axis in ("y", "x")} if said else {}
+def _zeiss(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    size = said.get("AP_IMAGE_PIXEL_SIZE") or said["AP_PIXEL_SIZE"]
+    return _steps(size["value"], size["value"], size["unit"])
+
+
+def _tescan(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    return _steps(said["MAIN"]["PixelSizeX"], said["MAIN"]["PixelSizeY"], "m")
+
+
+def _sis(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    return _steps(said["pixelsizex"], said["pixelsizey"], "m")
+
+
+def _tvips(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    return _steps(said["PixelSizeX"], said["PixelSizeY"], "nm") if said["TemMode"] != TVIPS_DIFFRACTION else {}
+
+
+def _jeol(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    lenses, per = said["ImageFormingSystem"], {"inch": 0.0254, "cm": 0.01}[dots(found)["per"]]
+    value = float(lenses["SelectorValue"])
+    if said["Eos"]["EosMode"] != "eosTEM":
+        return {}
+    if lenses["ModeString"] == "DIFF":
+        length = value * {"m": 1.0, "cm": 1e-2, "mm": 1e-3}[lenses["SelectorUnitString"]]
+        per, value, unit = per * 1e-9, length * _wavelength(float(said["ElectronGun"]["AccelerationVoltage"])), "1/nm"
+    elif lenses["ModeString"] == "MAG":
+        unit = "m"
+    else:
+        return {}
+    each = dots(found)
+    return _steps(per / each["x"] / value, per / each["y"] / value, unit)
+
+
+def _wavelength(volts: float) -> float:
+    """Return the wavelength in m of electrons of a beam."""
+    energy = volts * 1.602176634e-19
+    return 6.62607015e-34 / math.sqrt(2 * _MASS * energy * (1 + energy / (2 * _MASS * 299792458.0**2)))
+
+
+def _pilatus(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, Any]]:
+    return pilatus.calibration(said)
+
+
+_MAKERS: Mapping[str, Callable[[Any, Structure], dict[str, dict[str, Any]]]] = {
+    "fei": _fei,
+    "zeiss": _zeiss,
+    "tescan": _tescan,
+    "sis": _sis,
+    "tvips": _tvips,
+    "jeol": _jeol,
+    "pilatus": _pilatus,
+}
+"""Maker -> what makes the calibration of its entries: {} where the pixels are no lengths that are known."""
 
 
 def _imagej_or_resolution(found: Structure) -> dict[str, dict[str, Any]]:

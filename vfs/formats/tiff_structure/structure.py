@@ -68,6 +68,15 @@ class Structure:
         reader = Reader(self.sources, self.path)
         return reader.text(field)
 
+    def blob(self, tag: int, most: int) -> bytes:
+        """Return the bytes of a tag of the first directory; b"" if there is none, or more than `most`."""
+        field = self.tags.get(tag)
+        if field is None or not within(self.size, field):
+            return b""
+        reader = Reader(self.sources, self.path)
+        size = field.length * reader.width(field)
+        return reader.read(field.at, size) if size <= most else b""
+
     def number(self, tag: int) -> int:
         """Return an unsigned integer of the first directory; 0 if there is none."""
         found = self._values(tag, {3: ("H", 1), 4: ("I", 1)})
