@@ -155,7 +155,7 @@ def test_mrc_pixels_of_an_extended_header(tmp_path: Path) -> None:
     data[40:52] = bytes(12)  # no unit cell
     data[1024 + 156 : 1024 + 172] = struct.pack("<2d", 2e-9, 3e-9)
     path.write_bytes(data)
-    near(vfs.open(path), {"y": (3e-9, 0, "m"), "x": (2e-9, 0, "m")})
+    near(vfs.open(path, sections="z"), {"y": (3e-9, 0, "m"), "x": (2e-9, 0, "m")})
 
 
 RASTER = {"Scan - Size X": 3, "Scan - Size Y": 2}

@@ -398,7 +398,8 @@ def mrc(draw: Draw, folder: Path) -> Case:
     }
     said = {} if name.endswith(("z", "2")) else patched(draw, path, order, places)
     twin = sections[0] if len(sections) == 1 and ispg == 0 else sections
-    scale = {"x": 2.0, "y": 3.0} | ({"z": 4.0} if ispg and not name.startswith("set.mrcs") else {})
+    tilted = fei and len(sections) > 1 and not name.endswith(("z", "2"))
+    scale = {"x": 2.0, "y": 3.0} | ({"z": 4.0} if ispg and not tilted and not name.startswith("set.mrcs") else {})
     attrs = {
         **said,
         "mode": mode,

@@ -5,6 +5,7 @@ the same folder whose axes agree with it. A container makes a tree of such data 
 used.
 
 - Calibrated axes have coordinates, with `units` and `long_name`, unless they are longer than `LONGEST`.
+- Companions that say where each frame was taken (its tilt, its place on the stage) are coordinates, too.
 - Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
   they are NaT. Other elements stay as they are stored: nothing is masked.
 - Variables of netCDF-4 and of others that carry the attributes of its conventions (`_FillValue`,
@@ -205,6 +206,7 @@ def _dataset(
     of_netcdf = any(map(_is_netcdf, members.values()))
     stored = [name for name in variables if of_netcdf and _is_stored(members[name])]
     decoded, beside = _decoded({name: variables[name] for name in stored}, decoders)
+    beside |= {name for name in variables if members[name].dataset.coordinate}
     coordinates = _coordinates(shown.opened, members) | {name: time.variable(shown) for name, time in times.items()}
     coordinates = {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
     variables |= decoded

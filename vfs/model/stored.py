@@ -152,6 +152,7 @@ class StoredArray:
             it that are shown (int64[m]); else None.
         absent: parts of this array that the files should hold and do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
+        coordinate: True for a companion that says where or when each frame was taken: a coordinate in xarray.
         main: True for what the program that wrote the files shows first; several arrays may be equals.
             False for what is never shown first: metadata, tables, masks, thumbnails, encoded streams. None
             where the files do not say. See `main_of`.
@@ -178,6 +179,7 @@ class StoredArray:
     group_attrs: Mapping[str, Any] = field(default_factory=dict)
     absent: tuple[Absence, ...] = ()
     companion: bool = False
+    coordinate: bool = False
     main: bool | None = None
     sums: tuple[ByteSum, ...] = ()
     mask_bits: int = 0
@@ -373,6 +375,7 @@ def per_frame(
     sig_shape: tuple[int, ...] = (),
     dims: tuple[str, ...] = (),
     attrs: Mapping[str, Any] | None = None,
+    coordinate: bool = False,
 ) -> StoredArray:
     """Make a companion array of a field that every frame's record has.
 
@@ -384,6 +387,7 @@ def per_frame(
         stored: dtype of the field in the file.
         at: byte of the record where the field starts.
         sig_shape, dims: shape of the field and names of its axes.
+        coordinate: see `StoredArray`.
     """
     dtype = np.dtype(stored)
     frames = main.layout.frames
@@ -408,6 +412,7 @@ def per_frame(
         nav,
         attrs=attrs or {},
         companion=True,
+        coordinate=coordinate,
         written=Written(main.written.declared, main.written.proof),
     )
 

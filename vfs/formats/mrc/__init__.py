@@ -13,10 +13,12 @@ flag for mode 0, whose NX counts bytes. A row begins with a new byte, and the lo
 either byte order. See https://bio3d.colorado.edu/imod/doc/mrc_format.txt. Old files have no `MAP `
 mark: they are recognised by their name and a plausible header. The byte order is that of the
 machine stamp, or the one in which the header is plausible (if both are, as with mode 0, the one
-with the smaller image). Extended headers of type FEI1 and FEI2 hold a record for each section, whose
-fields are companions. Movies of Direct Electron's server (`NAME_movie.mrc`) have files beside them that
-say where each frame is in a scan: see `vfs.formats.direct_electron`. A file that ends before its last
-section is an error; a file that goes on behind it gives a warning.
+with the smaller image). Extended headers of FEI and of SerialEM hold a record for each section
+(`vfs.formats.mrc.extended`), and so does a `.mdoc` beside the file (`vfs.formats.serialem`): their fields are
+companions, and sections with a tilt of their own are the axis `tilt`. Movies of Direct Electron's server
+(`NAME_movie.mrc`) have files beside them that say where each frame is in a scan: see
+`vfs.formats.direct_electron`. A file that ends before its last section is an error; a file that goes on behind it
+gives a warning.
 
 `.mrc.gz` and `.mrc.bz2` decode only as a whole: the first read of any part unpacks everything, which
 stays in the cache if it fits. So unpack large files once with gunzip.
@@ -33,7 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError, VfsError
-from vfs.formats import Format
+from vfs.formats import Format, serialem
 from vfs.formats.direct_electron import (
     MovieScan,
     calibration,
@@ -44,14 +46,14 @@ from vfs.formats.direct_electron import (
     side_files,
 )
 from vfs.formats.headers import fields
-from vfs.formats.mrc.extended import extended, fei_scales
+from vfs.formats.mrc.extended import Extended, extended_of
 from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
 from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block, unpacked_size
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
+from vfs.formats.mrc.said import TERMS
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Layout, altered, whole_frame
-from vfs.model.metadata import Term, of_epoch
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
@@ -254,6 +256,8 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
         pixels, unsure = _bytes_as_meant(header, pixels, files, extent, opener, mode0)
     info = info_of(sources, path)
     scan, unsure_of_axes = _navigation(header, files, extent, info, sections, opener)
+    beside, mdoc = extended_of(header, files, order, opener), serialem.mdoc_of(sources, path)
+    scan, tilts = _tilted(scan, extent.count, beside, mdoc, sections)
     layout, decoder = _layout(pixels, files, extent.held, extent.start, opener, scan, bool(extent.absent))
     if flags := flags_of(header):
         attrs["imod_flags"] = flags
@@ -262,8 +266,9 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     if opener is not None:
         attrs["note"] = "packed: the first read of anything unpacks the whole file; unpack it once if you read it often"
     attrs["calibration"] = (
-        fei_scales(header, files, order, opener) | _scales(header) | calibration(info, scanned=bool(scan.said))
+        (beside.scales if beside else {}) | _scales(header) | calibration(info, scanned=bool(scan.said)) | tilts
     )
+    attrs |= (beside.attributes if beside else {}) | ({"mdoc": mdoc.attributes()} if mdoc else {})
     if info:
         attrs["info"] = info
     if scan.said:
@@ -273,10 +278,21 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     main = altered(main, written=Written(int(header["nz"]) or None))
     absent = extent.absent + scan.absent + info_of_another_run(path, info, pixels.sig[:2])
     absent += _axes_of_no_order(path, header)
-    return [
-        altered(one, absent=absent)
-        for one in (main, *extended(header, files, scan, order, opener), *coordinates(sources, path, extent.count))
-    ]
+    each = {one.path: one for one in beside.companions(scan)} if beside else {}
+    if mdoc is not None and len(scan.nav) == 1:
+        each |= {one.path: one for one in serialem.companions(sources, mdoc, extent.count, scan.dims[0])}
+    return [altered(one, absent=absent) for one in (main, *each.values(), *coordinates(sources, path, extent.count))]
+
+
+def _tilted(
+    scan: MovieScan, count: int, beside: Extended | None, mdoc: serialem.Mdoc | None, sections: str | None
+) -> tuple[MovieScan, dict[str, Any]]:
+    """Return the axes of sections, one `tilt` where each has a tilt of its own, and the calibration of this axis."""
+    if sections or scan.dims not in (("frame",), ("z",)) or scan.said:
+        return scan, {}
+    values = serialem.TILT if mdoc is not None and mdoc.tilts(count) else beside.tilts if beside else ""
+    calibrated = {serialem.TILT: {"values": values, "unit": "deg"}}
+    return (replace(scan, dims=(serialem.TILT,)), calibrated) if values else (scan, {})
 
 
 def _axes_of_no_order(path: str, header: np.void) -> tuple[Absence, ...]:
@@ -316,7 +332,8 @@ def open(
     Args:
         mode0: signed or unsigned: the meaning of the bytes in mode 0; by default what IMOD's stamp, or
             minimum and maximum in the header say, else signed (MRC2014)
-        sections: name of the axis of sections; by default z for volumes, frame for images
+        sections: name of the axis of sections; by default z for volumes, frame for images, tilt where
+            each has a tilt of its own
 
     Raises:
         FormatError, TruncatedSourceError: the file is garbled or cut.
@@ -328,20 +345,6 @@ def open(
         )
     return _sections(sources, paths[0], mode0, sections)
 
-
-TERMS = (
-    Term("time", "info:Timestamp (seconds since Epoch)", take=of_epoch),
-    Term("software", "info:Server Software Version"),
-    Term("beam_energy", "info:Instrument Accelerating Voltage (V)", zero=False),
-    Term("magnification", "info:Instrument Project Magnification", zero=False),
-    Term("camera_length", "info:Instrument Project Camera Length (centimeters)", 1e-2, zero=False),
-    Term("dwell_time", "info:Scan - Dwell Time (microseconds)", 1e-6, zero=False),
-    Term("exposure_time", "info:Exposure Time (seconds)", zero=False),
-    Term("frame_time", "info:Frame Exposure Time (nanoseconds)", 1e-9, zero=False),
-    Term("serial_number", "info:Camera SN"),
-    Term("detector", "info:Camera Model"),
-)
-"""What Direct Electron's _info.txt says, in the vocabulary of `vfs.model.metadata`."""
 
 FORMAT = Format(
     "mrc",

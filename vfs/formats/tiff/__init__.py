@@ -30,6 +30,7 @@ import numpy as np
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
+from vfs.formats.serialem import with_mdoc
 from vfs.formats.tiff.said import TERMS
 from vfs.formats.tiff.series import PageSeries, counted
 from vfs.formats.tiff.texts import says_more, series_told
@@ -193,6 +194,8 @@ def open(
             out.append(altered(made, main=leads, written=written))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
+    if len(paths) == 1 and "SerialEM" in first.start:
+        out = with_mdoc(sources, files.paths[0], out)
     return [altered(d, absent=(*out[0].absent, *absent)) for d in out]  # all arrays lack the same files
 
 

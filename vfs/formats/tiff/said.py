@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from vfs.formats import pilatus
+from vfs.formats import pilatus, serialem
 from vfs.formats.tiff_structure.scales import TVIPS_DIFFRACTION
 from vfs.model.metadata import DEGREES, Term, date_and_time, in_form, of_unit
 
@@ -229,4 +229,4 @@ _TIFF = (
     Term("time", "date_time", take=partial(in_form, "%Y:%m:%d %H:%M:%S")),
 )
 
-TERMS = (*_FEI, *_ZEISS, *_TESCAN, *_SIS, *_TVIPS, *_JEOL, *pilatus.terms("pilatus"), *_TIFF)
+TERMS = (*_FEI, *_ZEISS, *_TESCAN, *_SIS, *_TVIPS, *_JEOL, *pilatus.terms("pilatus"), *serialem.TERMS, *_TIFF)
