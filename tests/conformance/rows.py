@@ -519,7 +519,7 @@ _AS_WRITTEN = (
         cut=False,
         factor=1.35,
         calibrated=("scan_y", "scan_x", "y", "x"),
-        companions=("timestamp",),
+        companions=("timestamp", "position_x", "position_y"),
     ),
     Row("nd2", "nd2", nd2(), calibrated=("t", "z", "y", "x"), factor=2),
     Row("nd2, channels", "nd2", nd2(channels=2, padding=6), calibrated=("t", "z", "y", "x"), factor=1.6),

@@ -141,6 +141,33 @@ def test_the_scan_covers_a_part_of_the_field_of_view(tmp_path: Path) -> None:
     assert "calibration" not in vfs.open(path).attrs
 
 
+def test_a_scan_of_no_mode_covers_what_is_acquired(tmp_path: Path) -> None:
+    path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"), xml="pix")
+    modes = "".join(
+        f'<scan_parameters mode="{mode}"><scan_size>{part}</scan_size><scan_resolution_x>9</scan_resolution_x>'
+        "<scan_resolution_y>9</scan_resolution_y></scan_parameters>"
+        for mode, part in (("search", 0.6), ("acquire", 1.0))
+    )
+    path.write_text(path.read_text().replace("<iom_measurements>", f"{modes}<iom_measurements>"))
+    assert vfs.open(path).calibration["scan_x"]["scale"] == pytest.approx(1e-8 / 0.5 / 3)
+
+
+def test_what_the_microscope_measured(tmp_path: Path) -> None:
+    path = write_empad(tmp_path, frames_of((2, 3, 128, 128), "f4"))
+    said = (
+        "<is_column_in_stem_mode>True</is_column_in_stem_mode><high_voltage>300000.0</high_voltage>"
+        "<nominal_camera_length>0.1159</nominal_camera_length><scan_rotation>-0.1</scan_rotation>"
+        "<spot_size_index>9</spot_size_index><calibrated_diffraction_angle>1e-3</calibrated_diffraction_angle>"
+    )
+    text = path.read_text().replace("<iom_measurements>", f"<exposure_time>1</exposure_time><iom_measurements>{said}")
+    path.write_text(text)
+    array = vfs.open(path)
+    found = {name: one.value for name, one in array.metadata.items()}
+    assert (found["beam_energy"], found["camera_length"], found["exposure_time"]) == (300e3, 0.1159, 1e-3)
+    assert (found["instrument"], found["scan_rotation"], found["spot_size"]) == ("STEM", -0.1, 9)
+    assert array.calibration["x"] == {"scale": 1e-3, "offset": -0.064, "unit": "rad"}
+
+
 def test_the_name_that_is_left_tells_the_scan(tmp_path: Path) -> None:
     twin = frames_of((2, 3, 128, 128), "f4")
     path = write_empad(tmp_path, twin, name="map", raw="scan_x3_y2.raw", xml="name")

@@ -15,6 +15,9 @@ from tests.conftest import SHARED, same_values
 from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, warned
 from vfs.testing.stack_writers import write_emi, write_ser
 
+BESIDE = ("timestamp", "position_x", "position_y")
+"""Companions that `write_ser` gives each file."""
+
 
 @pytest.mark.parametrize("version", [0x0210, 0x0220])
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "i1", "i2", "i4", "f4", "f8"])
@@ -75,10 +78,10 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     first, second = frames_of((2, 4, 5), "u2"), frames_of((3, 9), "f4")
     write_ser(tmp_path, first)
     path = write_emi(tmp_path)
-    assert list(vfs.open_group(path)) == ["data", "timestamp"]
+    assert {*vfs.open_group(path)} == {"data", *BESIDE}
     write_ser(tmp_path, second, sig_ndim=1, name="set_2")
     group = vfs.open_group(path)
-    assert sorted(group) == ["1/data", "1/timestamp", "2/data", "2/timestamp"]
+    assert {*group} == {f"{n}/{name}" for n in (1, 2) for name in ("data", *BESIDE)}
     same(group["1/data"][...], first)
     same(group["2/data"][...], second)
     assert sorted(vfs.open_group([path, tmp_path / "set_1.ser", tmp_path / "set_2.ser"])) == sorted(group)
@@ -86,7 +89,7 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     (tmp_path / "set_1.ser").unlink()
     write_ser(tmp_path, first, name="set_4")
     group = opens_incomplete(path, "set.emi: set_1.ser and set_3.ser are missing", counts={"files_missing": 2})
-    assert sorted(group) == ["2/data", "2/timestamp", "4/data", "4/timestamp"]
+    assert {*group} == {f"{n}/{name}" for n in (2, 4) for name in ("data", *BESIDE)}
     (tmp_path / "set_2.ser").unlink()
     write_ser(tmp_path, first)
     (tmp_path / "set_4.ser").unlink()
@@ -155,3 +158,11 @@ def test_time_stamps_that_are_cut_are_said(tmp_path: Path) -> None:
     same(warned(path, "ends within the tags of its 3 elements")[...], twin)
     path.write_bytes(data[:-8] + struct.pack("<q", len(data) - 9))
     warned(path, "ends within the tags")
+
+
+def test_positions_of_the_beam_are_coordinates(tmp_path: Path) -> None:
+    twin = frames_of((3, 4, 5), "u2")
+    shown = vfs.open(write_ser(tmp_path, twin)).xarray()
+    assert shown.position_x.values.tolist() == [0, 0.5, 1]
+    assert shown.position_y.values.tolist() == [0, -0.5, -1]
+    assert shown.position_x.attrs["units"] == "m"

@@ -42,7 +42,8 @@ def test_boxes(tmp_path: Path, dtype: str, version: int, header_bytes: int, per_
     same(group["timestamp_milliseconds"][...], np.arange(9, dtype="u4"))
     assert ("rotator_index" in group) == (header_bytes >= 60)
     assert ("scan_position_x" in group) == (header_bytes >= 108)
-    assert group.main.attrs["calibration"]["x"] == {"scale": 15_500, "offset": 0, "unit": "nm"}
+    unit = "1/nm" if header_bytes >= 28 else "nm"  # those of 28 bytes say that it is diffraction
+    assert group.main.attrs["calibration"]["x"] == {"scale": 15_500, "offset": 0, "unit": unit}
 
 
 def test_any_file_names_the_set(tmp_path: Path) -> None:
@@ -350,3 +351,22 @@ def test_lost_frames_without_positions_are_told(
     said = f"{len(lost)} frame{'s were' if len(lost) > 1 else ' was'} lost between others"
     same(warned(path, said)[...], np.delete(twin, lost, axis=0))
     same(warned(path, said, nav_shape=(3, 3))[0, 0], twin[0])
+
+
+@pytest.mark.parametrize(("mode", "unit", "said"), [(1, "nm", "image"), (2, "1/nm", "diffraction"), (0, "nm", None)])
+def test_pixels_of_diffraction_patterns_are_in_1_over_nm(
+    tmp_path: Path, mode: int, unit: str, said: str | None
+) -> None:
+    array = vfs.open(write_tvips(tmp_path, frames_of((3, 4, 5), "u2"), mode=mode))
+    assert [axis["unit"] for axis in array.calibration.values()] == [unit, unit]
+    found = {name: one.value for name, one in array.metadata.items()}
+    assert (found.get("mode"), found.get("magnification")) == (said, 80 if mode == 1 else None)
+    assert found["time"] == "2020-09-13T12:26:40+00:00"
+    assert found["stage.alpha"] == pytest.approx(np.radians(4))
+    assert array.xarray().stage_alpha.values.tolist() == [4, 4, 4]
+
+
+def test_headers_of_version_1_say_no_mode(tmp_path: Path) -> None:
+    array = vfs.open(write_tvips(tmp_path, frames_of((3, 4, 5), "u2"), version=1))
+    assert [axis["unit"] for axis in array.calibration.values()] == ["nm", "nm"]
+    assert array.metadata["time"].value == "2020-09-13T12:26:40+00:00"

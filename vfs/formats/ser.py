@@ -11,7 +11,8 @@ holds one signal: elements (images or spectra) of one shape and dtype. A table h
 In real files both tables have an entry for each allocated element; some writers only write entries
 of valid ones. All known programs flip the rows, and so does this one (`rows_flipped` in the
 attributes). If a scan was stopped (valid < total), elements that were never written read as 0; a
-series becomes shorter. Both give a warning. Time stamps are the companion `timestamp`.
+series becomes shorter. Both give a warning. Time stamps are the companion `timestamp`,
+positions of the beam `position_x` and `position_y`.
 
 A scan axis names its unit ("meters"); a step of exactly 1 m is written where nobody calibrated it.
 Axes of an element have no unit in the file: TIA counts energies in eV, and pixels in m, of a
@@ -62,7 +63,8 @@ HEADER = np.dtype(
 # Value of the element with the number `element`, and units per element
 CALIBRATION = np.dtype([("offset", "<f8"), ("delta", "<f8"), ("element", "<i4")])
 DTYPES = {1: "<u1", 2: "<u2", 3: "<u4", 4: "<i1", 5: "<i2", 6: "<i4", 7: "<f4", 8: "<f8", 9: "<c8", 10: "<c16"}
-_TAG_BYTES = {0x4152: 8, 0x4142: 24}  # of a tag of each type
+_WITH_POSITION = 24  # bytes of a tag that has the position of the beam
+_TAG_BYTES = {0x4152: 8, 0x4142: _WITH_POSITION}  # of a tag of each type
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
 _MOST = 1 << 28  # most elements; a header with more is garbled
@@ -249,7 +251,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
         attrs=attrs,
         written=Written(total),
     )
-    found = [main, _stamps(main, f"{prefix}timestamp", series)] if len(series.tags) else [main]
+    found = [main, *_stamps(main, prefix, series)] if len(series.tags) else [main]
     if series.cut:
         shown = "are shown" if len(series.tags) else "are left out"
         said = f"{path}: ends within the tags of its {valid:,} elements; it looks truncated, and time stamps {shown}"
@@ -272,23 +274,28 @@ def _axes_of_scan(series: _SerSeries) -> tuple[tuple[str, ...], dict[str, Any]]:
     return scan, {dim: axis for dim, axis, said in zip(scan, series.axes, calibrated, strict=True) if said}
 
 
-def _stamps(main: StoredArray, path: str, series: _SerSeries) -> StoredArray:
-    """Make the companion of time stamps, uint32 seconds, which lie beside the elements of the main array."""
-    nav = series.nav
-    return StoredArray(
-        path,
-        main.files,
-        FrameLayout.planes(FrameRecord((), 4), np.zeros(len(series.tags), np.int64), series.tags + 4).arranged(
-            Scan(nav)
-        ),
-        PlainDecoder(np.dtype("<u4")),
-        nav,
-        main.dims[: len(nav)],
-        len(nav),
-        conventions={"units": "seconds since 1970-01-01"},
-        companion=True,
-        written=main.written,
-    )
+def _stamps(main: StoredArray, prefix: str, series: _SerSeries) -> list[StoredArray]:
+    """Make the companions of the tags beside the elements of the main array: when each was taken, and where."""
+    nav, which = series.nav, np.zeros(len(series.tags), np.int64)
+    told = [("timestamp", "<u4", 4, "seconds since 1970-01-01")]
+    if _TAG_BYTES.get(int(series.header["_tag_type"])) == _WITH_POSITION:
+        told += [("position_x", "<f8", 8, "m"), ("position_y", "<f8", 16, "m")]
+    return [
+        StoredArray(
+            f"{prefix}{name}",
+            main.files,
+            FrameLayout.planes(FrameRecord((), np.dtype(kind).itemsize), which, series.tags + at).arranged(Scan(nav)),
+            PlainDecoder(np.dtype(kind)),
+            nav,
+            main.dims[: len(nav)],
+            len(nav),
+            conventions={"units": units},
+            companion=True,
+            coordinate=name != "timestamp",
+            written=main.written,
+        )
+        for name, kind, at, units in told
+    ]
 
 
 def _metadata(sources: Sources, path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:

@@ -159,7 +159,7 @@ def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any
 
     The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older
     files hold the text "(x, y)" in m. A scan covers the part `scan_size` of it. `calibrated_pixelsize`
-    counts 1e9 / nm. The centre of the detector is 0.
+    counts 1e9 / nm, `calibrated_diffraction_angle` rad. The centre of the detector is 0.
     """
     scales: dict[str, tuple[float, float, str]] = {}
     view, part = "iom_measurements/full_scan_field_of_view", _part_of_view(root, nav)
@@ -177,15 +177,21 @@ def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any
     elif x and factor:
         scales |= dict.fromkeys(nav_dims(2), (x / factor * part / max(nav), 0.0, "m"))
     pixel = _float(root.findtext("iom_measurements/calibrated_pixelsize"))
-    if pixel:
-        scales |= dict.fromkeys(("y", "x"), (pixel * 1e9, -_SIDE / 2 * pixel * 1e9, "1/nm"))
+    angle = _float(root.findtext("iom_measurements/calibrated_diffraction_angle"))
+    if pixel or angle:
+        step, unit = (pixel * 1e9, "1/nm") if pixel else (angle or 0.0, "rad")
+        scales |= dict.fromkeys(("y", "x"), (step, -_SIDE / 2 * step, unit))
     return {name: {"scale": scale, "offset": offset, "unit": unit} for name, (scale, offset, unit) in scales.items()}
 
 
 def _part_of_view(root: Element, nav: tuple[int, ...]) -> float | None:
-    """Return the part of the field of view that a scan covers: 1 where nothing says it, None where modes differ."""
+    """Return the part of the field of view that a scan covers: 1 where nothing says it, None where modes differ.
+
+    The mode is that whose scan is shown; where none is, the one that acquires.
+    """
     parts = root.findall("scan_parameters")
     shown = [one for one in parts if (_number(one, "scan_resolution_y"), _number(one, "scan_resolution_x")) == nav]
+    shown = shown or [one for one in parts if one.get("mode") == "acquire"]
     found = {_float(one.findtext("scan_size")) or 1.0 for one in shown or parts}
     return found.pop() if len(found) == 1 else None if found else 1.0
 
@@ -351,10 +357,27 @@ def _absences(
     return (Absence(said, kind, "takes these as one axis", lost),)
 
 
+def _instrument(stem: Any) -> str | None:
+    return "STEM" if stem == "True" else None
+
+
+_MEASURED = "metadata:iom_measurements:"
+
 TERMS = (
     Term("title", "metadata:name"),
     Term("time", "metadata:timestamp:isoformat"),
     Term("software", "metadata:software_version"),
+    Term("instrument", f"{_MEASURED}is_column_in_stem_mode", take=_instrument),
+    Term("beam_energy", f"{_MEASURED}high_voltage", zero=False),
+    Term("beam_energy", f"{_MEASURED}source.get_voltage", zero=False),
+    Term("beam_energy", f"{_MEASURED}ColumnSourceHighVoltage", zero=False),
+    Term("camera_length", f"{_MEASURED}nominal_camera_length", zero=False),
+    Term("camera_length", f"{_MEASURED}optics.get_cameralength", zero=False),
+    Term("camera_length", f"{_MEASURED}ColumnOpticsGetCameraLengthNominalCameraLength", zero=False),
+    Term("spot_size", f"{_MEASURED}spot_size_index"),
+    Term("exposure_time", "metadata:exposure_time", 1e-3, zero=False),
+    Term("exposure_time", "metadata:scan:exposure_time", zero=False),
+    Term("scan_rotation", f"{_MEASURED}scan_rotation"),
 )
 """What the XML says, in the vocabulary of `vfs.model.metadata`."""
 

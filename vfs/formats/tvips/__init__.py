@@ -9,6 +9,7 @@ file::
     record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image,
         Y × X of 8 or 16 bits
 
+The size of a pixel is in nm, or in 1/nm where the first frame was taken in diffraction mode.
 The fields of the frame headers are companions. If they hold scan positions (version 2, 76 bytes or
 more), the start of the scan and its shape follow from them, across files: it starts at a frame (0,
 0) followed by (1, 0), else where the position first changes. Each frame is shown at its position, in
@@ -22,21 +23,21 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError
 from vfs.formats import Format, series
 from vfs.formats.headers import fields, numbered, read_at
-from vfs.formats.tvips.scan import AT, FIELDS, FrameHeaders, by_position, by_rotator
+from vfs.formats.tvips.scan import AT, DIFFRACTION, FIELDS, IMAGE, FrameHeaders, by_position, by_rotator
 from vfs.formats.tvips.scan import absences as scan_absences
 from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan
 from vfs.model.layout.scan_order import FrameRuns
-from vfs.model.metadata import Term
+from vfs.model.metadata import DEGREES, Term, of_epoch
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.model.written import Proof, Written
@@ -309,23 +310,46 @@ def open(
         "scan_from": scan if found else None,
         "scan_start": found.start if found else 0,
     }
+    first = headers.first(stored, gap)
+    attrs |= {"first_frame": first} if first else {}
     if header["pixel_size"] > 0:
+        unit = "1/nm" if first.get("mode") == DIFFRACTION else "nm"
         attrs["calibration"] = {
-            axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": "nm"} for axis in ("y", "x")
+            axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": unit} for axis in ("y", "x")
         }
     main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, written=Written(proof=proof))
     return [
         main,
-        *(per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}) for name, stored, at, unit in there),
+        *(
+            per_frame(main, name, stored, at, attrs={"unit": unit} if unit else {}, coordinate=unit == "deg")
+            for name, stored, at, unit in there
+        ),
     ]
 
 
+def _when(first: Any) -> str | None:
+    """Return the time of a frame, in UTC."""
+    seconds, more = (first.get(f"timestamp_{part}") for part in ("seconds", "milliseconds"))
+    return of_epoch(seconds + more / 1000) if seconds and more is not None and more < 1000 else of_epoch(seconds)
+
+
+def _mode(mode: Any) -> str | None:
+    return {IMAGE: "image", DIFFRACTION: "diffraction"}.get(mode)
+
+
 TERMS = (
+    Term("time", "first_frame", take=_when),
+    Term("mode", "first_frame:mode", take=_mode),
     Term("beam_energy", "header:high_tension", 1e3, zero=False),
-    Term("magnification", "header:magnification", zero=False),
+    Term("magnification", "header:magnification", zero=False, given=("first_frame:mode", str(IMAGE))),
+    Term("stage.alpha", "first_frame:stage_alpha", DEGREES),
+    Term("stage.beta", "first_frame:stage_beta", DEGREES),
     Term("binning", "header:x_binning"),
 )
-"""What the header says, in the vocabulary of `vfs.model.metadata`."""
+"""What the header and that of the first frame say, in the vocabulary of `vfs.model.metadata`.
+
+In what unit the camera length is, and the place of the stage, nobody knows.
+"""
 
 FORMAT = Format(
     "tvips",

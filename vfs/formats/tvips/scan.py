@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,14 @@ FIELDS = (
     ("stage_x", "<f4", 28, ""),
     ("stage_y", "<f4", 32, ""),
     ("stage_z", "<f4", 36, ""),
-    ("stage_alpha", "<f4", 40, ""),
-    ("stage_beta", "<f4", 44, ""),
+    ("stage_alpha", "<f4", 40, "deg"),
+    ("stage_beta", "<f4", 44, "deg"),
     ("rotator_index", "<u4", 48, ""),
     ("scan_position_x", "<f4", 68, "scan steps"),
     ("scan_position_y", "<f4", 72, "scan steps"),
 )
+IMAGE, DIFFRACTION = 1, 2
+"""Modes of a frame."""
 AT = {name: at for name, _, at, _ in FIELDS}
 _LOOK = 4096  # frames read at once; a scan must start among the first frames of this number
 _LONGEST_ROW = 1 << 16  # frames
@@ -81,6 +84,12 @@ class FrameHeaders:
                 )
             found += got
         return b"".join(found)
+
+    def first(self, stored: FrameRuns, size: int) -> dict[str, Any]:
+        """Return the fields of the first frame's header, of `size` bytes; those that are finite."""
+        raw = self.read(stored.at(np.zeros(1, np.int64)), 0, size)
+        said = {name: np.frombuffer(raw, kind, 1, at)[0].item() for name, kind, at, _ in FIELDS if at + 4 <= size}
+        return {name: value for name, value in said.items() if math.isfinite(value)}
 
     def positions(self, frames: np.ndarray) -> np.ndarray:
         """Return scan x and y of the frames, float32[n, 2]."""
