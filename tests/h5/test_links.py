@@ -66,6 +66,7 @@ def test_a_pipe_is_never_waited_for(tmp_path: Path, absolute: bool) -> None:
         file["group/soft"] = h5py.SoftLink("/soft")
         growing(file, "growing", (name.encode(), b"data", ALL, ALL))
         growing(file, "words", (name.encode(), b"data", ALL, ALL), dtype=h5py.h5t.C_S1)
+        growing(file, "group/title", (name.encode(), b"data", ALL, ALL), dtype=h5py.h5t.C_S1)
         raw_text(file, name.encode())
     with pytest.warns(vfs.IncompleteWarning):
         group = vfs.open_group(tmp_path / "set.h5")
@@ -75,7 +76,7 @@ def test_a_pipe_is_never_waited_for(tmp_path: Path, absolute: bool) -> None:
         assert left[entry].endswith(
             "pipe, which cannot be opened (expected a file, found something else (a pipe or a device))"
         ), entry
-    assert set(left) == {"link", "soft", "group/soft", "group/softer", "growing", "words", "text"}
+    assert set(left) == {"link", "soft", "group/soft", "group/softer", "growing", "words", "group/title", "text"}
 
 
 def test_a_path_through_links_ends_outside(tmp_path: Path) -> None:

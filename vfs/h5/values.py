@@ -96,25 +96,44 @@ _TEXTS = re.compile(
     r"|(.*/)?EBSD/Header/(Grid Type|grid_type)",
     re.ASCII,
 )
+_OF_FIXED_LENGTH = re.compile(
+    r"[^/]+/(title|start_time|end_time)|(.*/)?sample/name|(.*/)?user[^/]*/name"  # NeXus
+    r"|(.*/)?(description|detector_number|sensor_material|gain_setting)"
+    r"|(.*/)?detectorSpecific/(data_collection_date|software_version)"
+    r"|(.*/)?(EBSD|SEM)/Header/[^/]+|[ \w]*(manufacturer|version)",  # electron backscatter diffraction
+    re.ASCII | re.IGNORECASE,
+)
 
 
 def text(name: str, item: Any) -> str:
     """Return the text in a data set, of those that say something about others; else "".
 
     They say how Velox shows images or encodes spectra, which grid a map has, and, with NULs between the texts, units
-    and names of abTEM's axes. Others are not read: libhdf5 may crash on damaged texts of variable length.
+    and names of abTEM's axes; of fixed length also what NeXus and programs of backscatter diffraction record. Others
+    are not read: libhdf5 may crash on damaged texts of variable length.
     """
     if _ABTEM.fullmatch(name) and item.dtype.kind == "S" and len(item.shape) == 1 and item.size <= _MOST_AXES:
         try:
             return "\0".join(_plain(one) for one in item[()].tolist())
         except (OSError, TypeError, ValueError, RuntimeError):
             return ""
-    if not _TEXTS.fullmatch(name) or item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MOST_TEXT:
+    if not _TEXTS.fullmatch(name) and not (_OF_FIXED_LENGTH.fullmatch(name) and _here(item)):
+        return ""
+    if item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MOST_TEXT:
         return ""
     try:
         return _plain(np.asarray(item[()]).reshape(-1)[0]) or ""
     except (OSError, TypeError, ValueError, RuntimeError):
         return ""
+
+
+def _here(item: Any) -> bool:
+    """Return True for a text of fixed length that lies in its file in one piece: no other file is asked for it."""
+    made = item.id.get_create_plist()
+    if made.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS) or made.get_external_count():
+        return False
+    kind = item.id.get_type()
+    return isinstance(kind, h5py.h5t.TypeStringID) and not kind.is_variable_str()
 
 
 _OF_A_FRAME = re.compile(r"(.*/)?\d{1,9}/Metadata", re.ASCII)

@@ -155,8 +155,33 @@ def _line(values: np.ndarray, length: int, short: bool) -> tuple[float, float] |
 
 def number(path: str, found: Found, survey: Survey) -> float:
     """Return the only number of an array; 0 if it has none, or several."""
+    return float(_only(path, found, survey) or 0)
+
+
+def entries(group: str, names: Iterable[str], found: Found, survey: Survey) -> dict[str, Any]:
+    """Return what is said in a group: name -> text, number, or {"value", "unit"} of a number that has one.
+
+    Args:
+        names: data sets of one element in it, or below it; those that are not there are left out.
+    """
+    said: dict[str, Any] = {}
+    for name in names:
+        data = survey.data.get(f"{group}/{name}".strip("/"))
+        if data is None:
+            continue
+        if data.text.strip():
+            said[name] = data.text.strip()
+        elif (value := _only(f"{group}/{name}".strip("/"), found, survey)) is not None:
+            unit = data.attrs.get("units", data.attrs.get("Unit"))
+            said[name] = {"value": value, "unit": unit} if isinstance(unit, str) and unit else value
+    return said
+
+
+def _only(path: str, found: Found, survey: Survey) -> float | int | None:
+    """Return the only number of an array; None if it has none, or several."""
     values = read_small(survey.origin, found[path]) if path in found and math.prod(found[path].shape) == 1 else None
-    return float(values[0]) if values is not None and np.isfinite(values[0]) else 0.0
+    number = None if values is None else values[0].item()
+    return number if isinstance(number, int | float) and math.isfinite(number) else None
 
 
 def json_of(path: str, survey: Survey) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from vfs.formats.hdf5.programs import (
     image,
     nexus,
     nion,
+    nxmx,
     topspin,
     usid,
     velox,
@@ -38,5 +39,6 @@ PROGRAMS = (
     usid.PROGRAM,
     nexus.AXES,
     dectris.PROGRAM,
+    nxmx.PROGRAM,
     image.PROGRAM,
 )

@@ -28,7 +28,7 @@ _ARRAY = re.compile(r"data(_\d{6})?", re.ASCII)
 _PIECE = re.compile(r"data_\d{6}", re.ASCII)
 
 
-def _first(found: Found, survey: Survey) -> list[str]:
+def first(found: Found, survey: Survey) -> list[str]:
     """Return what was joined of numbered pieces that hold frames; else such pieces, which stay apart."""
     numbered = {name for name in {**survey.data, **found} if _PIECE.fullmatch(name.rpartition("/")[2])}
     wholes = {f"{name.rpartition('/')[0]}/data".lstrip("/") for name in numbered} - survey.data.keys()
@@ -87,7 +87,7 @@ def _declared(whole: str, survey: Survey) -> tuple[int, str] | None:
 
 
 PROGRAM = Program(
-    first=_first,
+    first=first,
     axes=_axes,
     never=r"(.*/)?detectorSpecific/.*",
     numbered=Numbered(_pieces, _path, first_image=_first_image),

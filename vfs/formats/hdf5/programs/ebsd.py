@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import numpy as np
 
-from vfs.formats.hdf5.program import Found, Program, number
+from vfs.formats.hdf5.program import Found, Program, entries, number
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.as_scan import as_scan
@@ -35,6 +36,32 @@ _SQUARE = ("", "sqrgrid", "isometric", "square")
 
 def _first(found: Found, survey: Survey) -> list[str]:
     return [name for name in found if _PATTERNS.fullmatch(name) and len(found[name].shape) > 2]
+
+
+_RECORDED = (
+    *("Acquisition Date", "Beam Voltage", "Magnification", "Working Distance", "Tilt Angle", "Camera Exposure Time"),
+    *("Camera Binning Mode", "Camera Gain", "Project Label", "Project Notes", "Number Frames Averaged"),  # Oxford
+    *("Camera Azimuthal Angle", "Camera Elevation Angle", "Sample Tilt", "Operator", "Notes", "Sample ID"),  # EDAX
+    *("Date", "Time", "KV", "WD", "CameraTilt", "SampleTilt", "DetectorFullHeightMicrons"),  # Bruker
+    *("azimuth_angle", "elevation_angle", "sample_tilt", "binning", "detector", "exposure_time", "gain"),  # kikuchipy
+    *("beam_energy", "magnification", "microscope", "working_distance", "scan_time", "frame_rate"),
+)
+"""What the headers may record that `vfs.formats.hdf5.said` has names for."""
+
+
+def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
+    made = {}
+    for name in _first(found, survey):
+        top = _PATTERNS.fullmatch(name)[1]  # type: ignore[index]
+        said = {
+            "header": entries(f"{top}EBSD/Header", _RECORDED, found, survey),
+            "sem": entries(f"{top}SEM/Header", _RECORDED, found, survey),
+            "program": entries(
+                "", ("manufacturer", " Manufacturer", "Manufacturer", "version", " Version"), found, survey
+            ),
+        }
+        made[name] = {"ebsd": {part: inside for part, inside in said.items() if inside}}
+    return made
 
 
 def _in_scan(array: StoredArray, found: Found, survey: Survey) -> StoredArray:
@@ -100,4 +127,4 @@ def _as_stored(array: StoredArray, shape: tuple[int, int], why: str) -> StoredAr
     return altered(array, absent=(*array.absent, Absence(said, arrangement=True)))
 
 
-PROGRAM = Program(first=_first, never=r"(.*/)?(EBSD|SEM)/Header/.*", in_scan=_in_scan)
+PROGRAM = Program(first=_first, about=_about, never=r"(.*/)?(EBSD|SEM)/Header/.*", in_scan=_in_scan)

@@ -25,7 +25,7 @@ _MASK = re.compile(r"(.*/)?pixel_mask", re.I)
 _DEEP = 10  # steps that `default` may take
 
 
-def _first(found: Found, survey: Survey) -> list[str]:
+def first(found: Found, survey: Survey) -> list[str]:
     groups = survey.groups
     kinds = {path: str(about.get("NX_class", "")) for path, about in groups.items()}
     roots = [""] if "default" in groups.get("", {}) else [path for path, kind in kinds.items() if kind == "NXentry"]
@@ -116,7 +116,7 @@ def _mask_bits(name: str, survey: Survey) -> int:
 
 
 SIGNALS = Program(
-    first=_first,
+    first=first,
     never=r"(.*/)?detector[^/]*/(pixel_mask|flatfield|countrate_correction)\w*",  # NXdetector
     mask_bits=_mask_bits,
 )
