@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +44,7 @@ def test_spectra(tmp_path: Path, how: dict[str, Any], block: int, monkeypatch: p
     array = vfs.open_group(path)[NAME]
     assert array.dims == ("scan_y", "scan_x", "energy")
     assert array.dtype == np.uint32
-    assert array.attrs["name"] == "SuperX1"
+    assert array.attrs["name"] == "EDS SuperX1"
     assert array.calibration == {
         "scan_y": {"scale": 3e-9, "offset": 0.0, "unit": "m"},
         "scan_x": {"scale": 2e-9, "offset": 1e-8, "unit": "m"},
@@ -122,3 +123,73 @@ def test_spectra_of_a_file_that_changed_are_an_error(tmp_path: Path) -> None:
     os.utime(path, (1, 1))
     with pytest.raises(vfs.SourceChangedError, match=r"a\.emd: .*the file was changed after it was opened"):
         counted[...]
+
+
+def test_a_map_that_was_stopped_within_its_only_frame(tmp_path: Path) -> None:
+    """Of 20 positions 18 were recorded; another image has 25."""
+    write_events(tmp_path / "a.emd", COUNTS[:1], table=False)
+    with h5py.File(tmp_path / "a.emd") as file:
+        stream = file["Data/SpectrumStream/a1/Data"][:, 0]
+    ends = np.flatnonzero(stream == 65535)
+    write_events(tmp_path / "a.emd", COUNTS[:1], table=False, tail=len(stream) - 1 - int(ends[17]))
+    with pytest.warns(vfs.IncompleteWarning, match="lacks 2 of 20 positions"):
+        array = vfs.open_group(tmp_path / "a.emd")[NAME]
+    twin = COUNTS[0].astype("u4").reshape(20, 64)
+    twin[18:] = 0
+    same(array[...], twin.reshape(4, 5, 64))
+    write_events(tmp_path / "a.emd", COUNTS[:1], table=False, tail=len(stream) - 1 - int(ends[9]))
+    assert NAME not in vfs.open_group(tmp_path / "a.emd"), "of half a map nobody knows which image it is of"
+
+
+def test_a_map_of_several_frames_that_was_stopped_within_the_last(tmp_path: Path) -> None:
+    write_events(tmp_path / "a.emd", COUNTS, table=False)
+    with h5py.File(tmp_path / "a.emd") as file:
+        stream = file["Data/SpectrumStream/a1/Data"][:, 0]
+    ends = np.flatnonzero(stream == 65535)
+    write_events(tmp_path / "a.emd", COUNTS, table=False, tail=len(stream) - 1 - int(ends[58]))
+    with h5py.File(tmp_path / "a.emd", "a") as file:
+        del file["Data/Image/b1/Data"]
+        file["Data/Image/b1/Data"] = np.zeros((4, 5, 3), "u2")
+    with pytest.warns(vfs.IncompleteWarning, match="lacks 1 of 20 positions"):
+        array = vfs.open_group(tmp_path / "a.emd")[NAME]
+    twin = TWIN.copy()
+    twin[3, 4] -= COUNTS[2, 3, 4].astype("u4")
+    same(array[...], twin)
+
+
+def test_the_sum_of_all_detectors_comes_first(tmp_path: Path) -> None:
+    write_events(tmp_path / "a.emd", COUNTS)
+    with h5py.File(tmp_path / "a.emd", "a") as file:
+        file.copy("Data/SpectrumStream/a1", "Data/SpectrumStream/a2")
+    group = vfs.open_group(tmp_path / "a.emd")
+    counted = [name for name in group if name.endswith("Spectra")]
+    assert counted == ["Data/SpectrumStream/Spectra", NAME, NAME.replace("a1", "a2")]
+    whole = group["Data/SpectrumStream/Spectra"]
+    same(whole[...], 2 * TWIN)
+    check_boxes(tmp_path / "a.emd", 2 * TWIN, "Data/SpectrumStream/Spectra", count=5)
+    assert (whole.attrs["name"], whole.attrs["sum_of"]) == ("EDS", counted[1:])
+    assert whole.calibration == group[NAME].calibration
+    with h5py.File(tmp_path / "a.emd", "a") as file:
+        said = np.array(file["Data/SpectrumStream/a2/Metadata"])
+        text = said[:, 0].tobytes().replace(b'"Dispersion": "10"', b'"Dispersion": "20"')
+        said[:, :] = np.frombuffer(text, "u1")[:, None]
+        file["Data/SpectrumStream/a2/Metadata"][...] = said
+    assert "Data/SpectrumStream/Spectra" not in vfs.open_group(tmp_path / "a.emd"), "energies differ"
+
+
+def test_names_are_not_ambiguous(tmp_path: Path) -> None:
+    write_events(tmp_path / "a.emd", COUNTS)
+    with h5py.File(tmp_path / "a.emd", "a") as file:
+        about = {
+            "BinaryResult": {"Detector": "HAADF", "DetectorIndex": "0"},
+            "Detectors": {"Detector-0": {"ExposureTime": "0.8"}},
+        }
+        for name in ("c1", "c2"):
+            file[f"Data/Image/{name}/Data"] = np.zeros((4, 5, 6), "u2")
+            text = np.frombuffer(json.dumps(about).encode().ljust(500, b"\0"), "u1")
+            file[f"Data/Image/{name}/Metadata"] = np.repeat(text[:, None], 6, 1)
+    group = vfs.open_group(tmp_path / "a.emd")
+    assert [group[f"Data/Image/{name}/Data"].attrs["name"] for name in ("c1", "c2")] == ["HAADF", "HAADF (2)"]
+    first = group["Data/Image/c1/Data"]
+    assert first.calibration["frame"] == {"scale": 0.8, "offset": 0.0, "unit": "s"}, "the camera's, without a scan"
+    assert first.metadata["exposure_time"].value == 0.8

@@ -193,7 +193,7 @@ class StoredArray:
     @property
     def recorded(self) -> dict[str, Said]:
         """What the files say of the acquisition, by names of the vocabulary."""
-        return {} if self.companion or self.computed else said(self.terms, self.attrs)
+        return {} if self.companion else said(self.terms, self.attrs)
 
     @property
     def dtype(self) -> np.dtype:

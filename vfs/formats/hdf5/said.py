@@ -24,6 +24,27 @@ def _sem(group: Any) -> str | None:
     return "SEM" if isinstance(group, Mapping) else None
 
 
+def _detector_of(metadata: Any) -> Mapping[str, Any]:
+    """Return what Velox says of the detector of an image or spectrum, by its number or its name."""
+    if not isinstance(metadata, Mapping):
+        return {}
+    result, all_of = metadata.get("BinaryResult"), metadata.get("Detectors")
+    if not isinstance(result, Mapping) or not isinstance(all_of, Mapping):
+        return {}
+    one = all_of.get(f"Detector-{result.get('DetectorIndex')}")
+    if one is None and result.get("Detector"):
+        one = next((d for d in all_of.values() if _named(d, result["Detector"])), None)
+    return one if isinstance(one, Mapping) else {}
+
+
+def _named(detector: Any, name: Any) -> bool:
+    return isinstance(detector, Mapping) and detector.get("DetectorName") == name
+
+
+def _of_detector(key: str, metadata: Any) -> Any:
+    return _detector_of(metadata).get(key)
+
+
 _VELOX = (
     Term("title", "name"),
     Term("sample", "metadata:Sample:SampleDescription"),
@@ -49,6 +70,16 @@ _VELOX = (
     Term("stage.y", "metadata:Stage:Position:y"),
     Term("stage.z", "metadata:Stage:Position:z"),
     Term("detector", "metadata:BinaryResult:Detector"),
+    *(
+        Term(name, "metadata", take=partial(_of_detector, key), zero=False)
+        for name, key in [
+            ("exposure_time", "ExposureTime"),
+            ("live_time", "LiveTime"),
+            ("real_time", "RealTime"),
+            ("eds.azimuth", "AzimuthAngle"),
+            ("eds.elevation", "ElevationAngle"),
+        ]
+    ),
 )
 """Of the metadata beside an image. All are in SI units, angles in radians."""
 

@@ -106,6 +106,27 @@ class SpectraDecoder(MadeBlocks):
         return np.concatenate(found)
 
 
+@dataclass(frozen=True, eq=False)
+class SumDecoder(MadeBlocks):
+    """Counts the events of several detectors of one scan together.
+
+    Attributes:
+        parts: the detectors, whose blocks are alike.
+    """
+
+    parts: tuple[SpectraDecoder, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.parts[0].dtype
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = self.parts[0].decode_block(data, block, shape)
+        for part in self.parts[1:]:
+            made += part.decode_block(data, block, shape)
+        return made
+
+
 def events_of(sources: Sources, stream: StoredData, start: int, stop: int) -> np.ndarray:
     """Read events: uint16[stop - start].
 

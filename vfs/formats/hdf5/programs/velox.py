@@ -9,7 +9,8 @@ SpectrumImage. Displays are JSON, too:
     up to version 10   `Presentation/Displays/ImageDisplay/ID`: label, priority (the highest is shown first), data
     from version 11    `Displays/ImageDisplay/ID`: title, and a reference in `SharedProperties` to the data
 
-Events of a stream are counted (`spectra`) to the array `Data/SpectrumStream/ID/Spectra`. The facts come from the reader
+Events of a stream are counted (`spectra`) to the array `Data/SpectrumStream/ID/Spectra` ("EDS SuperXG21"), those of all
+detectors to `Data/SpectrumStream/Spectra` ("EDS"). The facts come from the reader
 in RosettaSciIO (https://github.com/hyperspy/rosettasciio): `AcquisitionSettings` has the number of channels
 (`bincount`), and `RasterScanDefinition` where positions were recorded; how many there are is what the images of the
 file have, since that definition may be larger. `FrameLocationTable` is where each frame begins.
@@ -19,9 +20,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -34,11 +36,14 @@ from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.files import Files
 from vfs.model.sources import Sources
-from vfs.model.stored import StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 _BLOCK = 1 << 21  # counts of a block of spectra
 _FIRST = 1 << 25  # most events of a frame that is looked at when the set is opened
 _MOST_CHANNELS = 1 << 15
+_MOST_LACKING = 0.1  # of the positions of a frame that was stopped: with more, another image may be meant
+_SUM = "Data/SpectrumStream/Spectra"
+"""Path of the sum of all detectors."""
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)
 _DISPLAY = re.compile(r"(Presentation/)?Displays/ImageDisplay/[^/]+", re.ASCII)
 _HALF = re.compile(r"realFloatHalf(Even|Odd)")
@@ -98,15 +103,18 @@ def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
     """Return attributes of the images and spectra.
 
     Returns: array -> `name`, that of its display, else that of its detector, and `metadata` of its first frame, as the
-        file has them; each where there is one.
+        file has them; each where there is one. A name that others have before is numbered: "HAADF (2)".
     """
     displays = _displays(survey)
     made: dict[str, dict[str, Any]] = {}
+    used: Counter[str] = Counter()
     for name in _kinds(found):
         group = name.rpartition("/")[0]
         if f"{group}/Metadata" in found:
             said = _metadata(group, found, survey)
             label = displays.get(group, ("", 0.0))[0] or _detector(said)
+            used[label] += 1
+            label = f"{label} ({used[label]})" if label and used[label] > 1 else label
             made[name] = ({"name": label} if label else {}) | ({"metadata": said} if said else {})
     return made
 
@@ -184,7 +192,7 @@ def _axis(name: str, said: Mapping[str, Any]) -> Axis:
     """Return an axis of an image or a spectrum, calibrated if the metadata say how."""
     with suppress(ValueError, KeyError, TypeError):
         if name == "frame":
-            return Axis(name, {"scale": float(said["Scan"]["FrameTime"]), "offset": 0.0, "unit": "s"})
+            return Axis(name, {"scale": _frame_time(said), "offset": 0.0, "unit": "s"})
         made = said["BinaryResult"]
         if name == "energy":
             detector = said["Detectors"][f"Detector-{made['DetectorIndex']}"]
@@ -195,13 +203,25 @@ def _axis(name: str, said: Mapping[str, Any]) -> Axis:
     return Axis(name)
 
 
+def _frame_time(said: Mapping[str, Any]) -> float:
+    """Return the seconds from a frame to the next: those of the scan, else the exposure of the camera.
+
+    Raises:
+        KeyError, TypeError, ValueError: neither is said.
+    """
+    scan = said.get("Scan")
+    if isinstance(scan, Mapping) and "FrameTime" in scan:
+        return float(scan["FrameTime"])
+    return float(said["Detectors"][f"Detector-{said['BinaryResult']['DetectorIndex']}"]["ExposureTime"])
+
+
 def _counted_spectra(
     found: Found, survey: Survey, files_of: Callable[[str], Files]
 ) -> tuple[list[StoredArray], dict[str, str]]:
-    """Make the arrays of streams; return reasons why there is none for other streams."""
-    made, left, kinds = [], {}, _kinds(found)
+    """Make the arrays of streams, their sum first; return reasons why there is none for other streams."""
+    made, left, kinds = list[StoredArray](), {}, _kinds(found)
     images = [found[name].shape for name, kind in kinds.items() if kind == "Image"]
-    shapes: set[tuple[int, ...]] = {shape[:2] for shape in images if len(shape) == 3}
+    shapes: set[tuple[int, ...]] = {shape for shape in images if len(shape) == 3}
     for name in kinds:
         group, stream = name.rpartition("/")[0], found[name]
         if kinds[name] != "SpectrumStream" or stream.shape[1:] != (1,) or stream.dtype != np.uint16:
@@ -219,32 +239,55 @@ def _counted_spectra(
         if scan is None:
             left[f"{group}/Spectra"] = "the number of its positions is that of no image in the file"
             continue
-        width = max(1, min(scan[1], _BLOCK // channels))
-        decoder = spectra.SpectraDecoder(survey.origin, stream, files, scan, channels, width)
+        width = max(1, min(scan.shape[1], _BLOCK // channels))
+        decoder = spectra.SpectraDecoder(survey.origin, stream, files, scan.shape, channels, width)
         about = _metadata(group, found, survey)
+        detector = _stream_detector(about)
         attrs = {
-            "name": _stream_detector(about),
+            "name": f"EDS {detector}" if detector else "",
             "events": stream.shape[0],
             **({"metadata": about} if about else {}),
             "calibration": _stream_calibration(about),
         }
-        shape = (*scan, channels)
-        made.append(
-            StoredArray(
-                f"{group}/Spectra",
-                files,
-                decoder.layout,
-                decoder,
-                shape,
-                ("scan_y", "scan_x", "energy"),
-                2,
-                block=(1, width, channels),
-                attrs=attrs,
-                absent=stream.absent,
-                computed=True,
-            )
-        )
-    return made, left
+        path = f"{group}/Spectra"
+        absent = (*stream.absent, *scan.absent(f"{files.paths[0]}: {path}"))
+        made.append(_spectra(path, decoder, files, attrs, absent))
+    return _with_sum(made), left
+
+
+def _spectra(
+    path: str,
+    decoder: spectra.SpectraDecoder,
+    files: Files,
+    attrs: Mapping[str, Any],
+    absent: tuple[Absence, ...],
+    counted: spectra.SumDecoder | None = None,
+) -> StoredArray:
+    """Make the array of spectra that a decoder counts, or `counted` for all of several alike."""
+    shape = (*decoder.scan, decoder.channels)
+    dims = ("scan_y", "scan_x", "energy")
+    more: dict[str, Any] = {"block": (1, decoder.block, decoder.channels), "attrs": attrs, "absent": absent}
+    return StoredArray(path, files, decoder.layout, counted or decoder, shape, dims, 2, computed=True, **more)
+
+
+def _with_sum(made: list[StoredArray]) -> list[StoredArray]:
+    """Return spectra of several detectors that have the same axes with their sum before them."""
+    decoders = tuple(one.decoder for one in made if isinstance(one.decoder, spectra.SpectraDecoder))
+    alike = {(one.shape, one.files.paths, repr(one.attrs["calibration"])) for one in made}
+    if len(made) < 2 or len(alike) > 1:
+        return made
+    first = made[0]
+    said = {key: value for key, value in first.attrs.get("metadata", {}).items() if key != "BinaryResult"}
+    attrs = {
+        "name": "EDS",
+        "sum_of": [one.path for one in made],
+        "events": sum(one.attrs["events"] for one in made),
+        **({"metadata": said} if said else {}),
+        "calibration": first.attrs["calibration"],
+    }
+    absent = tuple(dict.fromkeys(absence for one in made for absence in one.absent))
+    whole = _spectra(_SUM, decoders[0], first.files, attrs, absent, spectra.SumDecoder(decoders))
+    return [whole, *made]
 
 
 def _channels(said: Mapping[str, Any]) -> int:
@@ -254,23 +297,53 @@ def _channels(said: Mapping[str, Any]) -> int:
     return int(text) if plain and 0 < int(text) <= _MOST_CHANNELS else 0
 
 
+class _VeloxScan(NamedTuple):
+    """Lines and positions of a scan, and how many positions its only or last frame lacks where it was stopped."""
+
+    shape: tuple[int, int]
+    lacking: int = 0
+
+    def absent(self, named: str) -> tuple[Absence, ...]:
+        if not self.lacking:
+            return ()
+        of = math.prod(self.shape)
+        said = f"{named}: the map was stopped: its last frame lacks {self.lacking:,} of {of:,} positions"
+        return (Absence(said, counts={"frames_missing": self.lacking}),)
+
+
 def _scan(
     sources: Sources, table: StoredData | None, stream: StoredData, shapes: set[tuple[int, ...]]
-) -> tuple[int, int] | None:
-    """Return lines and positions of a scan: those of the images that have as many pixels as the first frame positions.
+) -> _VeloxScan | None:
+    """Return the scan of a stream: that of the images that have as many pixels as the first frame positions.
+
+    Where nothing says where a second frame begins, all positions count: those of the frames that an image has, or
+    fewer where the last of them was stopped.
+
+    Args:
+        shapes: rows, columns and frames of the images.
 
     Raises:
         SourceError: the stream cannot be read.
     """
     begins = None if table is None else read_small(sources, table)
-    stop = stream.shape[0]
+    stop, alone = stream.shape[0], True
     if begins is not None and len(begins) > 1 and 0 < int(begins[1]) <= stop:
-        stop = int(begins[1])
+        stop, alone = int(begins[1]), False
     if stop > _FIRST:
         return None
     count = int((spectra.events_of(sources, stream, 0, stop) == spectra.END).sum())
-    fitting = [shape for shape in shapes if math.prod(shape) == count]
-    return (int(fitting[0][0]), int(fitting[0][1])) if len(fitting) == 1 else None
+    fitting = {shape[:2] for shape in shapes if math.prod(shape[:2]) == count}
+    if len(fitting) == 1:
+        return _VeloxScan(_rows_and_columns(fitting.pop()))
+    if fitting or not alone:
+        return None
+    lacking = {shape[:2]: math.prod(shape) - count for shape in shapes if math.prod(shape)}
+    near = [shape for shape, n in lacking.items() if 0 <= n <= _MOST_LACKING * math.prod(shape)]
+    return _VeloxScan(_rows_and_columns(near[0]), lacking[near[0]]) if len(near) == 1 else None
+
+
+def _rows_and_columns(shape: tuple[int, ...]) -> tuple[int, int]:
+    return int(shape[0]), int(shape[1])
 
 
 def _stream_detector(said: Mapping[str, Any]) -> str:
