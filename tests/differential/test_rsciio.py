@@ -216,8 +216,9 @@ def test_spectra_of_velox() -> None:
     reader = importlib.import_module("rsciio.emd")
     (signal,) = reader.file_reader(str(paths[0]), select_type="spectrum_image")
     group = vfs.open_group(paths[0])
-    streams = [array for name, array in group.items() if name.endswith("/Spectra")]
+    whole, *streams = [array for name, array in group.items() if name.endswith("/Spectra")]
     assert len(streams) == 4
     total = sum(array[...].astype("u8") for array in streams)
     assert total.sum() == 42_097
     np.testing.assert_array_equal(signal["data"], total)
+    np.testing.assert_array_equal(whole[...], total)
