@@ -10,6 +10,7 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import check_boxes, frames_of, same
+from vfs.model.colours import coloured
 
 h5py = pytest.importorskip("h5py")
 
@@ -93,3 +94,30 @@ def test_elements_that_form_no_array(tmp_path: Path) -> None:
     assert "no array of numbers" in left["gaps"]
     assert set(left) == {"ragged", "mixed", "gaps", "virtual"}
     assert group["padded"].shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("names", "dims"),
+    [
+        (["y", "x"], ("y", "x", "s")),
+        (["_None_", "_None_"], ("y", "x", "s")),
+        (["x", "x"], ("y", "x", "s")),
+        (["", "<undefined>", ""], ("dim_0", "y", "x", "s")),
+        (["time", "y", "x"], ("time", "y", "x", "s")),
+    ],
+)
+def test_colours_of_hyperspy_are_colours_whatever_its_axes_are_called(
+    tmp_path: Path, names: list[str], dims: tuple[str, ...]
+) -> None:
+    colours = frames_of((*(3, 4, 5)[-len(names) :], 4), np.dtype("u1"))
+    with h5py.File(tmp_path / "a.hspy", "w") as file:
+        signal = file.create_group("Experiments/a")
+        signal["data"] = colours.view([(field, "u1") for field in "RGBA"])[..., 0]
+        for k, name in enumerate(names):
+            said = {"name": name, "scale": 0.5, "offset": 0.0, "units": "nm", "navigate": k < len(names) - 2}
+            signal.create_group(f"axis-{k}").attrs.update(said)
+    array = vfs.open(tmp_path / "a.hspy")
+    same(array[...], colours)
+    assert array.dims == dims
+    assert array.calibration["x"] == {"scale": 0.5, "offset": 0.0, "unit": "nm"}
+    assert coloured(array.dims[-1], array.shape[-1], array.attrs)

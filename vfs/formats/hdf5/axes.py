@@ -31,7 +31,10 @@ def _with_parts(axes: Axes | None, ndim: int) -> Axes:
     """Add the axis of the fields of compounds to those of an array of `ndim` axes; at most two others are an image."""
     nav = max(0, ndim - 3) if axes is None or axes.nav_ndim is None else axes.nav_ndim
     known = (Axis(),) * (ndim - 1) if axes is None else axes.axes
-    return Axes((*known, Axis("s")), nav_ndim=nav, picture=axes is None or axes.picture)
+    unnamed = axes is None or not axes.names
+    if unnamed:
+        known = tuple([replace(axis, name="") for axis in known])
+    return Axes((*known, Axis("s")), nav_ndim=nav, picture=unnamed or (axes is not None and axes.picture))
 
 
 def _by_program(name: str, shape: tuple[int, ...], found: Found, survey: Survey) -> Axes | None:
