@@ -29,6 +29,7 @@ from vfs.formats import Format
 from vfs.formats.planes import PlaneTable, plausible
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Term, first_number
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import beside
@@ -282,6 +283,34 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [altered(array, absent=tuple(lost) + array.absent)]
 
 
+def _keys(*names: str) -> tuple[str, ...]:
+    """Return paths of keys that programs write in different ways."""
+    return tuple(f"header:{name}" for name in names)
+
+
+def _center(header: Any) -> Any:
+    """Return the centre of the beam, which the first axis (x) comes first of."""
+    return [first_number(header.get(f"Center_{k}")) for k in (2, 1)] if isinstance(header, Mapping) else None
+
+
+def _pixel(header: Any) -> Any:
+    return [first_number(header.get(f"PSize_{k}")) for k in (2, 1)] if isinstance(header, Mapping) else None
+
+
+TERMS = (
+    Term("title", "header:Title"),
+    *(Term("time", path) for path in _keys("Date", "date", "acq_date")),
+    *(
+        Term("exposure_time", path, take=first_number, zero=False)
+        for path in _keys("ExposureTime", "acq_expo_time", "count_time", "Exposure_time")
+    ),
+    *(Term("wavelength", path, take=first_number, zero=False) for path in _keys("WaveLength", "Wavelength")),
+    Term("detector_distance", "header:SampleDistance", take=first_number, zero=False),
+    Term("beam_center", "header", take=_center),
+    Term("pixel_size", "header", take=_pixel),
+)
+"""What the first header says, in the vocabulary of `vfs.model.metadata`: lengths are in m."""
+
 FORMAT = Format(
     "edf",
     (".edf",),
@@ -289,4 +318,5 @@ FORMAT = Format(
     "EDF of the ESRF: frames of X-ray detectors, a header in text before each",
     sniff,
     open,
+    terms=TERMS,
 )

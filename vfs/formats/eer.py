@@ -17,7 +17,7 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from vfs.formats.tiff_structure.headers import COMPRESSION, EER, EER_METADATA, F
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, altered
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option, option
@@ -391,6 +392,21 @@ def _image(name: str, files: Files, page: _Page, attrs: dict[str, Any]) -> list[
     return [altered(made, main=False)]
 
 
+def _pixel(metadata: Any) -> Any:
+    """Return height and width of a pixel, where they are in m."""
+    keys = [f"sensorPixelSize.{side}" for side in ("height", "width")]
+    known = isinstance(metadata, Mapping) and all(metadata.get(f"{key}.unit", "m") == "m" for key in keys)
+    return [metadata.get(key) for key in keys] if known else None
+
+
+TERMS = (
+    Term("serial_number", "metadata:serialNumber"),
+    Term("exposure_time", "metadata:exposureTime", zero=False, given=("metadata:exposureTime.unit", "s")),
+    Term("detector", "metadata:commercialName"),
+    Term("pixel_size", "metadata", take=_pixel),
+)
+"""What the XML says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "eer",
     (".eer",),
@@ -398,5 +414,6 @@ FORMAT = Format(
     "EER, the electron events of Falcon cameras, counted into frames",
     sniff,
     open,
+    terms=TERMS,
     single=True,
 )

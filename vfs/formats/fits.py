@@ -29,6 +29,7 @@ from vfs.formats.planes import PlaneTable, plausible
 from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.model.written import Written
@@ -409,6 +410,16 @@ def _placed(
     return table.array(path, files, nav, sig, dims, one.stored, {})
 
 
+TERMS = (
+    Term("title", "header:OBJECT"),
+    Term("authors", "header:OBSERVER"),
+    Term("time", "header:DATE-OBS"),
+    Term("manufacturer", "header:ORIGIN"),
+    *(Term("exposure_time", f"header:{card}", zero=False) for card in ("EXPTIME", "EXPOSURE")),
+    Term("detector", "header:INSTRUME"),
+)
+"""What the cards say, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "fits",
     (".fits", ".fit", ".fts"),
@@ -416,4 +427,5 @@ FORMAT = Format(
     "FITS images, not compressed: all of one file, or a file a frame",
     sniff,
     open,
+    terms=TERMS,
 )

@@ -30,6 +30,7 @@ from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, mirrored, whole_frame
+from vfs.model.metadata import DEGREES, Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_array
 from vfs.model.written import Written
@@ -251,6 +252,27 @@ def _bitmaps(sources: Sources, path: str, settings: Settings) -> Iterator[Stored
             yield Absence(f"{error}; the array {name} is left out", counts={"files_missing": 1})
 
 
+def _sem(said: Any) -> str:
+    return "SEM"
+
+
+_MICROSCOPE = "settings:Microscope:"
+
+TERMS = (
+    Term("sample", "settings:Specimen:Name"),
+    Term("microscope", f"{_MICROSCOPE}Model"),
+    Term("manufacturer", f"{_MICROSCOPE}Manufacturer"),
+    Term("software", "settings:NORDIF:Software version"),
+    Term("instrument", "settings:Microscope", take=_sem),
+    Term("beam_energy", f"{_MICROSCOPE}Accelerating voltage", 1e3, zero=False),
+    Term("magnification", f"{_MICROSCOPE}Magnification", zero=False),
+    Term("working_distance", f"{_MICROSCOPE}Working distance", 1e-3, zero=False),
+    Term("stage.alpha", f"{_MICROSCOPE}Tilt angle", DEGREES),
+    Term("exposure_time", "settings:Acquisition settings:Exposure time", 1e-6, zero=False),
+    Term("detector", "settings:EBSD detector:Model"),
+)
+"""What the settings say, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "nordif",
     ("setting.txt", "pattern.dat"),
@@ -258,5 +280,6 @@ FORMAT = Format(
     "NORDIF patterns of electron backscatter diffraction: a Pattern.dat and its Setting.txt",
     sniff,
     open,
+    terms=TERMS,
     index_extensions=("setting.txt",),
 )

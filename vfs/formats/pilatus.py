@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from vfs.model.metadata import DEGREES, Term
+from vfs.model.metadata import DEGREES, Term, first_number, numbers_of
 
 _LINE = re.compile(r"([A-Za-z]\w*)[ :=]+(\S.*?)\s*")
 _TIME = re.compile(r"\d{4}[-/]\w{2,3}[-/]\d\d[T ]\d\d:\d\d:\d\d\S*")
-_NUMBERS = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _SENSOR = re.compile(r"(\w+) sensor, thickness ([\d.eE+-]+) m")
-_SEVERAL = 8  # most numbers that an entry is read for
 
 
 def lines_of(lines: Iterable[str]) -> dict[str, str]:
@@ -29,18 +27,9 @@ def lines_of(lines: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _first(entry: Any) -> str | None:
-    """Return the first number of an entry: 3.0 of `3.0000000 s`; None of `not set`."""
-    return next(iter(_numbers(entry)), None)
-
-
-def _numbers(entry: Any) -> list[str]:
-    return _NUMBERS.findall(str(entry))[:_SEVERAL] if str(entry)[:1] in "0123456789+-.(" else []
-
-
 def _yx(entry: Any) -> list[str] | None:
     """Return two numbers of x and y in the order y, x."""
-    found = _numbers(str(entry).replace(" m x ", " "))
+    found = numbers_of(str(entry).replace(" m x ", " "))
     return found[1::-1] if len(found) >= 2 else None
 
 
@@ -83,16 +72,16 @@ def terms(at: str) -> tuple[Term, ...]:
     return (
         Term("time", f"{at}:time", take=_when),
         Term("serial_number", f"{at}:Detector", take=_serial),
-        Term("exposure_time", f"{at}:Exposure_time", take=_first),
-        Term("frame_time", f"{at}:Exposure_period", take=_first),
+        Term("exposure_time", f"{at}:Exposure_time", take=first_number),
+        Term("frame_time", f"{at}:Exposure_period", take=first_number),
         Term("detector", f"{at}:Detector", take=_model),
-        Term("saturation", f"{at}:Count_cutoff", take=_first),
-        Term("threshold_energy", f"{at}:Threshold_setting", take=_first, zero=False),
+        Term("saturation", f"{at}:Count_cutoff", take=first_number),
+        Term("threshold_energy", f"{at}:Threshold_setting", take=first_number, zero=False),
         Term("sensor_material", f"{at}:sensor", take=_material),
         Term("sensor_thickness", f"{at}:sensor", take=_thickness, zero=False),
-        Term("wavelength", f"{at}:Wavelength", 1e-10, take=_first, zero=False),
-        Term("detector_distance", f"{at}:Detector_distance", take=_first, zero=False),
+        Term("wavelength", f"{at}:Wavelength", 1e-10, take=first_number, zero=False),
+        Term("detector_distance", f"{at}:Detector_distance", take=first_number, zero=False),
         Term("beam_center", f"{at}:Beam_xy", take=_yx),
         Term("pixel_size", f"{at}:Pixel_size", take=_yx),
-        Term("two_theta", f"{at}:Detector_2theta", DEGREES, take=_first),
+        Term("two_theta", f"{at}:Detector_2theta", DEGREES, take=first_number),
     )

@@ -35,6 +35,7 @@ from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan
+from vfs.model.metadata import DEGREES, Term
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_dims
 from vfs.model.units import ENERGIES, LENGTHS, spelled
@@ -244,6 +245,26 @@ def open(
     ]
 
 
+def _when(rpl: Any) -> str | None:
+    """Return the time that HyperSpy writes as a date and a time of the day."""
+    date, clock = (str(rpl.get(key, "")) for key in ("date", "time")) if isinstance(rpl, Mapping) else ("", "")
+    return f"{date}T{clock}" if clock else date
+
+
+TERMS = (
+    Term("title", "rpl:title"),
+    Term("time", "rpl", take=_when),
+    Term("beam_energy", "rpl:beam-energy", 1e3, zero=False),
+    Term("convergence_angle", "rpl:convergence-angle", 1e-3, zero=False),
+    Term("collection_angle", "rpl:collection-angle", 1e-3, zero=False),
+    Term("live_time", "rpl:live-time", zero=False),
+    Term("stage.alpha", "rpl:tilt-stage", DEGREES),
+    Term("eds.azimuth", "rpl:azimuth-angle", DEGREES),
+    Term("eds.elevation", "rpl:elevation-angle", DEGREES),
+    *(Term("eds.resolution", f"rpl:{key}", zero=False) for key in ("energy-resolution", "detector-peak-width-ev")),
+)
+"""What HyperSpy and DTSA-II write into a .rpl, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "ripple",
     (".rpl",),
@@ -251,5 +272,6 @@ FORMAT = Format(
     "Ripple (Lispix): a .rpl that describes the numbers in the .raw beside it",
     sniff,
     open,
+    terms=TERMS,
     index_extensions=(".rpl",),
 )

@@ -77,6 +77,8 @@ SEVERAL = frozenset({"binning", "threshold_energy", "beam_center", "pixel_size"}
 """Names whose value may be several numbers; of y and x in this order."""
 
 _MEASURED = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
+_NUMBERS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_MOST_NUMBERS = 8
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "c": 1e-2, "": 1.0, "k": 1e3, "M": 1e6}
 _DATE = re.compile(r"(\d+)[/.](\d+)[/.](\d{4})|(\d{4})[-/](\d+)[-/](\d+)")
 _CLOCK = re.compile(r"(\d+):(\d+):(\d+)\s*([AP]M)?", re.IGNORECASE)
@@ -197,6 +199,16 @@ def measured(entry: Any) -> float | None:
         return None
     one = {"": 1.0, "x": 1.0, "deg": DEGREES}.get(found[2].lower()) or factor(spelled(found[2]), "m")
     return None if one is None else _number(found[1], one)
+
+
+def first_number(entry: Any) -> str | None:
+    """Return the number that a text begins with: 3.0 of `3.0 s` and `(3.0, 4.0)`; None of `not set`."""
+    return next(iter(numbers_of(entry)), None)
+
+
+def numbers_of(entry: Any) -> list[str]:
+    """Return the numbers in a text that begins with one; [] of other texts."""
+    return _NUMBERS.findall(str(entry))[:_MOST_NUMBERS] if str(entry)[:1] in "0123456789+-.(" else []
 
 
 def of_unit(base: str, entry: Any) -> float | None:
