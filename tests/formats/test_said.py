@@ -12,7 +12,9 @@ import pytest
 import vfs
 from tests.formats.frame_checks import frames_of
 from vfs.testing.backscatter_writers import write_nordif
+from vfs.testing.detector_writers import write_sls
 from vfs.testing.event_writers import write_eer
+from vfs.testing.gatan_writers import write_k2is, write_tags
 from vfs.testing.plane_writers import fits_unit, write_edf
 from vfs.testing.writers import write_ripple
 
@@ -80,3 +82,21 @@ def test_ripple(tmp_path: Path) -> None:
     assert (found["convergence_angle"], found["live_time"]) == (pytest.approx(15.5e-3), 0.5)
     assert found["eds.elevation"] == pytest.approx(math.radians(18))
     assert values(write_ripple(tmp_path, FRAMES, beam_energy="", date="", live_time="long")) == {}
+
+
+def test_sls(tmp_path: Path) -> None:
+    said: dict[str, Any] = {"Exptime": "10us", "Period": "1.5ms", "Threshold Energy": -1}
+    found = values(write_sls(tmp_path, FRAMES, **said))
+    assert (found["exposure_time"], found["frame_time"]) == (pytest.approx(1e-5), pytest.approx(1.5e-3))
+    assert found["detector"] == "Jungfrau"
+    assert "threshold_energy" not in found, "-1 says that none was set"
+
+
+def test_k2is(tmp_path: Path) -> None:
+    path = write_k2is(tmp_path, np.zeros((2, 1860, 2048), "u2"))
+    info = {"Voltage": 300000.0, "Indicated Magnification": 29000.0, "Stage Position": {"Stage Alpha": 30.0}}
+    for root in ({"Microscope Info": info}, {"SI Image Tags": {"Microscope Info": info}}):
+        write_tags(path, root, 3)
+        found = values(path)
+        assert (found["beam_energy"], found["magnification"]) == (300e3, 29000)
+        assert found["stage.alpha"] == pytest.approx(math.radians(30))

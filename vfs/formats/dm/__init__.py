@@ -39,12 +39,11 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
-from vfs.formats import Format
+from vfs.formats import Format, gatan_said
 from vfs.formats.dm.alike import Marks
 from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
-from vfs.formats.dm.said import TERMS
 from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
 from vfs.formats.numbering import joined
@@ -53,6 +52,7 @@ from vfs.model import colours
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, whole_frame
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims, scan_dims
 from vfs.model.wording import format_option
@@ -269,5 +269,5 @@ FORMAT = Format(
     "Gatan DigitalMicrograph 3 and 4",
     sniff,
     open,
-    terms=TERMS,
+    terms=(Term("title", "name"), *gatan_said.terms("tags")),
 )

@@ -35,7 +35,7 @@ import numpy as np
 
 from vfs import kernels
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
-from vfs.formats import Format, series
+from vfs.formats import Format, gatan_said, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
 from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
@@ -342,5 +342,6 @@ FORMAT = Format(
     "Gatan K2 In-Situ raw streams, eight sectors",
     sniff,
     open,
+    terms=(*gatan_said.terms("tags"), *gatan_said.terms("tags:SI Image Tags")),
     index_extensions=(".gtg",),
 )

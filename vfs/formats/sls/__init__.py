@@ -15,7 +15,6 @@ outside of all have none; each region is an array.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -26,8 +25,9 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import read_at, read_side_file
+from vfs.formats.headers import read_at
 from vfs.formats.planes import PlaneTable
+from vfs.formats.sls.master import RECORD, TERMS, SlsDetector, SlsRegion, detector_of, read_master
 from vfs.model.decode import BlockDecoder, Decoder, MadeBlocks, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, altered
@@ -36,61 +36,9 @@ from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
 from vfs.sources.names import basename, split
 
-RECORD = np.dtype(
-    [
-        ("frame", "<u8"),  # number of the frame
-        ("exposure_length", "<u4"),
-        ("packets", "<u4"),  # that were received
-        ("bunch", "<u8"),
-        ("timestamp", "<u8"),
-        ("module", "<u2"),
-        ("row", "<u2"),
-        ("column", "<u2"),
-        ("_reserved", "<u2"),
-        ("debug", "<u4"),
-        ("round_robin", "<u2"),
-        ("detector", "u1"),
-        ("version", "u1"),
-        ("_packet_mask", "V64"),
-    ]
-)
 _MASTER = re.compile(r"(.+)_master_(\d+)\.(json|raw)", re.IGNORECASE)
-_TYPES = {8: "u1", 16: "<u2", 32: "<u4"}
-_OPEN = 4294967295  # a border of a region of interest that is not set
-_MOST_MODULES = 4096
-_MOST_SIDE = 1 << 16
 _MOST_BLANK = 1000  # positions for each frame that is stored
 _MOST_GAPS = 1 << 16
-
-
-class _Part(NamedTuple):
-    """Pixels of a module that are stored: their first row and column in the region, rows, columns."""
-
-    y: int
-    x: int
-    rows: int
-    columns: int
-    flipped: bool  # stored from the last row on
-
-
-class _SlsRegion(NamedTuple):
-    """A region of the detector, or all of it: rows and columns, and the part of each module in it by its number."""
-
-    shape: tuple[int, int]
-    parts: dict[int, _Part]
-
-
-class _SlsDetector(NamedTuple):
-    """A detector: dtype of its pixels, and its regions."""
-
-    stored: np.dtype
-    regions: list[_SlsRegion]
-
-    @property
-    def record_sizes(self) -> dict[int, int]:
-        """Bytes of a record of each module."""
-        parts = {module: part for region in self.regions for module, part in region.parts.items()}
-        return {k: RECORD.itemsize + part.rows * part.columns * self.stored.itemsize for k, part in parts.items()}
 
 
 class _FrameRun(NamedTuple):
@@ -127,126 +75,6 @@ class ModuleDecoder(MadeBlocks):
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return b"Detector Type" in head and b"Frame Padding" in head and _MASTER.fullmatch(basename(path)) is not None
-
-
-def _master(sources: Sources, path: str) -> dict[str, Any]:
-    """Read a master file.
-
-    Raises:
-        FormatError: it is garbled.
-    """
-    data = read_side_file(sources, path)
-    found: Any = None
-    try:
-        if data.lstrip().startswith(b"{"):
-            found = json.loads(data)
-        else:
-            pairs = (line.partition(":") for line in data.decode("latin-1").splitlines())
-            found = {key.strip(): _plain(value.strip()) for key, colon, value in pairs if colon}
-    except (ValueError, RecursionError):
-        pass
-    if not isinstance(found, dict) or "Detector Type" not in found:
-        raise FormatError(
-            f"{path}: expected a master file of an SLS detector, with a Detector Type; it begins {data[:20]!r}"
-        )
-    return found
-
-
-def _plain(text: str) -> Any:
-    """Return a value of an older master file: a number, a pair x, y, or text."""
-    pair = re.fullmatch(r"\[(\d{1,9}), *(\d{1,9})\]", text)
-    if pair:
-        return {"x": int(pair[1]), "y": int(pair[2])}
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
-
-
-def _pair(said: dict[str, Any], key: str) -> tuple[int, int]:
-    """Return (y, x) of a key; (0, 0) if it has none."""
-    pair = said.get(key)
-    if not isinstance(pair, dict) or type(pair.get("y")) is not int or type(pair.get("x")) is not int:
-        return 0, 0
-    return pair["y"], pair["x"]
-
-
-def _detector(path: str, said: dict[str, Any]) -> _SlsDetector:
-    """Return the detector of a master file.
-
-    Raises:
-        FormatError: it says no detector, or one whose pixels are stored in another way.
-    """
-    kind = str(said["Detector Type"])
-    grid, module, bits = _pair(said, "Geometry"), _pair(said, "Pixels"), said.get("Dynamic Range", 16)
-    size = said.get("Image Size", said.get("Image Size in bytes"))
-    if not (0 < math.prod(grid) <= _MOST_MODULES and all(0 < n <= _MOST_SIDE for n in module) and bits in _TYPES):
-        raise FormatError(
-            f"{path}: expected Geometry, Pixels and a Dynamic Range of 8, 16 or 32 bits, found"
-            f" {grid[1]} × {grid[0]} modules of {module[1]} × {module[0]} pixels, {str(bits)[:20]} bits"
-        )
-    stored = np.dtype(_TYPES[bits])
-    old_moench = kind == "Moench" and module[0] == 400 and "Analog Samples" in said
-    if "ChipTestBoard" in kind or old_moench or said.get("Quad") == 1:
-        what = "a quad, or samples of a test board" if not old_moench else "samples of a Moench 03"
-        raise FormatError(f"{path}: expected the pixels of modules, found {what}; aare reads them")
-    full = (grid[0] * module[0], grid[1] * module[1])
-    regions = _regions(path, said, full)
-    if isinstance(size, int) and size != math.prod(module) * stored.itemsize and regions == [(0, 0, *full)]:
-        raise FormatError(
-            f"{path}: expected images of {math.prod(module) * stored.itemsize:,} bytes for each module, the master file"
-            f" says {size:,}"
-        )
-    boards = said.get("Number of UDP Interfaces")
-    step = (boards, 1) if isinstance(boards, int) and boards > 0 else (1, 2) if kind == "Eiger" else (1, 1)
-    places = [
-        (row + y, column + x)
-        for column in range(0, grid[1], step[1])
-        for row in range(0, grid[0], step[0])
-        for y in range(step[0])
-        for x in range(step[1])
-    ]
-    if len(places) != math.prod(grid) or not all(y < grid[0] and x < grid[1] for y, x in places):
-        raise FormatError(
-            f"{path}: expected boards of {step[0]} × {step[1]} parts that fill {grid[0]} × {grid[1]} modules"
-        )
-    found = []
-    for top, left, bottom, right in regions:
-        parts = {}
-        for k, (row, column) in enumerate(places):
-            y, x = max(top, row * module[0]), max(left, column * module[1])
-            rows, columns = min(bottom, (row + 1) * module[0]) - y, min(right, (column + 1) * module[1]) - x
-            if rows > 0 and columns > 0:
-                parts[k] = _Part(y - top, x - left, rows, columns, kind == "Eiger" and row % 2 == 0)
-        found.append(_SlsRegion((bottom - top, right - left), parts))
-    twice = [k for k in range(len(places)) if sum(k in region.parts for region in found) > 1]
-    if twice:
-        raise FormatError(f"{path}: expected regions that lie in different modules, found several in module {twice[0]}")
-    return _SlsDetector(stored, found)
-
-
-def _regions(path: str, said: dict[str, Any], full: tuple[int, int]) -> list[tuple[int, int, int, int]]:
-    """Return the regions of interest: first row and column, and those behind the last ones.
-
-    Args:
-        full: rows and columns of the detector.
-
-    Raises:
-        FormatError: one lies not in the detector.
-    """
-    one = said.get("Receiver Roi")
-    regions = said.get("Receiver Rois", [one] if isinstance(one, dict) else [])
-    found = []
-    for region in regions if isinstance(regions, list) else [regions]:
-        borders = [region.get(key) for key in ("ymin", "xmin", "ymax", "xmax")] if isinstance(region, dict) else []
-        if borders and all(border in (_OPEN, -1) for border in borders):
-            continue
-        if borders and borders[0] == borders[2] == -1:  # Mythen has no rows
-            borders[0], borders[2] = 0, full[0] - 1
-        good = [border for border in borders if type(border) is int]
-        if len(good) < 4 or not (0 <= good[0] <= good[2] < full[0] and 0 <= good[1] <= good[3] < full[1]):
-            raise FormatError(
-                f"{path}: expected regions of interest within {full[0]} × {full[1]} pixels, found {str(region)[:80]}"
-            )
-        found.append((good[0], good[1], good[2] + 1, good[3] + 1))
-    return found or [(0, 0, *full)]
 
 
 def _data_files(sources: Sources, path: str, modules: Collection[int]) -> list[tuple[int, int, str]]:
@@ -323,8 +151,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """
     if _MASTER.fullmatch(basename(paths[0])) is None:
         raise OptionError(f"{paths[0]}: expected a master file, NAME_master_0.json or .raw; open that of the run")
-    said = _master(sources, paths[0])
-    detector = _detector(paths[0], said)
+    said = read_master(sources, paths[0])
+    detector = detector_of(paths[0], said)
     record = detector.record_sizes
     data_files = _data_files(sources, paths[0], record)
     names = [name for *_, name in data_files]
@@ -420,8 +248,8 @@ def _over(runs: Sequence[tuple[int, _FrameRun]], modules: Collection[int]) -> in
 def _array(
     path: str,
     files: Files,
-    detector: _SlsDetector,
-    region: _SlsRegion,
+    detector: SlsDetector,
+    region: SlsRegion,
     runs: Sequence[tuple[int, _FrameRun]],
     record: dict[int, int],
     count: int,
@@ -499,4 +327,5 @@ FORMAT = Format(
     sniff,
     open,
     single=True,
+    terms=TERMS,
 )
