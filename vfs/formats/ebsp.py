@@ -446,7 +446,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     for name, places in zip(("beam_x", "beam_y"), beams, strict=True):
         if places.any():
             place = altered(main, layout=_layout(pattern, places, stride).arranged(Scan(nav)))
-            companions.append(per_frame(place, name, "<f8", 0, attrs={"unit": "um"}))
+            companions.append(per_frame(place, name, "<f8", 0, attrs={"unit": "um"}, coordinate=True))
     maps = [per_frame(main, name, "<i4", at) for name, at in (("map_x", 0), ("map_y", 4))] if version > 4 else []
     return [main, *companions, *maps]
 

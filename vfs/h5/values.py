@@ -97,9 +97,9 @@ _TEXTS = re.compile(
     re.ASCII,
 )
 _OF_FIXED_LENGTH = re.compile(
-    r"[^/]+/(title|start_time|end_time)|(.*/)?sample/name|(.*/)?user[^/]*/name"  # NeXus
-    r"|(.*/)?(description|detector_number|sensor_material|gain_setting)"
-    r"|(.*/)?detectorSpecific/(data_collection_date|software_version)"
+    r"[^/]+/(title|start_time|end_time|sample/name|user[^/]*/name)"  # NeXus
+    r"|[^/]+/instrument/[^/]*(/[^/]*)?/(description|detector_number|sensor_material|gain_setting)"
+    r"|[^/]+/instrument/[^/]*/detectorSpecific/(data_collection_date|software_version)"
     r"|(.*/)?(EBSD|SEM)/Header/[^/]+|[ \w]*(manufacturer|version)",  # electron backscatter diffraction
     re.ASCII | re.IGNORECASE,
 )

@@ -194,7 +194,7 @@ def open(
             out.append(altered(made, main=leads, written=written))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
-    if len(paths) == 1 and "SerialEM" in first.start:
+    if len(paths) == 1 and ("SerialEM" in first.start or "SerialEM" in first.text(SOFTWARE, 256)):
         out = with_mdoc(sources, files.paths[0], out)
     return [altered(d, absent=(*out[0].absent, *absent)) for d in out]  # all arrays lack the same files
 
