@@ -208,6 +208,21 @@ def test_signals_are_those_of_rosettasciio(files: str, reader: str, reasons: dic
     assert seen >= set(reasons) - AXES, "does not differ any more"
 
 
+@pytest.mark.parametrize(
+    "name", ["velox_Test SI 16x16 ReducedData*", "pytemlib_EDS-STO", "ncem_STEM_HAADF*", "emd_FFT*"]
+)
+def test_signals_of_velox_are_in_the_order_of_rosettasciio(name: str) -> None:
+    paths = sorted(SHARED.glob(f"hdf5/{name}/*.emd"))
+    if not paths:
+        pytest.skip("no such file here")
+    theirs = importlib.import_module("rsciio.emd").file_reader(str(paths[0]))
+    ours = vfs.rsciio.file_reader(paths[0], lazy=True)
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert differences(mine, other) == set()
+        assert mine["metadata"]["Signal"]["signal_type"] == other["metadata"]["Signal"]["signal_type"]
+
+
 def test_spectra_of_velox() -> None:
     """The streams of all detectors of a real file, counted, are the spectrum image that RosettaSciIO makes of them."""
     paths = sorted(SHARED.glob("hdf5/velox_Test SI 16x16 215 kx.emd/*.emd"))

@@ -10,6 +10,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
+from tests.integrations.test_rsciio import velox
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.writers import write_mib
@@ -74,6 +75,21 @@ def test_axes_are_calibrated_and_units_understood(hs: Any, tmp_path: Path) -> No
         assert (axis.scale, axis.offset, axis.units) == tuple(known[axis.name].values())
     s.axes_manager.convert_units()
     assert s.axes_manager.navigation_extent[1] > 0
+
+
+def test_velox_is_as_its_own_reader_has_it(hs: Any, tmp_path: Path) -> None:
+    signals = hs.load(str(velox(tmp_path / "a.emd")), file_format=vfs.rsciio, lazy=True)
+    assert [(s.axes_manager.navigation_shape, s.axes_manager.signal_shape) for s in signals] == [
+        ((), (8,)),
+        ((), (5, 4)),
+        ((2,), (5, 4)),
+        ((5, 4), (8,)),
+    ]
+    spectra = signals[-1]
+    assert spectra.axes_manager.signal_axes[0].is_binned
+    assert spectra.metadata.Signal.signal_type == "EDS_TEM"
+    spectra.axes_manager.convert_units()  # pint understands them
+    signals[1].axes_manager.convert_units()
 
 
 def test_uneven_axes(hs: Any, tmp_path: Path) -> None:

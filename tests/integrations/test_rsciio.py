@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.hdf5_sets import dectris
+from tests.formats.hdf5_sets import dectris, write_events
+from vfs.testing.backscatter_writers import write_nordif, write_spd
 from vfs.testing.frame_writers import write_blo
+from vfs.testing.gatan_writers import write_dm
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff
 from vfs.testing.writers import write_mib
@@ -172,3 +174,113 @@ def test_a_file_that_cannot_be_opened_is_told_as_elsewhere(tmp_path: Path) -> No
     (tmp_path / "a.mib").write_bytes(b"something else" * 99)
     with pytest.raises(vfs.UnknownFormatError, match=r"a\.mib: no format recognises it"):
         vfs.rsciio.file_reader(tmp_path / "a.mib", lazy=True)
+
+
+def velox(path: Path) -> Path:
+    """Write a file of Velox: two images of which one is a series, a spectrum, and a map of spectra as events."""
+    h5py = pytest.importorskip("h5py")
+    write_events(path, np.ones((1, 4, 5, 8), int))
+    place = {"PixelSize": {"width": "2e-9", "height": "2e-9"}, "Offset": {"x": "0", "y": "0"}}
+    image = {"BinaryResult": {**place, "PixelUnitX": "m", "PixelUnitY": "m", "DetectorIndex": "0", "Detector": "HAADF"}}
+    detector = {"Detector-0": {"DetectorName": "SuperX1", "Dispersion": "10", "OffsetEnergy": "-250"}}
+    spectrum = {"BinaryResult": {"DetectorIndex": "0", "Detector": "SuperX1"}, "Detectors": detector}
+    optics = {"Optics": {"AccelerationVoltage": "300000"}, "Scan": {"FrameTime": "0.5"}}
+    with h5py.File(path, "a") as file:
+        del file["Data/Image"]
+        for name, data, said in (
+            ("Image/i2", np.arange(40).reshape(4, 5, 2).astype("u2"), image),
+            ("Image/i1", np.ones((4, 5, 1), "u2"), image),
+            ("Spectrum/s1", np.arange(8, dtype="u4")[:, None], spectrum),
+        ):
+            text = np.frombuffer(json.dumps(said | optics).encode().ljust(900, b"\0"), "u1")
+            file[f"Data/{name}/Data"] = data
+            file[f"Data/{name}/Metadata"] = np.repeat(text[:, None], data.shape[-1], 1)
+    return path
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_velox_has_all_signals_in_the_order_of_its_own_reader(tmp_path: Path, lazy: bool) -> None:
+    signals = vfs.rsciio.file_reader(velox(tmp_path / "a.emd"), lazy=lazy)
+    assert [signal["data"].shape for signal in signals] == [(8,), (4, 5), (2, 4, 5), (4, 5, 8)]
+    spectrum, _, series, spectra = signals
+    assert [one["metadata"]["Signal"]["signal_type"] for one in signals] == ["EDS_TEM", "", "", "EDS_TEM"]
+    assert axes_of(series, "name", "units", "scale", "navigate") == [
+        ("frame", "s", 0.5, True),
+        ("y", "nm", pytest.approx(2), False),
+        ("x", "nm", pytest.approx(2), False),
+    ]
+    assert (np.asarray(series["data"]) == np.arange(40).reshape(4, 5, 2).transpose(2, 0, 1)).all()
+    assert axes_of(spectrum, "units", "scale", "offset", "is_binned") == [("keV", 0.01, -0.25, True)]
+    assert axes_of(spectra, "name", "navigate") == [("scan_y", True), ("scan_x", True), ("energy", False)]
+    assert "is_binned" not in series["axes"][0]
+    assert series["metadata"]["Acquisition_instrument"]["TEM"]["beam_energy"] == 300
+    (first, *_) = vfs.rsciio.file_reader(tmp_path / "a.emd", lazy=True, main="Data/Image/i2/Data")
+    assert first["data"].shape == (2, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("signal", "unit", "kind", "shown"),
+    [
+        ("EELS", "eV", "EELS", "eV"),
+        ("EELS", "keV", "EELS", "eV"),
+        ("X-ray", "eV", "EDS_TEM", "keV"),
+        ("CL", "eV", "CL", "eV"),
+        ("", "eV", "", "eV"),
+    ],
+)
+def test_the_type_of_spectra(signal: str, unit: str, kind: str, shown: str, tmp_path: Path) -> None:
+    tags = {"Meta Data": {"Signal": signal, "Format": "Spectrum"}}
+    (made,) = vfs.rsciio.file_reader(write_dm(tmp_path, np.ones(9, "f4"), tags=tags, units=(unit,)))
+    assert made["metadata"]["Signal"]["signal_type"] == kind
+    assert axes_of(made, "name", "units") == [("energy", shown)]
+    assert made["axes"][0].get("is_binned", False) is (kind in ("EELS", "EDS_TEM"))
+
+
+def test_an_image_of_a_spectrometer_is_no_spectrum(tmp_path: Path) -> None:
+    tags = {"Meta Data": {"Signal": "EELS", "Format": "Image"}}
+    (made,) = vfs.rsciio.file_reader(write_dm(tmp_path, np.ones((4, 6), "f4"), tags=tags))
+    assert made["metadata"]["Signal"]["signal_type"] == ""
+
+
+def test_the_type_of_patterns(tmp_path: Path) -> None:
+    frames = np.ones((2, 3, 8, 8), "u1")
+    (made,) = vfs.rsciio.file_reader(write_blo(tmp_path, frames), lazy=True)
+    assert made["metadata"]["Signal"]["signal_type"] == "electron_diffraction"
+    (made,) = vfs.rsciio.file_reader(write_nordif(tmp_path, frames), lazy=True)
+    assert made["metadata"]["Signal"]["signal_type"] == "EBSD"
+    for mode, pattern, kind in (
+        ("DIFFRACTION", np.ones((8, 8), "f4"), "electron_diffraction"),
+        ("DIFFRACTION", np.ones((8, 8), "c8"), ""),  # a Fourier transform
+        ("IMAGING", np.ones((8, 8), "f4"), ""),  # perhaps one, too
+        ("IMAGING", np.ones((5, 8, 8), "f4"), "electron_diffraction"),
+    ):
+        tags = {"Microscope Info": {"Operation Mode": mode}}
+        path = write_dm(tmp_path, pattern, tags=tags, units=("1/nm", "1/nm"))
+        (made,) = vfs.rsciio.file_reader(path, lazy=True)
+        assert made["metadata"]["Signal"]["signal_type"] == kind, (mode, pattern.dtype)
+    (made,) = vfs.rsciio.file_reader(write_spd(tmp_path, np.ones((2, 3, 4), "u2")), lazy=True)
+    assert made["metadata"]["Signal"]["signal_type"] == "EDS_SEM"
+
+
+@pytest.mark.parametrize(
+    ("unit", "shown", "scale"), [("m", "m", 0.5), ("cm", "cm", 0.5), ("um", "µm", 0.5), ("A", "Å", 0.5)]
+)
+def test_units_that_people_say_stay(unit: str, shown: str, scale: float, tmp_path: Path) -> None:
+    (made,) = vfs.rsciio.file_reader(write_dm(tmp_path, np.ones((4, 6), "f4"), units=(unit, unit)), lazy=True)
+    assert axes_of(made, "units")[1] == (shown,)
+    assert made["axes"][1]["scale"] == scale
+
+
+def test_hdf5_has_calibrated_arrays_and_none_twice(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.nxs", "w") as file:
+        for name, shape in (("one", (4, 5, 6)), ("two", (7, 8))):
+            group = file.create_group(f"{name}/data")
+            group.attrs.update({"signal": "data", "axes": [f"axis{k}" for k in range(len(shape))]})
+            group["data"] = np.ones(shape, "f4")
+            for k, n in enumerate(shape):
+                group[f"axis{k}"] = np.arange(n) * 0.5
+        file["linked"] = file["one/data/data"]
+        file["matrix"] = np.ones((3, 3))
+    signals = vfs.rsciio.file_reader(tmp_path / "a.nxs", lazy=True)
+    assert [signal["data"].shape for signal in signals] == [(4, 5, 6), (7, 8)]

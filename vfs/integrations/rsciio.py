@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from vfs import api
 from vfs.faces.documents import plain_json
+from vfs.integrations.signals import axes_of, signal_type, signals
 from vfs.integrations.upright import open_upright
-from vfs.model.colours import coloured
 from vfs.model.hyperspy_places import PLACES
-from vfs.model.metadata import Said
+from vfs.model.metadata import Said, said
 from vfs.model.signatures import Path
+from vfs.model.units import ENERGIES, factor, readable, symbol
 
 __all__ = ["file_reader"]
+
+_BINNED = ("EELS", "EDS_TEM", "EDS_SEM")
+"""Types of spectra whose channels are counts between two energies."""
+_PROGRAMS = ("m", "1/m", "cm", "1/cm", "s", "rad")
+"""Units that programs write whatever the size; people say 3.6 nm, not 3.6e-9 m."""
 
 
 def file_reader(
     filename: Path, lazy: bool = False, *, block: int | str = "128MiB", **options: Any
 ) -> list[dict[str, Any]]:
-    """Open a data set as a list of signals.
+    """Open a data set as a list of signals: the main array first, then the others; of Velox in RosettaSciIO's order.
 
-    The main array is the first one. The others are the further arrays of the set; of HDF5, which
-    holds settings and masks too, those that have as many axes. Time stamps and the like are no
-    signals. Scan axes of length 1 are left out. The top row of an image comes first; `flip_y=False`
-    keeps the order of files that store the bottom one first (Merlin).
+    Of HDF5, which holds settings and masks too, arrays are signals that its program shows first, that have as many
+    axes as the main array, or a calibrated axis. Time stamps, thumbnails and the like are no signals. Axes of
+    length 1 that navigate are left out. Axes that are stored behind y and x, or around that of spectra, navigate and
+    come first. The top row of an image comes first; `flip_y=False` keeps the order of files that store the bottom
+    one first (Merlin).
 
     Args:
         filename: a file that names its set.
@@ -49,48 +56,40 @@ def file_reader(
     """
     main = open_upright(filename, **options)
     asked = options.get("array") is not None
-    signals = []
-    for array in [main] if asked else [main, *_beside(main)]:
+    made = []
+    for array in [main] if asked else signals(main):
         dataset = array._reader.dataset
         own = dataset.label or dataset.path.removesuffix("/data")
         title = array.group.name if array is main and not asked and not dataset.label else f"{array.group.name} {own}"
         general = {"title": title, "original_filename": os.path.basename(filename)}
-        signals.append(_signal(array, general, lazy, block))
-    return signals
-
-
-def _beside(main: api.VirtualArray) -> Iterator[api.VirtualArray]:
-    """Yield the arrays beside the main one that are signals."""
-    container = main.group._opened.opening.format == "hdf5"
-    for path, array in main.group.items():
-        dataset = array._reader.dataset
-        if path == main._reader.dataset.path or dataset.companion or dataset.computed or "level" in dataset.attrs:
-            continue
-        if array.size and array.ndim and (array.ndim == main.ndim or not container):
-            yield array
+        made.append(_signal(array, general, lazy, block))
+    return made
 
 
 def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
-    dataset = array._reader.dataset
-    nav = dataset.nav_ndim if dataset.nav_ndim < array.ndim else max(0, array.ndim - 2)
-    colour = array.ndim > 1 and array.dtype in ("u1", "u2") and coloured(array.dims[-1], array.shape[-1], array.attrs)
-    kept = [k for k in range(array.ndim - colour) if k >= nav or array.shape[k] > 1]
-    key = tuple(slice(None) if k in kept or k >= nav else 0 for k in range(array.ndim))
+    axes = axes_of(array)
+    kept = [k for k in axes.nav if array.shape[k] > 1] + [*axes.sig]
+    key = tuple(0 if k in axes.nav and k not in kept else slice(None) for k in range(array.ndim))
     data: Any = array.dask(block)[key] if lazy else _in_memory(array[key])
-    if colour:
-        data = _coloured(data)
+    left = sorted(kept)
+    if left != kept:
+        data = data.transpose([left.index(k) for k in kept] + [len(left)] * axes.colour)
+    kind = signal_type(array, axes)
+    dataset = array._reader.dataset
     return {
-        "data": data,
-        "axes": [{**_axis(array, k), "navigate": k < nav, "index_in_array": at} for at, k in enumerate(kept)],
-        "metadata": _metadata(general, dataset.recorded),
+        "data": _coloured(data) if axes.colour else data,
+        "axes": [
+            {**_axis(array, k, kind), "navigate": k in axes.nav, "index_in_array": at} for at, k in enumerate(kept)
+        ],
+        "metadata": _metadata(general, kind, said(dataset.terms, dataset.attrs)),
         "original_metadata": plain_json(dict(array.attrs)),
         "mapping": {},
     }
 
 
-def _metadata(general: Mapping[str, str], recorded: Mapping[str, Said]) -> dict[str, Any]:
+def _metadata(general: Mapping[str, str], kind: str, recorded: Mapping[str, Said]) -> dict[str, Any]:
     """Return HyperSpy's metadata: what the files say, in its places and units."""
-    made: dict[str, Any] = {"General": {}, "Signal": {"signal_type": ""}}
+    made: dict[str, Any] = {"General": {}, "Signal": {"signal_type": kind}}
     sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
     for name, one in recorded.items():
         places = PLACES.get(name, ())
@@ -112,21 +111,39 @@ def _metadata(general: Mapping[str, str], recorded: Mapping[str, Said]) -> dict[
     return made
 
 
-def _axis(array: api.VirtualArray, axis: int) -> dict[str, Any]:
+def _axis(array: api.VirtualArray, axis: int, kind: str) -> dict[str, Any]:
     """Describe an axis: with a step, or with all positions where the steps are uneven."""
-    dim = array.dims[axis]
+    dim, size = array.dims[axis], array.shape[axis]
     known = array.calibration.get(dim, {"scale": None, "offset": None, "unit": ""})
     if known["scale"] is None and "values" in known:
         positions = np.asarray(array.group[known["values"]][...])
-        return {"_type": "DataAxis", "name": dim, "axis": positions, "units": known["unit"]}
-    return {
+        return {"_type": "DataAxis", "name": dim, "axis": positions, "units": symbol(known["unit"])}
+    scale, offset = 1.0 if known["scale"] is None else known["scale"], known["offset"] or 0.0
+    by, unit = _unit(known["unit"], abs(scale) * size, kind)
+    made = {
         "_type": "UniformDataAxis",
         "name": dim,
-        "size": array.shape[axis],
-        "scale": 1.0 if known["scale"] is None else known["scale"],
-        "offset": known["offset"] or 0.0,
-        "units": known["unit"],
+        "size": size,
+        "scale": scale * by,
+        "offset": offset * by,
+        "units": symbol(unit),
     }
+    return made | ({"is_binned": True} if kind in _BINNED and known["unit"] in ENERGIES else {})
+
+
+def _unit(unit: str, extent: float, kind: str) -> tuple[float, str]:
+    """Choose the unit that people use for an axis. Returns what to multiply numbers by, and the unit then.
+
+    Energies of X-rays are in keV, of electrons in eV. Other units stay as the file has them, but for those that
+    programs write whatever the size.
+
+    Args:
+        extent: length of the axis, in `unit`.
+    """
+    if unit in ENERGIES and kind in _BINNED:
+        wanted = "eV" if kind == "EELS" else "keV"
+        return factor(unit, wanted) or 1.0, wanted
+    return readable(extent, unit) if unit in _PROGRAMS and not 0.1 <= extent < 1000 else (1.0, unit)
 
 
 def _in_memory(read: Any) -> np.ndarray:
