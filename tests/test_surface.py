@@ -43,10 +43,24 @@ ARRAY = {"shape", "dtype", "dims", "chunks", "nbytes", "attrs", "files", "read",
 }
 """Names of an array in section 1 of the design."""
 BESIDE = {"reduce_partial", "ndim", "size", "calibration", "valid", "unroi", "group", "xarray", "plot", "show"} | {
-    *("head", "complete", "wait", "refresh", "masked_pixels", "metadata"),
+    *("head", "complete", "wait", "refresh", "masked_pixels", "metadata", "original_metadata"),
 }
 """Names of an array that pages in vfs/docs promise besides."""
-GROUP = {"get", "items", "keys", "values", "store", "zarr", "main", "name", "attrs", "metadata", "xarray", "show"}
+GROUP = {
+    "get",
+    "items",
+    "keys",
+    "values",
+    "store",
+    "zarr",
+    "main",
+    "name",
+    "attrs",
+    "metadata",
+    "original_metadata",
+    "xarray",
+    "show",
+}
 """Names of a group: those of a Mapping, and those that the design or a page promises."""
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import vfs
 from tests.conftest import SHARED
-from tests.integrations.test_rsciio import velox
+from tests.formats.hdf5_sets import write_velox
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.writers import write_mib
@@ -78,7 +78,7 @@ def test_axes_are_calibrated_and_units_understood(hs: Any, tmp_path: Path) -> No
 
 
 def test_velox_is_as_its_own_reader_has_it(hs: Any, tmp_path: Path) -> None:
-    signals = hs.load(str(velox(tmp_path / "a.emd")), file_format=vfs.rsciio, lazy=True)
+    signals = hs.load(str(write_velox(tmp_path / "a.emd")), file_format=vfs.rsciio, lazy=True)
     assert [(s.axes_manager.navigation_shape, s.axes_manager.signal_shape) for s in signals] == [
         ((), (8,)),
         ((), (5, 4)),

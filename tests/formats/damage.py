@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
 import time
 import tracemalloc
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,8 @@ def _read_a_little(paths: Any, **options: Any) -> tuple[str, int]:
     try:
         with unwarned():
             group = vfs.open_group(paths, **options)
+        with suppress(vfs.VfsError):
+            json.dumps(dict(group.original_metadata), allow_nan=False)
         for array in group.values():
             size = math.prod(array.chunks) * array.dtype.itemsize
             if array.size and size <= 1 << 24:

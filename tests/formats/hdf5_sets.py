@@ -157,6 +157,27 @@ def write_events(
     return path
 
 
+def write_velox(path: Path) -> Path:
+    """Write a file of Velox: two images of which one is a series, a spectrum, and a map of spectra as events."""
+    write_events(path, np.ones((1, 4, 5, 8), int))
+    place = {"PixelSize": {"width": "2e-9", "height": "2e-9"}, "Offset": {"x": "0", "y": "0"}}
+    image = {"BinaryResult": {**place, "PixelUnitX": "m", "PixelUnitY": "m", "DetectorIndex": "0", "Detector": "HAADF"}}
+    detector = {"Detector-0": {"DetectorName": "SuperX1", "Dispersion": "10", "OffsetEnergy": "-250"}}
+    spectrum = {"BinaryResult": {"DetectorIndex": "0", "Detector": "SuperX1"}, "Detectors": detector}
+    optics = {"Optics": {"AccelerationVoltage": "300000"}, "Scan": {"FrameTime": "0.5"}}
+    with h5py.File(path, "a") as file:
+        del file["Data/Image"]
+        for name, data, said in (
+            ("Image/i2", np.arange(40).reshape(4, 5, 2).astype("u2"), image),
+            ("Image/i1", np.ones((4, 5, 1), "u2"), image),
+            ("Spectrum/s1", np.arange(8, dtype="u4")[:, None], spectrum),
+        ):
+            text = np.frombuffer(json.dumps(said | optics).encode().ljust(900, b"\0"), "u1")
+            file[f"Data/{name}/Data"] = data
+            file[f"Data/{name}/Metadata"] = np.repeat(text[:, None], data.shape[-1], 1)
+    return path
+
+
 def events_of_velox(folder: Path) -> Opened:
     counts = np.random.default_rng(1).poisson(0.05, (2, 4, 5, 32))
     return write_events(folder / "a.emd", counts), {"format": "hdf5"}

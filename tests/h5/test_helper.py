@@ -43,7 +43,7 @@ def behaving(desk: Any, body: str) -> None:
 import ctypes, os, time, vfs.helper.budget as budget, vfs.h5.reading as r
 from vfs.helper.messages import packed
 budget.SECONDS, budget.STEP_SECONDS = 1.0, 600.0
-def read(path, fd, boundary, write):
+def read(path, fd, boundary, write, make=None):
     r.Budget().file(os.fstat(fd).st_size)
     write(packed({{"at": "entry/data"}})){lines}
 r.read = read

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.formats.hdf5_sets import dectris, write_events
+from tests.formats.hdf5_sets import dectris, write_velox
 from vfs.testing.backscatter_writers import write_nordif, write_spd
 from vfs.testing.frame_writers import write_blo
 from vfs.testing.gatan_writers import write_dm
@@ -176,31 +176,9 @@ def test_a_file_that_cannot_be_opened_is_told_as_elsewhere(tmp_path: Path) -> No
         vfs.rsciio.file_reader(tmp_path / "a.mib", lazy=True)
 
 
-def velox(path: Path) -> Path:
-    """Write a file of Velox: two images of which one is a series, a spectrum, and a map of spectra as events."""
-    h5py = pytest.importorskip("h5py")
-    write_events(path, np.ones((1, 4, 5, 8), int))
-    place = {"PixelSize": {"width": "2e-9", "height": "2e-9"}, "Offset": {"x": "0", "y": "0"}}
-    image = {"BinaryResult": {**place, "PixelUnitX": "m", "PixelUnitY": "m", "DetectorIndex": "0", "Detector": "HAADF"}}
-    detector = {"Detector-0": {"DetectorName": "SuperX1", "Dispersion": "10", "OffsetEnergy": "-250"}}
-    spectrum = {"BinaryResult": {"DetectorIndex": "0", "Detector": "SuperX1"}, "Detectors": detector}
-    optics = {"Optics": {"AccelerationVoltage": "300000"}, "Scan": {"FrameTime": "0.5"}}
-    with h5py.File(path, "a") as file:
-        del file["Data/Image"]
-        for name, data, said in (
-            ("Image/i2", np.arange(40).reshape(4, 5, 2).astype("u2"), image),
-            ("Image/i1", np.ones((4, 5, 1), "u2"), image),
-            ("Spectrum/s1", np.arange(8, dtype="u4")[:, None], spectrum),
-        ):
-            text = np.frombuffer(json.dumps(said | optics).encode().ljust(900, b"\0"), "u1")
-            file[f"Data/{name}/Data"] = data
-            file[f"Data/{name}/Metadata"] = np.repeat(text[:, None], data.shape[-1], 1)
-    return path
-
-
 @pytest.mark.parametrize("lazy", [True, False])
 def test_velox_has_all_signals_in_the_order_of_its_own_reader(tmp_path: Path, lazy: bool) -> None:
-    signals = vfs.rsciio.file_reader(velox(tmp_path / "a.emd"), lazy=lazy)
+    signals = vfs.rsciio.file_reader(write_velox(tmp_path / "a.emd"), lazy=lazy)
     assert [signal["data"].shape for signal in signals] == [(8,), (4, 5), (2, 4, 5), (4, 5, 8)]
     spectrum, _, series, spectra = signals
     assert [one["metadata"]["Signal"]["signal_type"] for one in signals] == ["EDS_TEM", "", "", "EDS_TEM"]

@@ -26,6 +26,7 @@ from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
 from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet, Opening
+from vfs.sets.original import Originals
 
 if TYPE_CHECKING:
     import dask.array
@@ -127,6 +128,19 @@ class VirtualArray(Reducing):
         the entry of `attrs` that does.
         """
         return MappingProxyType(self._reader.dataset.recorded)
+
+    @property
+    def original_metadata(self) -> Mapping[str, Any]:
+        """Everything that the files say, as they say it: a tree of JSON values, read when it is asked for.
+
+        Of DigitalMicrograph it is the tags, of HDF5 the attributes and small values of all groups, of TIFF the tags of
+        the pages. The entry `left_out` has a line for each thing that is not there. Of formats whose headers are short
+        it is `attrs`.
+
+        Raises:
+            SourceError, FormatError: the files cannot be read any more.
+        """
+        return self._group._originals.of(self._group._opened, self._again[1])
 
     @property
     def files(self) -> Sequence[str]:
@@ -400,6 +414,7 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         self._live, self._shown = live, live.current
         self._in_use: WeakValueDictionary[str, VirtualArray] = WeakValueDictionary()
         self._faces: dict[tuple[int, str], tuple[OpenedSet, ZarrFace]] = {}
+        self._originals = Originals()
 
     @property
     def _opened(self) -> OpenedSet:
@@ -429,6 +444,14 @@ class VirtualGroup(Mapping[str, VirtualArray]):
     def metadata(self) -> Mapping[str, Said]:
         """What the files say of the acquisition: `VirtualArray.metadata` of the main array."""
         return self.main.metadata
+
+    @property
+    def original_metadata(self) -> Mapping[str, Any]:
+        """Everything that the files say: `VirtualArray.original_metadata` of all arrays.
+
+        Raises: what that raises.
+        """
+        return self._originals.of(self._opened)
 
     @property
     def attrs(self) -> Mapping[str, Any]:

@@ -57,6 +57,9 @@ class Format:
         single: True if one file is a set, or names it: several that are given are refused.
         terms: what the metadata of its arrays say, in the vocabulary of `vfs.model.metadata`.
         marks: beginnings of files that are of this format, whatever else is in them. `sniff` is asked of others.
+        original: (paths, sources) -> all that the files of a set say, a tree of values that JSON can hold, read when
+            somebody asks for it. Its entry `left_out` has a line for each thing that is not there, such as thumbnails.
+            None: the metadata of the arrays are all.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Format:
     single: bool = False
     terms: tuple[Term, ...] = ()
     marks: tuple[bytes, ...] = ()
+    original: Callable[[Sequence[str], Sources], Mapping[str, Any]] | None = None
 
     def claims(self, path: str, head: bytes, sources: Sources) -> bool:
         """Return True if a file is of this format, by its first bytes."""

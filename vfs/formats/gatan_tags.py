@@ -17,13 +17,13 @@ where Q is u4 in DM3 and u8 in DM4. A type is one number, or one of ::
 
 Long arrays, and all arrays called `Data`, stay in the file: the tree holds a `StoredTag` with their
 place. Time and memory are bounded by the number of tags (at most 200,000, at most 64 deep), even if
-a garbled file claims other sizes.
+a garbled file claims other sizes. `original` returns the tree with what is longer, for who asks for all of it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,6 +42,10 @@ _MOST_NAME = 4096  # bytes of a name
 _MOST_TEXT = 8192  # bytes of a text; longer ones stay in the file
 _MOST_NUMBERS = 64  # elements of an array; longer ones stay in the file
 _BUFFER = 1 << 16  # bytes read at once
+_WHOLE_TEXT, _WHOLE_NUMBERS = 1 << 20, 1 << 16
+"""The same where all is asked for."""
+_MOST_WHOLE = 8 << 20
+"""Bytes of all long values of a file where all is asked for; then they stay in the file."""
 
 
 @dataclass(frozen=True)
@@ -94,21 +98,50 @@ def is_tag_file(head: bytes) -> bool:
     return head[at : at + 3] == b"\0\0\0" and head[at + 3] <= 1 and head[at + 4] <= 1 and head[at + 5] <= 1
 
 
-def read_tags(sources: Sources, path: str) -> Tags:
+def read_tags(sources: Sources, path: str, whole: bool = False) -> Tags:
     """Read the tags of a file.
+
+    Args:
+        whole: longer arrays and texts are read too, as many as fit into 8 MiB, but no pixels.
 
     Raises:
         MissingSourceError, SourceError: the file cannot be read.
         FormatError: it is not a tag file, or garbled.
         TruncatedSourceError: it ends within its tags, or within an array.
     """
-    return _Parser(sources, path).tags()
+    return _Parser(sources, path, whole).tags()
+
+
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return all tags of the first of some files, and in `left_out` a line for each array that stays in the file.
+
+    Raises: what `read_tags` raises.
+    """
+    left: list[str] = []
+
+    def copied(group: Mapping[str, Any], path: str) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in group.items():
+            if isinstance(value, dict):
+                made[name] = copied(value, f"{path}{name}/")
+            elif isinstance(value, StoredTag):
+                left.append(f"{path}{name}: an array of {value.nbytes:,} bytes")
+            else:
+                made[name] = value
+        return made
+
+    made = copied(read_tags(sources, paths[0], whole=True).root, "")
+    left += [f"tags of {len(paths) - 1:,} more files"] if len(paths) > 1 else []
+    return made | ({"left_out": left} if left else {})
 
 
 class _Parser:
-    def __init__(self, sources: Sources, path: str) -> None:
+    def __init__(self, sources: Sources, path: str, whole: bool) -> None:
         self.sources = sources
         self.path = path
+        self.whole = whole
+        self.most_text, self.most_numbers = (_WHOLE_TEXT, _WHOLE_NUMBERS) if whole else (_MOST_TEXT, _MOST_NUMBERS)
+        self.left = _MOST_WHOLE
         self.at = 0
         self.buffer = sources.read(path, 0, _BUFFER)
         self.size = sources.state(path).size
@@ -163,10 +196,10 @@ class _Parser:
         Python's stack.
         """
         self.take(2)
-        open_groups = [(root, self.numbers(1)[0], 0)]
+        open_groups = [(root, "", self.numbers(1)[0], 0)]
         count = 0
         while open_groups:
-            group, total, done = open_groups.pop()
+            group, own, total, done = open_groups.pop()
             while done < total:
                 count += 1
                 if count > _MOST_TAGS:
@@ -179,20 +212,21 @@ class _Parser:
                     self.take(8)
                 done += 1
                 if kind == _VALUE:
-                    group[name] = self.value(name)
+                    group[name] = self.value(name, own)
                 elif kind == _GROUP:
                     self.take(2)
                     inner: dict[str, Any] = {}
                     group[name] = inner
-                    open_groups.append((group, total, done))
+                    open_groups.append((group, own, total, done))
                     if len(open_groups) > _MOST_DEPTH:
                         raise self.garbled(f"groups more than {_MOST_DEPTH} deep")
-                    group, total, done = inner, self.numbers(1)[0], 0
+                    group, own, total, done = inner, name, self.numbers(1)[0], 0
                 else:
                     raise self.garbled(f"expected a group (20) or a value (21), found {kind}")
 
-    def value(self, name: str) -> Any:
-        is_data = name == "Data"
+    def value(self, name: str, group: str) -> Any:
+        """Read the value of a tag in a group of that name."""
+        is_data = name == "Data" and (group == "ImageData" or not self.whole)
         name = name[:40]  # for messages
         if self.take(4) != b"%%%%":
             raise self.garbled(f"expected the mark of a value of {name!r}")
@@ -209,11 +243,15 @@ class _Parser:
             )
         text = kind[0] == _TEXT or kind[:2] == (_ARRAY, 4)
         array = kind[0] in (_ARRAY, _TEXT)
-        if array and (is_data or nbytes > _MOST_TEXT or (count > _MOST_NUMBERS and not text)):
+        if array and (is_data or nbytes > self.most_text or (count > self.most_numbers and not text)):
             self.at += nbytes
             return StoredTag(self.at - nbytes, nbytes)
+        if array and nbytes > _MOST_NUMBERS:
+            self.left -= nbytes
+            if self.left < 0:
+                self.most_text, self.most_numbers = _MOST_TEXT, _MOST_NUMBERS
         raw = self.take(nbytes)
-        if text:
+        if text and not (self.whole and kind[0] == _ARRAY and not _readable(raw, self.order)):
             return raw.decode("utf-16-le" if self.order == "<" else "utf-16-be", "replace").rstrip("\0")
         found = np.frombuffer(raw, dtype, count).tolist()
         found = [list(v) if isinstance(v, tuple) else v for v in found]
@@ -266,3 +304,9 @@ def plain(group: Mapping[str, Any], most: int = 2000) -> dict[str, Any]:
         return made
 
     return copied(group)
+
+
+def _readable(raw: bytes, order: str) -> bool:
+    """Return True if numbers of two bytes are the characters of a text."""
+    text = raw.decode("utf-16-le" if order == "<" else "utf-16-be", "replace").rstrip("\0")
+    return all(one.isprintable() or one in "\t\r\n" for one in text)

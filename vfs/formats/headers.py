@@ -141,26 +141,39 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
         raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
 
 
-def tree_of(element: ElementTree.Element) -> Any:
-    """Convert an element to attributes: its text, or its children by name; repeated names become lists."""
-    found: dict[str, Any] = dict(element.attrib)
-    for child in element:
-        value = tree_of(child)
-        if child.tag in found:
-            before = found[child.tag]
-            found[child.tag] = [*before, value] if isinstance(before, list) else [before, value]
-        else:
-            found[child.tag] = value
-    text = (element.text or "").strip()
-    return {**found, **({"text": text} if text else {})} if found else text
-
-
 def depth_of(element: ElementTree.Element) -> int:
     """Count the levels below an element, without recursion: a garbled file may nest them by the thousand."""
     level, row = 0, [element]
     while row:
         level, row = level + 1, [child for parent in row for child in parent]
     return level
+
+
+_DEEPEST = 64  # levels of XML elements that are shown
+
+
+def xml_tree(root: ElementTree.Element, deep: int = 0) -> Any:
+    """Return an XML element as values that JSON can hold.
+
+    One with neither attributes nor elements is its text. Others are objects: attributes and elements under their names,
+    without namespaces, in a list where several have one name, and their own text as `text`.
+    """
+    made: dict[str, Any] = {}
+    text = (root.text or "").strip()
+    if deep > _DEEPEST:
+        return text
+    pairs = [*root.attrib.items(), *((one.tag, xml_tree(one, deep + 1)) for one in root if isinstance(one.tag, str))]
+    for name, value in pairs:
+        own = name.rpartition("}")[2]
+        if own not in made:
+            made[own] = value
+        elif isinstance(made[own], list):
+            made[own].append(value)
+        else:
+            made[own] = [made[own], value]
+    if not made:
+        return text
+    return made | ({"text": text} if text else {})
 
 
 def read_side_file(sources: Sources, path: str) -> bytes:

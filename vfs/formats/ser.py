@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -37,7 +38,7 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file
+from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file, xml_tree
 from vfs.formats.series import LONGEST_PAUSE, Lost, between, in_front, of_another_run
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
@@ -407,6 +408,51 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
+_MOST_ELEMENTS = 4096  # whose tags `original` reads
+
+
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return the objects of the .emi file that is named, and of each .ser file: header, axes, tags of elements.
+
+    Raises:
+        FormatError, SourceError: a .ser file is garbled or cannot be read.
+    """
+    paths = _without_members(paths, sources)
+    made: dict[str, Any] = {}
+    if len(paths) == 1 and read_at(sources, paths[0], 4, short_ok=True) != _MARK:
+        emi = paths[0]
+        parts = re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", read_side_file(sources, emi), re.S)
+        for part in parts:
+            with suppress(FormatError):  # opening said so
+                made.setdefault("emi", []).append(xml_tree(parse_xml(part, emi)))
+        paths = [path for _, path in numbered(sources, f"{splitext(emi)[0]}_", ".ser")]
+    left: list[str] = []
+    made["ser"] = {basename(path): _said_of(sources, path, left) for path in paths}
+    return made | ({"left_out": left} if left else {})
+
+
+def _said_of(sources: Sources, path: str, left: list[str]) -> dict[str, Any]:
+    series = _series(sources, path, Files.stat(sources, [path]).sizes.item())
+    lead = CALIBRATION.itemsize * (2 if series.header["_data_type"] == _IMAGES else 1)
+    rows, code = [], 0
+    for n, at in enumerate(series.offsets[:_MOST_ELEMENTS].tolist()):
+        raw = read_at(sources, path, lead + 2, at)
+        code = code or int.from_bytes(raw[lead:], "little")
+        row: dict[str, Any] = {"axes": [fields(one) for one in np.frombuffer(raw[:lead], CALIBRATION)]}
+        if len(series.tags):
+            size = _TAG_BYTES.get(int(series.header["_tag_type"]), 8)
+            tag = read_at(sources, path, size, int(series.tags[n]))
+            row |= {"tag_type": int.from_bytes(tag[:2], "little"), "time": int.from_bytes(tag[4:8], "little")}
+            row |= {"position": np.frombuffer(tag[8:], "<f8").tolist()} if size == 24 else {}
+        rows.append(row)
+    more = len(series.offsets) - len(rows)
+    left += [f"{basename(path)}: axes and tags of {more:,} more elements"] if more else []
+    header = {name.lstrip("_"): value for name, value in zip(HEADER.names or (), series.header.item(), strict=True)}
+    width = 8 if series.header["version"] >= 0x0220 else 4
+    header["table"] = int.from_bytes(read_at(sources, path, width, HEADER.itemsize), "little")
+    return {**header, "scan_axes": series.axes, "data_type_of_elements": code, "elements": rows}
+
+
 def _instrument(mode: Any) -> str | None:
     """Return TEM or STEM, with which the mode of a microscope begins."""
     first = str(mode).partition(" ")[0]
@@ -447,5 +493,6 @@ FORMAT = Format(
     open,
     index_extensions=(".emi",),
     terms=TERMS,
+    original=original,
     marks=(_MARK,),
 )

@@ -9,6 +9,7 @@ its name: `vfs.sources.boundary` opens files and gives them to it as descriptors
     reading.py   an HDF5 file -> facts, with h5py: links.py (files and paths), values.py (attributes
                  and types), chunks.py (where chunks are), virtual.py (what virtual data sets take
                  of their sources), writers.py (who writes a file)
+    tree.py      an HDF5 file -> what it says beside its arrays: all attributes, texts, small numbers
     server.py    what the other process does with a request
     survey.py    this process: asks the other one, and understands its answer
 """

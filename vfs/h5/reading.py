@@ -40,7 +40,13 @@ Mark = tuple[tuple[int, int], int]
 """Identifies an object: (device and inode of its file, its address there)."""
 
 
-def read(path: str, fd: int, boundary: Boundary | None, write: Callable[[bytes], None]) -> None:
+def read(
+    path: str,
+    fd: int,
+    boundary: Boundary | None,
+    write: Callable[[bytes], None],
+    make: Callable[[int, Boundary | None, Callable[[bytes], None]], Reader] | None = None,
+) -> None:
     """Write the facts of a file as messages.
 
     {"at": name} names the object that is read next. {"file": path, …} says that a file was opened.
@@ -54,9 +60,10 @@ def read(path: str, fd: int, boundary: Boundary | None, write: Callable[[bytes],
         fd: a descriptor of it, open for reading; it is closed.
         boundary: the folders to which links may lead. None: the file is not on this machine, and `fd` is a
             socket through which its bytes are asked for (`vfs.h5.asking`).
+        make: makes what reads it; None: `Reader`.
     """
     try:
-        reader = _Reader(fd, boundary, write)
+        reader = (make or Reader)(fd, boundary, write)
         reader.walk(path, fd)
         write(packed({"end": True}))
     except MemoryError:
@@ -67,7 +74,12 @@ def read(path: str, fd: int, boundary: Boundary | None, write: Callable[[bytes],
         write(packed({"error": first_line(error)}))
 
 
-class _Reader:
+class Reader:
+    """Walks through a file and writes its facts.
+
+    Args: see `read`.
+    """
+
     def __init__(self, fd: int, boundary: Boundary | None, write: Callable[[bytes], None]) -> None:
         self.write = write
         self.budget = Budget()
@@ -85,19 +97,20 @@ class _Reader:
     def walk(self, path: str, fd: int) -> None:
         self.write(packed({"at": ""}))
         main = self.links.opened(path, fd)
-        attrs = values.attributes(main.root)
+        attrs = self.attributes(main.root, "")
         self.netcdf = "_NCProperties" in attrs
         self.write(packed({"group": "", "attrs": attrs}))
         for name, at, item in self._items(main, main.root, "", (_mark(main, main.root),)):
             self.arrays += 1
             if self.arrays > MOST_ARRAYS or self.objects > MOST_OBJECTS:
-                self._left("…", f"more than {MOST_ARRAYS:,} data sets or {MOST_OBJECTS:,} objects")
+                self.left_out("…", f"more than {MOST_ARRAYS:,} data sets or {MOST_OBJECTS:,} objects")
                 return
-            self._say(name, at, item)
+            self.say(name, at, item)
         if self.again > MOST_AGAIN:
-            self._left("…", f"more than {MOST_AGAIN:,} further names of objects that are shown already")
+            self.left_out("…", f"more than {MOST_AGAIN:,} further names of objects that are shown already")
 
-    def _left(self, name: str, why: str) -> None:
+    def left_out(self, name: str, why: str) -> None:
+        """Write that something is not shown."""
         self.write(packed({"name": name, "left_out": why}))
 
     def _items(self, at: Opened, group: Any, prefix: str, above: tuple[Mark, ...]) -> Iterator[tuple[str, Opened, Any]]:
@@ -107,7 +120,7 @@ class _Reader:
             above: the groups that led here.
         """
         if len(above) > DEEP:
-            self._left(prefix, "nested too deeply")
+            self.left_out(prefix, "nested too deeply")
             return
         for key in group:
             name = f"{prefix}{key}"
@@ -118,7 +131,7 @@ class _Reader:
             self.write(packed({"at": name}))
             why = unusable(key)
             if why:
-                self._left(prefix + (key if key.isprintable() else ascii(key)), why)
+                self.left_out(prefix + (key if key.isprintable() else ascii(key)), why)
                 continue
             try:
                 where, item = self.links.follow(at, group, key)
@@ -127,12 +140,12 @@ class _Reader:
                 continue
             mark = _mark(where, item)
             if mark in above:
-                self._left(name, "a link back to a group above")
+                self.left_out(name, "a link back to a group above")
             elif isinstance(item, h5py.Dataset | h5py.Group) and self._may_be_listed(mark, name):
                 if isinstance(item, h5py.Dataset):
                     yield name, where, item
                 else:
-                    self.write(packed({"group": name, "attrs": values.attributes(item)}))
+                    self.write(packed({"group": name, "attrs": self.attributes(item, name)}))
                     yield from self._items(where, item, f"{name}/", (*above, mark))
 
     def _may_be_listed(self, mark: Mark, name: str) -> bool:
@@ -140,11 +153,20 @@ class _Reader:
         self.again += self.known.setdefault(mark, name) != name
         return self.known[mark] == name or self.again <= MOST_AGAIN
 
-    def _say(self, name: str, at: Opened, item: Any) -> None:
-        """Write the facts of a data set."""
+    def attributes(self, item: Any, name: str) -> dict[str, Any]:
+        """Return the attributes of a group."""
+        return values.attributes(item)
+
+    def again_as(self, name: str, at: Opened, item: Any) -> bool:
+        """Return True for a further name of a data set, and write it."""
         first = self.known[_mark(at, item)]
         if first != name:
             self.write(packed({"name": name, "same": first}))
+        return first != name
+
+    def say(self, name: str, at: Opened, item: Any) -> None:
+        """Write the facts of a data set."""
+        if self.again_as(name, at, item):
             return
         try:
             facts, tables = self._facts(at, item, 0)

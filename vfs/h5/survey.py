@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
 
 from vfs.errors import DependencyError, FormatError, SourceChangedError, SourceError, extra
 from vfs.h5.asking import Answering
@@ -14,6 +18,8 @@ from vfs.helper.messages import unpacked
 from vfs.helper.process import Helper, Outcome
 from vfs.model.sources import Sources
 from vfs.sources.local import LocalSources
+
+T = TypeVar("T")
 
 _CUT = re.compile(r"truncated file: eof = (\d+),.* stored_eof = (\d+)")  # libhdf5's words
 _NO_PLUGINS = {"HDF5_PLUGIN_PRELOAD": "::"}  # libhdf5 loads none
@@ -34,13 +40,27 @@ def survey(sources: Sources, path: str) -> Survey:
         SourceError: the file cannot be opened, or no other process can be started.
         SourceChangedError: the file was removed meanwhile.
     """
+    return ask(sources, path, partial(_understood, sources, path))
+
+
+def ask(sources: Sources, path: str, understood: Callable[[Outcome], T], **more: Any) -> T:
+    """Ask for the facts of an HDF5 file, or with `tree=True` for what it says beside its arrays.
+
+    Args:
+        understood: what makes the result of the answer.
+
+    Raises: what `survey` raises.
+    """
     if not isinstance(sources, LocalSources):
-        return _asking(sources, path)
+        sources.state(path)  # the other process asks for the bytes of a file that is not on this machine
+        with closing(Answering(sources, path)) as answering:
+            asked = LIBHDF5.ask(path, {"path": path, **more}, answering.theirs.fileno(), answering)
+            return understood(asked)
     boundary = sources.boundary
     file, _ = sources.open(path)
     try:
         request = {"path": path, "folders": boundary.folders, "files": boundary.files}
-        return _understood(sources, path, LIBHDF5.ask(path, request, file))
+        return understood(LIBHDF5.ask(path, request | more, file))
     except FormatError:
         if os.fstat(file).st_nlink == 0:  # libhdf5 refuses files that were removed
             raise SourceChangedError(f"{path}: replaced or removed while it was being opened; open it again") from None
@@ -49,11 +69,28 @@ def survey(sources: Sources, path: str) -> Survey:
         os.close(file)
 
 
-def _asking(sources: Sources, path: str) -> Survey:
-    """Return the facts of a file that is not on this machine: the other process asks for its bytes."""
-    sources.state(path)
-    with closing(Answering(sources, path)) as answering:
-        return _understood(sources, path, LIBHDF5.ask(path, {"path": path}, answering.theirs.fileno(), answering))
+def told(path: str, answer: Outcome) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
+    """Yield the messages of an answer.
+
+    Raises:
+        DependencyError: h5py is not installed.
+        FormatError: the file cannot be understood.
+        SourceError: a program is writing it.
+    """
+    for said, tables in unpacked(answer.stream):
+        if "missing" in said:
+            raise DependencyError(f"{path}: reading HDF5 needs h5py: {extra('hdf5')} ({said['missing']})")
+        if "busy" in said:
+            raise SourceError(f"{path}: {said['busy']}")
+        if "error" in said:
+            if cut := _CUT.search(said["error"]):
+                size, expected = map(int, cut.groups())
+                raise FormatError(
+                    f"{path}: expected {expected:,} bytes, as the HDF5 file says of itself, it has {size:,};"
+                    " it looks truncated, and libhdf5 reads nothing of it: copy it again"
+                )
+            raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
+        yield said, tables
 
 
 def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
@@ -65,19 +102,7 @@ def _understood(origin: Sources, path: str, answer: Outcome) -> Survey:
     growing: dict[str, str] = {}
     at, ended = "", False
     try:
-        for said, tables in unpacked(answer.stream):
-            if "missing" in said:
-                raise DependencyError(f"{path}: reading HDF5 needs h5py: {extra('hdf5')} ({said['missing']})")
-            if "busy" in said:
-                raise SourceError(f"{path}: {said['busy']}")
-            if "error" in said:
-                if cut := _CUT.search(said["error"]):
-                    size, expected = map(int, cut.groups())
-                    raise FormatError(
-                        f"{path}: expected {expected:,} bytes, as the HDF5 file says of itself, it has {size:,};"
-                        " it looks truncated, and libhdf5 reads nothing of it: copy it again"
-                    )
-                raise FormatError(f"{path}: the HDF5 file cannot be understood: {said['error']}")
+        for said, tables in told(path, answer):
             if "at" in said:
                 at = said["at"]
             elif "end" in said:

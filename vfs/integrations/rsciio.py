@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs import api
+from vfs.errors import VfsError
 from vfs.faces.documents import plain_json
 from vfs.integrations.signals import axes_of, signal_type, signals
 from vfs.integrations.upright import open_upright
@@ -82,9 +83,17 @@ def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block:
             {**_axis(array, k, kind), "navigate": k in axes.nav, "index_in_array": at} for at, k in enumerate(kept)
         ],
         "metadata": _metadata(general, kind, said(dataset.terms, dataset.attrs)),
-        "original_metadata": plain_json(dict(array.attrs)),
+        "original_metadata": _original(array),
         "mapping": {},
     }
+
+
+def _original(array: api.VirtualArray) -> dict[str, Any]:
+    """Return all that the files say; of files that are gone since they were opened, what opening read."""
+    try:
+        return dict(array.original_metadata)
+    except VfsError:
+        return dict(plain_json(array.attrs))
 
 
 def _metadata(general: Mapping[str, str], kind: str, recorded: Mapping[str, Said]) -> dict[str, Any]:
@@ -143,7 +152,7 @@ def _unit(unit: str, extent: float, kind: str) -> tuple[float, str]:
     if unit in ENERGIES and kind in _BINNED:
         wanted = "eV" if kind == "EELS" else "keV"
         return factor(unit, wanted) or 1.0, wanted
-    return readable(extent, unit) if unit in _PROGRAMS and not 0.1 <= extent < 1000 else (1.0, unit)
+    return readable(extent, unit) if unit in _PROGRAMS and not 0.01 <= extent < 1000 else (1.0, unit)
 
 
 def _in_memory(read: Any) -> np.ndarray:

@@ -102,6 +102,7 @@ class FormatTests(CountedTests, RemoteTests, ReferenceTests):
             assert 0 <= reader_of(array).dataset.nav_ndim <= array.ndim
             assert set(array.files) <= {str(file) for file in found.files}
             text = json.dumps(plain_json(array.attrs), allow_nan=False)
+            text += json.dumps(dict(array.original_metadata), allow_nan=False)
             assert " at 0x" not in text, "an attribute that is shown as the object it is"
             assert array[...].shape == array.shape
             assert array.attrs.get("calibration", {}) == array.calibration

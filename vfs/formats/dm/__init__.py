@@ -45,7 +45,7 @@ from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
 from vfs.formats.dm.transforms import HalvesDecoder
-from vfs.formats.gatan_tags import find, is_tag_file, plain, read_tags
+from vfs.formats.gatan_tags import find, is_tag_file, original, plain, read_tags
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable
 from vfs.model import colours
@@ -270,4 +270,5 @@ FORMAT = Format(
     sniff,
     open,
     terms=(Term("title", "name"), *gatan_said.terms("tags")),
+    original=original,
 )

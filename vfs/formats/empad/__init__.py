@@ -29,7 +29,7 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.empad.second import FRAME, PARTS, WORDS, Combined, are, may_be, read_constants
-from vfs.formats.headers import depth_of, exists, left_out, parse_xml, read_side_file, tree_of
+from vfs.formats.headers import depth_of, exists, left_out, parse_xml, read_side_file, xml_tree
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
@@ -240,7 +240,7 @@ def open(
     nav, doubt = _choose_scan(root, recorded, scans, sure)
     attrs = {
         "xml": basename(xml) if xml else None,
-        "metadata": tree_of(root),
+        "metadata": xml_tree(root),
         "stored_frames": recorded.stored,
         "calibration": _calibration(root, nav),
     }

@@ -48,6 +48,7 @@ from vfs.formats.hdf5.ranks import marks, mask_bits
 from vfs.formats.hdf5.said import TERMS
 from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
+from vfs.formats.hdf5.tree import original
 from vfs.h5.facts import AbsentError, LeftOutError, Survey
 from vfs.h5.survey import survey
 from vfs.model.files import Files
@@ -346,4 +347,5 @@ FORMAT = Format(
     open,
     index_extensions=("_master.h5",),
     terms=TERMS,
+    original=original,
 )

@@ -31,6 +31,7 @@ from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.nodata import fill_of
+from vfs.formats.tiff_structure.original import original
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.structure import Structure
@@ -491,4 +492,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".companion.ome", ".ome"),
+    original=original,
 )

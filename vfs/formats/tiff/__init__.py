@@ -48,6 +48,7 @@ from vfs.formats.tiff_structure.headers import (
 )
 from vfs.formats.tiff_structure.instruments import instrument, of_page
 from vfs.formats.tiff_structure.nodata import fill_of
+from vfs.formats.tiff_structure.original import original
 from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
 from vfs.formats.tiff_structure.places import Planes, joined_planes
 from vfs.formats.tiff_structure.planes import arrange
@@ -394,4 +395,5 @@ FORMAT = Format(
     sniff,
     open,
     terms=TERMS,
+    original=original,
 )

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import FormatError, VfsError
-from vfs.formats.headers import depth_of, parse_xml, tree_of
+from vfs.formats.headers import depth_of, parse_xml, xml_tree
 from vfs.formats.pilatus import lines_of
 from vfs.formats.tiff_structure.headers import DESCRIPTION, OLYMPUS_SIS, Reader, quiet, tifffile
 from vfs.formats.tiff_structure.structure import Structure
@@ -121,7 +121,7 @@ def _jeol(text: str, path: str) -> dict[str, Any]:
         root = parse_xml(plain.strip().encode(), path)
     except FormatError:
         return {}
-    said = tree_of(root) if depth_of(root) <= _DEEPEST else {}
+    said = xml_tree(root) if depth_of(root) <= _DEEPEST else {}
     return said if isinstance(said, dict) else {}
 
 
