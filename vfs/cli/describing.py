@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,15 +40,25 @@ if TYPE_CHECKING:
 def info(
     datasets: Datasets,
     json_: Json = False,
-    verbose: Annotated[
+    csv_: Annotated[
         bool,
         typer.Option(
-            "-v",
-            "--verbose",
-            help="Print everything: all arrays, their metadata, and the files.",
+            "--csv",
+            help="Print a table for spreadsheets, one row a data set; with --json, as JSON.",
             rich_help_panel=USUAL,
         ),
     ] = False,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "-v",
+            "--verbose",
+            count=True,
+            show_default=False,
+            help="Print everything: all arrays, their metadata, and the files; -vv also all that the files say.",
+            rich_help_panel=USUAL,
+        ),
+    ] = 0,
     recursive: Annotated[
         bool,
         typer.Option(
@@ -76,12 +86,20 @@ def info(
     For a folder, print one line for each data set in it; with --recursive, also for those in folders below.
     """
     folders = [name for name in datasets if is_folder(name)]
+    if csv_:
+        refuse({"-v": verbose, "--describe": describe}, "with --csv, which prints a table")
+        refuse({"--zarr-format": settings.zarr_format}, "with --csv")
     _check_info(settings, len(datasets), folders, json_=json_, verbose=verbose, describe=describe, explicit=explicit)
     if not folders:
         refuse({"--recursive": recursive}, "without a folder")
     failed: list[VfsError] = []
     groups = open_all([name for name in datasets if name not in folders], settings, failed)
-    found = _folders(folders, settings, json_, json_ or verbose, recursive, failed)
+    if csv_:
+        _print_table(groups, folders, settings, json_, recursive, failed)
+        return
+    from vfs.cli.report import as_json, set_cells
+
+    found = _folders(folders, settings, as_json if json_ else set_cells, json_ or bool(verbose), recursive, failed)
     if describe and groups:
         put(document(_description(groups[0], explicit)))
     elif json_:
@@ -89,6 +107,30 @@ def info(
     else:
         _print_text(groups, found, verbose, recursive, settings.zarr_format)
     raise_all(failed)
+
+
+def _print_table(
+    groups: Sequence[OpenedSet],
+    folders: Sequence[str],
+    settings: Settings,
+    json_: bool,
+    recursive: bool,
+    failed: list[VfsError],
+) -> None:
+    """Print a row for each set as soon as it is open, and one for each that cannot be opened."""
+    from vfs.cli.rows import Table, broken, row
+
+    table = Table(json_)
+    for group in groups:
+        table.add(row(group))
+    for error in failed:
+        table.add(broken("", str(error)))
+    unlisted: list[VfsError] = []
+    for folder in _folders(folders, settings, row, True, recursive, unlisted, table.add):
+        for name, why in folder.broken.items():
+            table.add(broken(os.path.join(folder.path, name), why))
+    table.end()
+    raise_all(failed + unlisted)
 
 
 def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], version: int | None) -> None:
@@ -104,20 +146,24 @@ def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], versi
 
 
 def _print_text(
-    groups: Sequence[OpenedSet], folders: Iterable[FoundSets], verbose: bool, recursive: bool, version: int | None
+    groups: Sequence[OpenedSet], folders: Iterable[FoundSets], verbose: int, recursive: bool, version: int | None
 ) -> None:
     from vfs.cli import report
+    from vfs.cli.whole import tree_lines
 
     if len(groups) > report.SEVERAL and not verbose and not version:
         put("\n".join(report.as_rows(groups, width())))
         groups = []
     for group in groups:
-        put("\n".join(report.as_text(group, verbose, width())))
+        put("\n".join(report.as_text(group, verbose > 0, width())))
+        if verbose > 1:
+            for line in tree_lines(group, width()):
+                put(line)
         if version:
             put(document(_zarr_metadata(group, version)))
     told: set[str] = set()
     for folder in folders:
-        put("\n".join(folder.text(verbose or recursive, width(), alone=not recursive, told=told)))
+        put("\n".join(folder.text(verbose > 0 or recursive, width(), alone=not recursive, told=told)))
 
 
 def _check_info(
@@ -126,7 +172,7 @@ def _check_info(
     folders: Sequence[str],
     *,
     json_: bool,
-    verbose: bool,
+    verbose: int,
     describe: bool,
     explicit: bool,
 ) -> None:
@@ -156,12 +202,18 @@ def _check_info(
 
 
 def _folders(
-    paths: Sequence[str], settings: Settings, json_: bool, all: bool, recursive: bool, failed: list[VfsError]
+    paths: Sequence[str],
+    settings: Settings,
+    keep: Callable[[OpenedSet], Any],
+    all: bool,
+    recursive: bool,
+    failed: list[VfsError],
+    told: Callable[[Any], None] | None = None,
 ) -> Iterator[FoundSets]:
     """Find the data sets in folders, one folder after the other.
 
     Args:
-        json_: collect JSON, not lines of text.
+        keep, told: see `vfs.cli.folders.look`.
         all: look at all files of a folder, not only at as many as fit a screen.
         recursive: also look at the folders below, and leave out those that hold no set.
         failed: receives an error for each folder that cannot be listed.
@@ -169,11 +221,11 @@ def _folders(
     if not paths:
         return
     from vfs.cli.folders import folders_below, look
-    from vfs.cli.report import SCREEN, as_json, set_cells
+    from vfs.cli.report import SCREEN
     from vfs.sets.opening import open_set as open_one
     from vfs.sets.opening import warned
 
-    own, keep = settings.format_options_of_all(), as_json if json_ else set_cells
+    own = settings.format_options_of_all()
 
     def opened(file: str, sources: Sources) -> OpenedSet:
         return warned(open_one(file, settings.options, own, sources=sources))
@@ -184,7 +236,7 @@ def _folders(
             try:
                 if is_zarr(folder):
                     raise folder_given(folder)
-                found = look(folder, opened, settings.options, keep, None if all or recursive else SCREEN)
+                found = look(folder, opened, settings.options, keep, None if all or recursive else SCREEN, told)
                 found.refuse_empty()
             except FormatError as error:  # neither sets nor folders
                 if not recursive:

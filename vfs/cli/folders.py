@@ -125,6 +125,7 @@ def look(
     options: OpenOptions,
     keep: Callable[[OpenedSet], Any],
     most: int | None = None,
+    told: Callable[[Any], None] | None = None,
 ) -> FoundSets:
     """Open the sets in a folder, one after the other, but not those in its subfolders.
 
@@ -133,6 +134,7 @@ def look(
         options: with a `format`, only its sets are opened.
         keep: makes of a set what is kept of it.
         most: number of sets after which to stop; None: look at all files.
+        told: gets what is kept of a set as soon as it is open, and then nothing of it is kept.
 
     Raises:
         SourceError: the folder cannot be listed.
@@ -157,6 +159,11 @@ def look(
                 break
         except SourceError as error:  # the next ones may open; this one is tried no more
             unnamed[names.pending.pop()] = str(error)
+        if told is not None:
+            for file in [file for file in kept if names.settled(file)]:
+                one = kept.pop(file)
+                if file in names.base:
+                    told(one)
     unknown = {name for name in names.pending if name not in names.owner}
     broken = unnamed | {
         name: record.error.removeprefix(f"{folder.join(name)}: ")
@@ -167,7 +174,13 @@ def look(
     others = len(folder.files) - len(sets) - len(broken) - len(unknown) - len(names.owner)
     refused = [name for name, record in listing.refused() if name not in broken and name not in names.owner]
     return FoundSets(
-        path, {name: kept[name] for name in sets}, broken, refused, in_order([*folder.folders]), others, len(unknown)
+        path,
+        {name: kept.get(name) for name in sets},
+        broken,
+        refused,
+        in_order([*folder.folders]),
+        others,
+        len(unknown),
     )
 
 
