@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.formats.hdf5_sets import write_velox
 from vfs.cli.report import as_text
 from vfs.page.views import described
 from vfs.testing.inside import set_of
@@ -299,3 +300,24 @@ def test_metadata_of_hyperspy(tmp_path: Path) -> None:
     }
     assert group["Experiments/a/data"].attrs["original_metadata"] == {"kV": 200.0}
     assert "metadata" not in group["Experiments/b/data"].attrs
+
+
+def test_a_group_takes_names_that_programs_gave(tmp_path: Path) -> None:
+    group = vfs.open_group(write_velox(tmp_path / "a.emd"))
+    assert "HAADF" not in group, "two images have this name"
+    with pytest.raises(vfs.UnknownArrayError, match="2 arrays are named 'HAADF'; give a path: Data/Image/i"):
+        group["HAADF"]
+    with h5py.File(tmp_path / "a.emd", "a") as file:
+        del file["Data/Image/i1"]
+    group = vfs.open_group(tmp_path / "a.emd")
+    assert group["HAADF"] is group["Data/Image/i2/Data"]
+    assert group[" HAADF "] is group["HAADF"]
+    assert "HAADF" in group
+    assert "HAADF" not in list(group)
+    for other in ("", " ", "HAADF2", 5):
+        with pytest.raises(vfs.UnknownArrayError):
+            group[other]  # type: ignore[index]
+    shown = repr(group)
+    assert "  HAADF: uint16, y: 4, x: 5, frame: 2\n" in shown
+    assert "Metadata" not in shown
+    assert shown.endswith("more arrays>")

@@ -24,6 +24,7 @@ from vfs.model.metadata import Said
 from vfs.model.naming import first_names
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.wording import option, option_names
+from vfs.sets.choosing import path_named
 from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet, Opening
 from vfs.sets.original import Originals
@@ -407,7 +408,8 @@ class GrowingArray(VirtualArray):
 class VirtualGroup(Mapping[str, VirtualArray]):
     """All arrays of a data set: a Mapping of path -> VirtualArray. Made by `vfs.open_group`.
 
-    A path that is not there is an UnknownArrayError, which is a KeyError.
+    A name that a program gave to one array ("HAADF") is taken for its path, too. A path that is not there is an
+    UnknownArrayError, which is a KeyError.
     """
 
     def __init__(self, live: LiveSet) -> None:
@@ -465,6 +467,9 @@ class VirtualGroup(Mapping[str, VirtualArray]):
             self._opened.arrays[path]  # raises KeyError
             array = (GrowingArray if self._live.follows else VirtualArray)((self._live.opening, path), self)
         except KeyError:
+            datasets = (reader.dataset for reader in self._opened.arrays.values())
+            if isinstance(path, str) and (named := path_named(path, datasets, self.name)):
+                return self[named]
             raise UnknownArrayError(f"no array {path!r} in {self.name}; there are: {first_names(list(self))}") from None
         return self._in_use.setdefault(path, array)
 
@@ -475,7 +480,9 @@ class VirtualGroup(Mapping[str, VirtualArray]):
         return len(self._opened.arrays)
 
     def __repr__(self) -> str:
-        return f"<vfs.VirtualGroup {self.name}: {', '.join(self)}>"
+        from vfs.pictures.display import group_text
+
+        return group_text(self.name, self._opened.arrays)
 
     def store(self, zarr_format: int = 3, face: str = "zarr") -> Store:
         """Make a read-only `zarr.abc.store.Store` over the whole tree, or over its images; picklable.

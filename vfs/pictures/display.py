@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -22,6 +23,7 @@ THUMBNAIL = 2 << 20  # most bytes that are read for a thumbnail
 _SIDE = 128  # pixels of the longest side of a thumbnail or a drawing
 _LINES = 24  # most chunks that are drawn along an axis; of more, so many at even distances
 _ROWS = 50  # most arrays of a group and calibrated axes that are listed
+_TEXT_ROWS = 12  # most arrays of a group that its text lists
 _LONG = 120  # most characters of a name
 
 
@@ -40,13 +42,33 @@ def group_html(name: str, format: str, arrays: Mapping[str, ArrayReader], main: 
     rows = []
     for path in list(arrays)[:_ROWS]:
         array = arrays[path]
-        label = f"<b>{_text(path)}</b>" if path == main else _text(path)
+        label = f"<b>{_text(array.dataset.title)}</b>" if path == main else _text(array.dataset.title)
         cells = (label, _axes(array), _text(array.dtype), size(array.nbytes), _by(array.chunks))
         rows.append(f"<tr>{''.join(f'<td style={_LEFT!r}>{cell}</td>' for cell in cells)}</tr>")
     left = len(arrays) - len(rows)
     more = f"<tr><td colspan='5'>… and {left:,} more</td></tr>" if left > 0 else ""
     title = f"<b>vfs.VirtualGroup</b> {_text(name)}: {_text(format)}, {_count(len(arrays), 'array')}"
     return _beside(f"<div>{title}<table><tr>{head}</tr>{''.join(rows)}{more}</table></div>", _thumbnail(arrays[main]))
+
+
+def group_text(name: str, arrays: Mapping[str, ArrayReader]) -> str:
+    """Return lines that show a group: its first arrays with their axes, without what only comes beside them.
+
+    These are time stamps and the like, and what no program shows first, such as masks and metadata. An array stands
+    there by the name that its program gave it, if no other one has that name, else by its path.
+    """
+    shown = [one for one in arrays.values() if not (one.dataset.companion or one.dataset.main is False)]
+    first = shown[:_TEXT_ROWS] or list(arrays.values())[:1]
+    names = Counter(one.dataset.label for one in shown)
+    rows = []
+    for one in first:
+        label = one.dataset.label
+        name_shown = printable(label if label and names[label] == 1 else one.dataset.title)
+        axes = ", ".join(f"{printable(dim)}: {n}" for dim, n in zip(one.dims, one.shape, strict=True))
+        rows.append(f"  {name_shown}: {one.dtype}, {axes or 'one number'}")
+    left = len(arrays) - len(first)
+    rows += [f"  and {_count(left, 'more array')}"] if left else []
+    return "\n".join([f"<vfs.VirtualGroup {printable(name)}: {_count(len(arrays), 'array')}", *rows]) + ">"
 
 
 _LEFT = "text-align:left"

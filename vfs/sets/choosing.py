@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,22 @@ def without_first(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in ("array", "main")}
 
 
+def path_named(name: str, found: Iterable[StoredArray], file: str) -> str:
+    """Return the path of the array to which its program gave a name; "" if it gave it to none.
+
+    What is never shown first, as encoded events beside their spectra, has the name only where nothing else has it.
+
+    Raises:
+        UnknownArrayError: several arrays have the name.
+    """
+    label = " ".join(name.split())
+    named = [dataset for dataset in found if label and dataset.label == label]
+    paths = [dataset.path for dataset in named if dataset.main is not False] or [dataset.path for dataset in named]
+    if len(paths) > 1:
+        raise UnknownArrayError(f"{file}: {len(paths)} arrays are named {name!r}; give a path: {first_names(paths)}")
+    return paths[0] if paths else ""
+
+
 def by_path(found: Sequence[StoredArray], options: OpenOptions, file: str) -> OpenOptions:
     """Return the options with the paths of `array`, `main` and `hide` where these are names that programs gave arrays.
 
@@ -49,14 +65,7 @@ def by_path(found: Sequence[StoredArray], options: OpenOptions, file: str) -> Op
     groups = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
 
     def path_of(name: str, known: Collection[str]) -> str:
-        if name in known:
-            return name
-        named = [dataset.path for dataset in found if dataset.label == " ".join(name.split())]
-        if len(named) > 1:
-            raise UnknownArrayError(
-                f"{file}: {len(named)} arrays are named {name!r}; give a path: {first_names(named)}"
-            )
-        return named[0] if named and name.strip() else name
+        return name if name in known else path_named(name, found, file) or name
 
     changes: dict[str, Any] = {
         option: path_of(name, paths)
