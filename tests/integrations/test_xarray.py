@@ -18,6 +18,7 @@ import xarray as xr
 import vfs
 from vfs.integrations.xarray import TAKEN, VfsBackend
 from vfs.testing.frame_writers import write_seq, write_tvips
+from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_mib, write_npy
 
 FRAMES = np.random.default_rng(5).integers(0, 4096, (4 * 6, 8, 10)).astype("u2")
@@ -486,3 +487,27 @@ def test_sets_that_lack_something_warn(tmp_path: Path) -> None:
     with pytest.warns(vfs.IncompleteWarning, match="the last 8 are missing"):
         found = xr.open_dataset(path, engine="vfs", allow_incomplete=True)
     np.testing.assert_array_equal(found["data"].values.reshape(24, 8, 10)[:16], FRAMES[:16])
+
+
+def test_attributes_of_the_acquisition_are_plain(tmp_path: Path) -> None:
+    """Numbers with their units beside them, as netCDF holds them; the arrays beside have none of it."""
+    tags = {
+        "Microscope Info": {"Voltage": 300000.0, "Stage Position": {"Stage Alpha": 45.0}, "Name": "Titan"},
+        "Acquisition": {"Parameters": {"Detector": {"binning": [2, 4]}}},
+    }
+    path = write_dm(tmp_path, np.ones((4, 6), "f4"), tags=tags)
+    found = vfs.open(path).xarray()
+    assert found.attrs["beam_energy"] == 300000
+    assert found.attrs["beam_energy_units"] == "eV"
+    assert found.attrs["stage_alpha"] == pytest.approx(np.pi / 4)
+    assert found.attrs["microscope"] == "Titan"
+    assert "microscope_units" not in found.attrs
+    assert all(type(value) in (str, int, float, list) for value in found.attrs.values())
+    whole = xr.open_dataset(path, engine="vfs")
+    assert whole.attrs["beam_energy"] == 300000
+    assert vfs.open_group(path).xarray().attrs["beam_energy"] == 300000
+    pytest.importorskip("h5netcdf")
+    whole.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as again:
+        assert again.attrs["stage_alpha"] == found.attrs["stage_alpha"]
+        assert again.data.attrs["beam_energy_units"] == "eV"

@@ -85,7 +85,7 @@ def main_dataset(
         SourceError: the positions along an uneven axis cannot be read.
     """
     made = _dataset(shown, _beside(shown.opened, shown.opened.main), decoders, drop)
-    made.attrs = _attributes(shown.opened.attrs)
+    made.attrs = _recorded(shown.opened.main) | _attributes(shown.opened.attrs)
     return made
 
 
@@ -117,7 +117,7 @@ def datasets(
         place = folder if _fits_above(folder, members, below) else _path(next(iter(members.values())))
         made[f"/{place}"] = _dataset(shown, members, decoders, drop)
     root = made.setdefault("/", xarray.Dataset())
-    root.attrs = _attributes(opened.attrs)
+    root.attrs = _recorded(main) | _attributes(opened.attrs)
     return made
 
 
@@ -237,7 +237,7 @@ def _variable(shown: ForXarray, reader: ArrayReader) -> xarray.Variable:
     shape = reader.chunks if reader.dataset.computed else negotiate(BLOCK, reader.chunking_input).shape
     # Of axes that are not cut, xarray need not know: it warns of chunks that cut them
     chunks = {dim: c for dim, c, n in zip(reader.dims, shape, reader.shape, strict=True) if c < n}
-    attrs = _conventions(reader) | _attributes({"vfs": reader.attrs} if reader.attrs else {})
+    attrs = _recorded(reader) | _conventions(reader) | _attributes({"vfs": reader.attrs} if reader.attrs else {})
     return xarray.Variable(
         reader.dims, indexing.LazilyIndexedArray(_lazy(shown, reader)), attrs, {"preferred_chunks": chunks}
     )
@@ -246,6 +246,13 @@ def _variable(shown: ForXarray, reader: ArrayReader) -> xarray.Variable:
 def _lazy(shown: ForXarray, array: ArrayReader) -> LazyArray:
     dataset = array.dataset
     return LazyArray(shown.array(dataset.path), array.shape, array.dtype, dataset.nav_ndim)
+
+
+def _recorded(array: ArrayReader) -> dict[str, Any]:
+    """Return what the files say of the acquisition: beam_energy, and beam_energy_units beside it; stage_alpha."""
+    said = {name.replace(".", "_"): one for name, one in array.dataset.recorded.items()}
+    units = {f"{name}_units": one.unit for name, one in said.items() if one.unit}
+    return _attributes({name: one.value for name, one in said.items()} | units)
 
 
 def _conventions(array: ArrayReader) -> dict[str, Any]:
