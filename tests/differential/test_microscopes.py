@@ -20,19 +20,42 @@ from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, wri
 TWIN = frames_of((2, 3, 2, 16, 20), "u2")
 
 
+def peak(at: float) -> dict[str, Any]:
+    """Return a spectrum with its highest point at a wavelength in nm."""
+    points = {f"Point{k}": {"eType": 2, "dWavelength": at + k - 1, "dTValue": n} for k, n in enumerate((0.1, 0.9, 0.2))}
+    return {"uiCount": 3, "pPoint": points}
+
+
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("loops", [("t", "z"), ("position", "z"), ("t", "position")])
 def test_nd2(tmp_path: Path, loops: tuple[str, str], version: int, packed: bool) -> None:
     nd2 = pytest.importorskip("nd2")
     path = write_nd2(
-        tmp_path / "a.nd2", TWIN, loops, channels=2, version=version, packed=packed, padding=0 if packed else 8
+        tmp_path / "a.nd2",
+        TWIN,
+        loops,
+        channels=2,
+        version=version,
+        packed=packed,
+        padding=0 if packed else 8,
+        drawn=(0xFF0000, 0x0FE978),
+        planes=tuple({"pFluorescentProbe": {"m_EmissionSpectrum": peak(at)}} for at in (465.0, 525.0)),
     )
     array = vfs.open(path)
     with nd2.ND2File(path) as file:
         same(array[...], file.asarray())
         sizes = {{"position": "P"}.get(dim, dim.upper()): n for dim, n in zip(array.dims, array.shape, strict=True)}
         assert dict(file.sizes) == sizes
+        said = [(one["name"], one["colour"], one["emission"]) for one in array.metadata["channels"].value]
+        assert said == [
+            (
+                one.name,
+                f"#{one.color.r:02x}{one.color.g:02x}{one.color.b:02x}",
+                pytest.approx(one.emissionLambdaNm * 1e-9),
+            )
+            for one in (channel.channel for channel in file.metadata.channels)
+        ]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -87,11 +110,30 @@ def test_czi_that_zeiss_writes(tmp_path: Path, how: str) -> None:
         for t, z in np.ndindex(2, 3):
             same(array[t, z], file.read(plane={"T": t, "Z": z, "C": 0})[..., 0])
     assert {dim: axis["scale"] for dim, axis in array.calibration.items()} == {"z": 3e-7, "y": 2e-7, "x": 1e-7}
-    assert array.attrs["channels"] == ["dye"]
+    assert array.metadata["channels"].value == ({"name": "dye"},)
     path = tmp_path / "b.czi"
     with czi.create_czi(str(path), compression_options=how) as made:
         made.write(colours[..., ::-1], plane={"T": 0, "Z": 0, "C": 0})  # blue, green, red
     same(vfs.open(path)[...], colours)
+
+
+def test_channels_of_a_czi_that_zeiss_writes(tmp_path: Path) -> None:
+    """Colours and contrast as ZEN's library writes them, of which black and white points are parts of 65,535."""
+    czi = pytest.importorskip("pylibCZIrw.czi")
+    path = tmp_path / "a.czi"
+    with czi.create_czi(str(path)) as made:
+        for c in range(2):
+            made.write(TWIN[0, 0, c][..., None], plane={"T": 0, "Z": 0, "C": c})
+        looks = {
+            0: czi.ChannelDisplaySettingsDataClass(True, czi.TintingMode.Color, czi.Rgb8Color(0, 0, 255), 0.25, 0.5),
+            1: czi.ChannelDisplaySettingsDataClass(True, czi.TintingMode.Color, czi.Rgb8Color(9, 200, 7), 0.0, 1.0),
+        }
+        made.write_metadata("cells", {0: "DAPI", 1: "GFP"}, display_settings=looks)
+    metadata = vfs.open(path).metadata
+    dapi, gfp = metadata["channels"].value
+    assert dapi == {"name": "DAPI", "colour": "#0000ff", "window": pytest.approx((0.25 * 65535, 0.5 * 65535))}
+    assert gfp == {"name": "GFP", "colour": "#09c807"}
+    assert metadata["title"].value == "cells"
 
 
 def test_czi_as_zeiss_reads_it(tmp_path: Path) -> None:

@@ -612,7 +612,7 @@ def nd2(draw: Draw, folder: Path) -> Case:
         mapped=True,
     )
     twin = twin if colours == 1 else twin[..., ::-1]  # blue is stored first
-    return Case(path, twin, attrs={"channels": [f"dye {c}" for c in range(channels)]}, head=15_000)
+    return Case(path, twin, attrs={"uiComp": channels * colours}, head=15_000)
 
 
 def lif(draw: Draw, folder: Path) -> Case:

@@ -51,7 +51,7 @@ def test_nd2(tmp_path: Path, version: int, packed: bool, dtype: str) -> None:
     check_boxes(path, twin, count=10)
     array = vfs.open(path)
     assert array.dims == ("t", "z", "c", "y", "x")
-    assert array.attrs["channels"] == ["dye 0", "dye 1", "dye 2", "dye 3"]
+    assert [one["name"] for one in array.metadata["channels"].value] == ["dye 0", "dye 1", "dye 2", "dye 3"]
     assert array.calibration["t"] == {"scale": 500.0, "offset": 0.0, "unit": "ms"}
     assert array.calibration["z"] == {"scale": 0.5, "offset": 0.0, "unit": "um"}
     assert array.calibration["x"] == {"scale": 0.25, "offset": 0.0, "unit": "um"}
@@ -350,7 +350,7 @@ def test_czi(tmp_path: Path, dtype: str) -> None:
     check_boxes(path, twin, count=10)
     array = vfs.open(path)
     assert array.dims == ("t", "c", "z", "y", "x")
-    assert array.attrs["channels"] == ["a", "b", "c", "d"]
+    assert [one["name"] for one in array.metadata["channels"].value] == ["a", "b", "c", "d"]
     assert array.attrs["origin"] == [40, -9]
     assert array.calibration == {dim: {"scale": 2.5e-7, "offset": 0.0, "unit": "m"} for dim in "yx"}
 
@@ -429,8 +429,7 @@ def test_czi_stored_finer_or_coarser_than_the_image(tmp_path: Path) -> None:
     check_boxes(path, plain, "resolution_1/data", count=5)
     steps = [group[f"resolution_{k}/data"].calibration["x"]["scale"] for k in range(2)]
     np.testing.assert_allclose(steps, [2.5e-7 / 3, 2.5e-7], rtol=1e-3)
-    assert group["resolution_1/data"].attrs["channels"] == ["two"]
-    assert group["resolution_1/data"].attrs["channel_colours"] == ["#FF8000"]
+    assert group["resolution_1/data"].metadata["channels"].value == ({"name": "two", "colour": "#ff8000"},)
     fewer = frames_of((3, 4, 6), "u1")
     path = write_czi(tmp_path / "b.czi", czi_planes(fewer, "H"), scale=lambda n: (4, 1), pyramid=lambda n: False)
     check_boxes(path, fewer, count=5)

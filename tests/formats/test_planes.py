@@ -42,14 +42,14 @@ def test_ndtiff_of_colours_and_one_without_axes(tmp_path: Path) -> None:
 
 def test_ndtiff_says_names_and_colours_of_channels(tmp_path: Path) -> None:
     path = write_ndtiff(tmp_path, TWIN[:2, 0, 0], {"channel": ("DAPI", "FITC")})
-    assert vfs.open(path).attrs["channels"] == ["DAPI", "FITC"]
+    assert vfs.open(path).metadata["channels"].value == ({"name": "DAPI"}, {"name": "FITC"})
     said = {"All channel settings": {}, "DAPI": {"Color": -13421569}, "FITC": {"Color": -16711936}}
     (tmp_path / "display_settings.txt").write_text(json.dumps(said))
     shown: Any = zarr.open_group(vfs.open(path).store(face="ome"), mode="r").attrs["ome"]
     looks = [(one["label"], one["color"]) for one in shown["omero"]["channels"]]
     assert looks == [("DAPI", "3333FF"), ("FITC", "00FF00")]
     (tmp_path / "display_settings.txt").write_text("{")
-    assert "channel_colours" not in vfs.open(path).attrs
+    assert vfs.open(path).metadata["channels"].value == ({"name": "DAPI"}, {"name": "FITC"})
 
 
 def test_ndtiff_of_two_sizes(tmp_path: Path) -> None:

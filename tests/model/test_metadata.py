@@ -19,7 +19,7 @@ from vfs.cli import recorded
 from vfs.cli.app import main
 from vfs.formats import formats
 from vfs.model.hyperspy_places import PLACES
-from vfs.model.metadata import COUNT, TEXT, VOCABULARY, WHEN, Said, Term, in_form, measured, of_epoch, said
+from vfs.model.metadata import CHANNELS, COUNT, TEXT, VOCABULARY, WHEN, Said, Term, in_form, measured, of_epoch, said
 from vfs.testing.gatan_writers import write_dm
 
 PAGE = Path(vfs.__file__).parent / "docs" / "metadata.md"
@@ -204,7 +204,7 @@ def test_formats_use_names_of_the_vocabulary() -> None:
 
 def test_the_page_has_the_names_and_the_formats() -> None:
     page = PAGE.read_text()
-    units = {TEXT: "text", COUNT: "number", WHEN: "time"}
+    units = {TEXT: "text", COUNT: "number", WHEN: "time", CHANNELS: "channels"}
     rows = re.findall(r"^\| `([\w.]+)` \| (\S+) \|", page, re.M)
     assert dict(rows) == {name: units.get(unit, f"`{unit}`") for name, unit in VOCABULARY.items()}
     told = {row[0]: set(re.findall(r"`([\w.]+)`", row[1])) for row in re.findall(r"^\| (\w+) \| (`.*) \|$", page, re.M)}

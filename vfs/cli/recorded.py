@@ -40,7 +40,22 @@ def value(one: Said) -> str:
     """Return a value as people say it: 300 keV, 21 mrad."""
     if one.unit and isinstance(one.value, int | float):
         return _sized(one.value, one.unit)
-    return ", ".join(f"{number:g}" for number in one.value) if isinstance(one.value, tuple) else str(one.value)
+    if not isinstance(one.value, tuple):
+        return str(one.value)
+    each = [_channel(part) if isinstance(part, Mapping) else _number(part, one.unit) for part in one.value]
+    return ", ".join(each)
+
+
+def _number(number: float, unit: str) -> str:
+    return _sized(number, unit) if unit else f"{number:g}"
+
+
+def _channel(channel: Mapping[str, object]) -> str:
+    """Describe a channel: `DAPI #0000ff 50 ms 353 nm to 465 nm`."""
+    light = [_sized(channel[name], "m") for name in ("excitation", "emission") if name in channel]
+    exposure = [_sized(channel["exposure_time"], "s")] if "exposure_time" in channel else []
+    said = [str(channel.get("name", "")), str(channel.get("colour", "")), *exposure, " to ".join(light)]
+    return " ".join(filter(None, said)) or "?"
 
 
 def _sized(number: object, unit: str) -> str:

@@ -7,15 +7,15 @@ read a whole level.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import VfsError
 from vfs.faces.images import ShownImage
+from vfs.model.channels import Channel
 from vfs.model.colours import LOOKS, coloured
 from vfs.model.region import Region
 from vfs.pictures.frames import FrameView, pieces, without_masked
@@ -31,20 +31,18 @@ _COSTLY = 16 << 20
 """Bytes that are read at most to look at a channel; where it takes more, viewers choose the contrast."""
 _ONE = ("FFFFFF",)
 _SEVERAL = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
-_NAMED = {
-    "red": "FF0000",
-    "green": "00FF00",
-    "blue": "0000FF",
-    "magenta": "FF00FF",
-    "cyan": "00FFFF",
-    "yellow": "FFFF00",
-    "gray": "FFFFFF",
-    "grey": "FFFFFF",
-}
-"""Colours by the names that Leica's programs give to channels."""
-_HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _ACTIVE = 6
 """Channels that are shown at first: viewers mix at most so many."""
+
+
+class Look(NamedTuple):
+    """How a channel is shown: its label, its colour (RRGGBB), and the numbers that are black and full, if the file says
+    which.
+    """
+
+    label: str
+    colour: str
+    window: tuple[float, float] | None = None
 
 
 def omero(image: ShownImage) -> dict[str, Any] | None:
@@ -53,8 +51,9 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
     count = 1 if axis is None else finest.shape[axis]
     if count > _MOST or image.source.dataset.computed:
         return None
+    looks = list(_looks(image, count))
     try:
-        windows = _windows(image, count)
+        windows = _windows(image, looks)
     except (VfsError, MemoryError):  # said to those who read it
         return None
     if windows is None:
@@ -63,15 +62,15 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
         "name": image.name,
         "channels": [
             {
-                "label": label,
-                "color": colour,
+                "label": look.label,
+                "color": look.colour,
                 "active": k < _ACTIVE,
                 "coefficient": 1,
                 "family": "linear",
                 "inverted": False,
                 "window": window,
             }
-            for k, (window, (label, colour)) in enumerate(zip(windows, _looks(image, count), strict=True))
+            for k, (window, look) in enumerate(zip(windows, looks, strict=True))
         ],
         "rdefs": {"defaultT": 0, "defaultZ": _middle(finest, image.dims, "z"), "model": _model(count)},
     }
@@ -84,22 +83,32 @@ def _samples(image: ShownImage) -> int:
     return next((source.shape[k] for k in last if coloured(source.dims[k], source.shape[k], source.attrs)), 1)
 
 
-def _looks(image: ShownImage, count: int) -> Iterator[tuple[str, str]]:
-    """Yield a label and a colour for each channel: those of the file, else usual ones."""
+def _looks(image: ShownImage, count: int) -> Iterator[Look]:
+    """Yield the look of each channel: what the file says, else what is usual."""
     samples = _samples(image)
     told, usual = _told(image, count // samples), _ONE if count == 1 else _SEVERAL
     for k in range(count):
-        own = told[k // samples] if told else {}
-        name = str(own.get("name") or f"Channel {k // samples}")
+        own = told[k // samples] if told else Channel()
+        name = own.get("name") or f"Channel {k // samples}"
         if samples == 1:
-            yield name, _colour(own.get("color")) or usual[k % len(usual)]
+            colour = own.get("colour", usual[k % len(usual)]).removeprefix("#").upper()
+            yield Look(name, colour, _shown(own, image.source.dtype))
         else:
-            colour, drawn = list(LOOKS.items())[k % samples]
-            yield colour if samples == count else f"{name} {colour}", drawn
+            drawn, colour = list(LOOKS.items())[k % samples]
+            yield Look(drawn if samples == count else f"{name} {drawn}", colour)
 
 
-def channel_looks(image: ShownImage) -> list[tuple[str, str]]:
-    """Return a label and a colour (rrggbb) for each channel; none where there is one channel, or very many."""
+def _shown(channel: Channel, dtype: np.dtype) -> tuple[float, float] | None:
+    """Return the window that a file says, unless it is all that pixels can hold: nobody chose that one."""
+    window = channel.get("window")
+    if window is None or dtype.kind not in "iu":
+        return window
+    limits = np.iinfo(dtype)
+    return None if window[0] <= limits.min and window[1] >= limits.max else window
+
+
+def channel_looks(image: ShownImage) -> list[Look]:
+    """Return the look of each channel; none where there is one channel, or very many."""
     axis = image.channels
     count = 1 if axis is None else image.levels[0].shape[axis]
     return list(_looks(image, count)) if 1 < count <= _MOST else []
@@ -113,49 +122,27 @@ def _middle(array: ArrayReader, dims: Sequence[str], axis: str) -> int:
     return array.shape[dims.index(axis)] // 2 if axis in dims else 0
 
 
-def _told(image: ShownImage, count: int) -> list[Mapping[str, Any]]:
-    """Return what the file says of the channels, if it has an entry for each of so many.
-
-    An entry is a `name` and a `color`, or a name. Of names, the attribute `channel_colours` has the colours; without it
-    they may be names of colours.
-    """
-    said, drawn = (image.source.attrs.get(name) for name in ("channels", "channel_colours"))
-    entries = said if isinstance(said, list) else []
-    colours = drawn if isinstance(drawn, list) and len(drawn) == len(entries) else entries
-    named = [
-        {"name": one, "color": colour or one} if isinstance(one, str) else one
-        for one, colour in zip(entries, colours, strict=True)
-    ]
-    known = [one for one in named if isinstance(one, Mapping)]
-    return known if len(known) == count else []
+def _told(image: ShownImage, count: int) -> Sequence[Channel]:
+    """Return what the file says of the channels, if it says something of each of so many."""
+    found = image.source.dataset.channels
+    return found if len(found) == count else ()
 
 
-def _colour(said: object) -> str | None:
-    """Return a colour as six hexadecimal digits.
+def _windows(image: ShownImage, looks: Sequence[Look]) -> list[dict[str, float]] | None:
+    """Return for each channel the numbers that are shown black and white: the file's, else such as suit its numbers.
 
-    It is told as "#rrggbb", by its name, or, in OME-XML, as a signed number of red, green, blue and opacity.
-    """
-    if isinstance(said, str):
-        return said[1:].upper() if _HEX.fullmatch(said) else _NAMED.get(said.lower())
-    if not isinstance(said, int) or isinstance(said, bool):
-        return None
-    return f"{(said & 0xFFFFFFFF) >> 8:06X}"
-
-
-def _windows(image: ShownImage, count: int) -> list[dict[str, float]] | None:
-    """Choose for each channel the numbers that are shown black and white; None if that costs too much.
-
-    The colours of a pixel have the same ones, from 0 on, for else they would be other colours.
+    None if it costs too much to find them. The colours of a pixel have the same ones, from 0 on, for else they would be
+    other colours.
 
     Raises:
         SourceError: it cannot be read.
     """
-    finest, samples = image.levels[0], _samples(image)
+    finest, samples, count = image.levels[0], _samples(image), len(looks)
     if image.source.dtype.kind == "b":  # they say True or False
         return [{"min": 0, "max": 1, "start": 0, "end": 1}] * count
     found = []
-    for k in range(count):
-        limits = _limits(finest, image.channels, k)
+    for k, look in enumerate(looks):
+        limits = look.window or _limits(finest, image.channels, k)
         if limits is None:
             return None
         found.append(limits)

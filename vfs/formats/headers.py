@@ -176,6 +176,19 @@ def xml_tree(root: ElementTree.Element, deep: int = 0) -> Any:
     return made | ({"text": text} if text else {})
 
 
+def leaves(node: ElementTree.Element | None, *names: str) -> dict[str, str]:
+    """Return what an element says by itself: its attributes, and the texts of children that have none of their own.
+
+    Args:
+        node: None says nothing. Namespaces of names are left out.
+        names: those that are wanted; none: all.
+    """
+    if node is None:
+        return {}
+    below = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in node if not len(child)}
+    return {name: text for name, text in {**below, **node.attrib}.items() if text and (not names or name in names)}
+
+
 def read_side_file(sources: Sources, path: str) -> bytes:
     """Read all of a text file that belongs to a set.
 

@@ -15,7 +15,7 @@ import numpy as np
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceError, UnknownFormatError
-from vfs.faces.channels import channel_looks
+from vfs.faces.channels import Look, channel_looks
 from vfs.formats import detect
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
@@ -164,18 +164,18 @@ def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
     for name in ("axis_labels", "scale", "translate", "units"):
         given[name] = [one for k, one in enumerate(given[name]) if k != axis]
     made: list[Layer] = []
-    for k, (label, colour) in enumerate(looks):
-        own: dict[str, Any] = {"name": f"{given['name']}: {label}", "colormap": f"#{colour}", "blending": "additive"}
-        own["visible"] = visible and k < _MIXED
-        if visible and (limits := _contrast(smallest, axis, k)):
+    for k, shown in enumerate(looks):
+        own: dict[str, Any] = {"name": f"{given['name']}: {shown.label}", "colormap": f"#{shown.colour}"}
+        own |= {"blending": "additive", "visible": visible and k < _MIXED}
+        if limits := shown.window or (_contrast(smallest, axis, k) if visible else None):
             own["contrast_limits"] = limits
         parts = [LayerPart.of(size, axis, k) for size in sizes]
         made.append((parts if levels else parts[0], {**given, **own}, "image"))
     return made
 
 
-def _channels(group: VirtualGroup, path: str) -> tuple[int, list[tuple[str, str]]] | None:
-    """Return the axis of channels of an array, and of each a label and a colour (rrggbb); None if it has none."""
+def _channels(group: VirtualGroup, path: str) -> tuple[int, list[Look]] | None:
+    """Return the axis of channels of an array, and the look of each; None if it has none."""
     image = group._opened.tree.images.get(path)
     looks = [] if image is None else channel_looks(image)
     if image is None or image.channels is None or not looks:

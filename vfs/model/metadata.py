@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from vfs.errors import VfsError
+from vfs.model.channels import channels
 from vfs.model.units import factor, spelled
 
-TEXT, COUNT, WHEN = "text", "1", "ISO 8601"
+TEXT, COUNT, WHEN, CHANNELS = "text", "1", "ISO 8601", "channels"
 
 VOCABULARY: Mapping[str, str] = {
     "title": TEXT,
@@ -23,6 +25,7 @@ VOCABULARY: Mapping[str, str] = {
     "authors": TEXT,
     "sample": TEXT,
     "time": WHEN,
+    "duration": "s",
     "microscope": TEXT,
     "manufacturer": TEXT,
     "serial_number": TEXT,
@@ -70,10 +73,17 @@ VOCABULARY: Mapping[str, str] = {
     "pixel_size": "m",
     "two_theta": "rad",
     "dose": "1/m2",
+    "objective.name": TEXT,
+    "objective.magnification": COUNT,
+    "objective.na": COUNT,
+    "objective.immersion": TEXT,
+    "pinhole": "m",
+    "laser": "m",
+    "channels": CHANNELS,
 }
-"""Name -> unit of its value. Without a unit it is text, a plain number ("1"), or a time."""
+"""Name -> unit of its value. Without a unit it is text, a plain number ("1"), a time, or a list of channels."""
 
-SEVERAL = frozenset({"binning", "threshold_energy", "beam_center", "pixel_size"})
+SEVERAL = frozenset({"binning", "laser", "threshold_energy", "beam_center", "pixel_size"})
 """Names whose value may be several numbers; of y and x in this order."""
 
 _MEASURED = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
@@ -91,7 +101,8 @@ class Said(NamedTuple):
     """What a file says.
 
     Attributes:
-        value: a number, text, a time as ISO 8601 (with a zone only if the file has one), or several numbers.
+        value: a number, text, a time as ISO 8601 (with a zone only if the file has one), several numbers, or several
+            `vfs.model.channels.Channel`.
         unit: of numbers; "" where they have none.
         source: the entry of the format's metadata that says it, from the outermost key inwards.
     """
@@ -99,6 +110,30 @@ class Said(NamedTuple):
     value: Any
     unit: str
     source: str
+
+
+class Told:
+    """What files say besides the attributes of an array. It is found when somebody asks, and then remembered.
+
+    Args:
+        find: finds it. What it cannot read any more is not said.
+    """
+
+    def __init__(self, find: Callable[[], Mapping[str, Any]]) -> None:
+        self._find = find
+        self._found: Mapping[str, Any] | None = None
+
+    def __call__(self) -> Mapping[str, Any]:
+        if self._found is None:
+            try:
+                self._found = self._find()
+            except VfsError:
+                self._found = {}
+        return self._found
+
+    def of(self, name: str) -> Told:
+        """Return the part with a name, which is found with the others."""
+        return Told(lambda: self().get(name, {}))
 
 
 @dataclass(frozen=True)
@@ -140,7 +175,7 @@ def said(terms: Sequence[Term], attrs: Mapping[str, Any]) -> dict[str, Said]:
             value = _value(term, entry) if term.holds(attrs) else None
             if value is not None:
                 unit = VOCABULARY[term.name]
-                found[term.name] = Said(value, "" if unit in (TEXT, COUNT, WHEN) else unit, term.path)
+                found[term.name] = Said(value, "" if unit in (TEXT, COUNT, WHEN, CHANNELS) else unit, term.path)
     return {name: found[name] for name in VOCABULARY if name in found}
 
 
@@ -163,6 +198,8 @@ def _value(term: Term, entry: Any) -> Any:
     """Return the value that an entry says; None for one that says nothing, or something else than the name means."""
     entry = term.take(entry) if term.take else entry
     unit = VOCABULARY[term.name]
+    if unit == CHANNELS:
+        return channels(entry)
     if unit in (TEXT, WHEN):
         text = str(entry).strip() if isinstance(entry, str | int | float) else ""
         return (text if unit == TEXT else _iso(text)) or None
@@ -253,3 +290,9 @@ def in_form(form: str, entry: Any) -> str | None:
         return datetime.strptime(str(entry).strip(), form).isoformat()
     except ValueError:
         return None
+
+
+def sides(entry: Any) -> int | list[int] | None:
+    """Return how many pixels a text bins along each side: `2`, `2x2`, `2,1`."""
+    numbers = [int(number) for number in re.findall(r"\d{1,4}", str(entry))]
+    return numbers[0] if len(numbers) == 1 else numbers if len(numbers) == 2 else None

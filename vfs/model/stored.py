@@ -16,11 +16,12 @@ import numpy as np
 
 from vfs.errors import NotYetError, VfsError
 from vfs.model import calibration
+from vfs.model.channels import Channel
 from vfs.model.checksums import ByteSum
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, Layout, altered, whole_frame
-from vfs.model.metadata import Said, Term, said
+from vfs.model.metadata import Said, Term, Told, said
 from vfs.model.region import Region
 from vfs.model.units import LENGTHS
 from vfs.model.written import UNTOLD, Written
@@ -162,7 +163,8 @@ class StoredArray:
             replaced as the user says (`dead`). `vfs.sets.pixel_masks` finds it.
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True where reading a little may go through all of another array: nobody reads it unasked.
-        terms: what `attrs` say in the vocabulary of `vfs.model.metadata`.
+        terms: what `attrs` and `told` say in the vocabulary of `vfs.model.metadata`.
+        told: what the files say besides `attrs`, found when somebody asks; None: nothing.
     """
 
     path: str
@@ -189,11 +191,22 @@ class StoredArray:
     scan: tuple[int, ...] | None = None
     chosen: np.ndarray | None = None
     terms: tuple[Term, ...] = ()
+    told: Told | None = None
 
     @property
     def recorded(self) -> dict[str, Said]:
         """What the files say of the acquisition, by names of the vocabulary."""
-        return {} if self.companion else said(self.terms, self.attrs)
+        return {} if self.companion or self.computed else self._said(self.terms)
+
+    def _said(self, terms: Sequence[Term]) -> dict[str, Said]:
+        return said(terms, self.attrs if self.told is None else {**self.attrs, **self.told()})
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What the files say of each channel: `recorded["channels"]`; () if they say nothing."""
+        terms = [term for term in self.terms if term.name == "channels"]
+        found = self._said(terms).get("channels") if terms else None
+        return () if found is None else found.value
 
     @property
     def dtype(self) -> np.dtype:

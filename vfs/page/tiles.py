@@ -40,7 +40,8 @@ def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
 
 
 def channels_of(face: Face, path: str) -> dict[str, Any] | None:
-    """Describe the channels of an image: the `axis` of the array that counts them, and the `name` and `colour` of each.
+    """Describe the channels of an image: the `axis` of the array that counts them, and of each the `name`, the `colour`
+    and the `window`: the numbers that the file says are black and full, or None.
 
     None where pictures are no channels.
     """
@@ -51,7 +52,10 @@ def channels_of(face: Face, path: str) -> dict[str, Any] | None:
     if len(group) != 1 or group[0] not in view.where or view.palette is not None:
         return None
     looks = channel_looks(image)
-    return {"axis": group[0], "of": [{"name": name, "colour": colour} for name, colour in looks]} if looks else None
+    if not looks:
+        return None
+    each = [{"name": one.label, "colour": one.colour, "window": one.window} for one in looks]
+    return {"axis": group[0], "of": each}
 
 
 def _image(face: Face, path: str) -> ShownImage | None:

@@ -47,7 +47,8 @@ def nd2_xml(name: str, value: Any) -> str:
     """Write a named value, or a tree of them, as NIS-Elements 2 writes it."""
     for kind, said in ((bool, "bool"), (int, "lx_uint32"), (float, "double"), (str, "CLxStringW")):
         if isinstance(value, kind):
-            return f"<{name} runtype={quoteattr(said)} value={quoteattr(str(value).lower())}/>"
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            return f"<{name} runtype={quoteattr(said)} value={quoteattr(text)}/>"
     named = value.items() if isinstance(value, Mapping) else (("no_name", one) for one in value)
     return f'<{name} runtype="CLxListVariant">' + "".join(nd2_xml(*pair) for pair in named) + f"</{name}>"
 
@@ -89,6 +90,9 @@ def write_nd2(
     pixel_type: int | None = None,
     parts: Sequence[int] = (),
     drawn: Sequence[int] = (),
+    metadata: Mapping[str, Any] | None = None,
+    planes: Sequence[Mapping[str, Any]] = (),
+    more: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Write frames [*loops, (c,) y, x (, s)] as an .nd2 file.
 
@@ -104,6 +108,9 @@ def write_nd2(
         pixel_type: 0 for signed, 1 for unsigned integers, 2 for real numbers; None does not say it.
         parts: numbers of a pixel that are of each channel, where these differ; without, `colours` of each.
         drawn: colour of each channel, of which the lowest byte is red.
+        metadata: further ones of the first frame.
+        planes: further metadata of each channel.
+        more: further chunks, by their names.
     """
     nav = frames.shape[: len(loops)]
     height, width = frames.shape[-2:] if colours == 1 else frames.shape[-3:-1]
@@ -117,8 +124,9 @@ def write_nd2(
     each: list[dict[str, Any]] = [{"sDescription": f"dye {c}"} for c in range(len(parts) or channels)]
     each = [one | {"uiCompCount": n} for one, n in zip(each, parts, strict=True)] if parts else each
     each = [one | {"uiColor": n} for one, n in zip(each, drawn, strict=True)] if drawn else each
-    planes = {"uiCount": len(each), "sPlaneNew": each}
-    picture = {"dCalibration": 0.25, "bCalibrated": True, "sPicturePlanes": planes}
+    each = [{**one, **new} for one, new in zip(each, planes, strict=True)] if planes else each
+    channel_planes = {"uiCount": len(each), "sPlaneNew": each, **(metadata or {}).get("sPicturePlanes", {})}
+    picture = {"dCalibration": 0.25, "bCalibrated": True, **(metadata or {}), "sPicturePlanes": channel_planes}
     lv = "LV" if version > 2 else ""
     tree = nd2_tree if version > 2 else _nd2_document
     chunks: dict[str, bytes] = {
@@ -126,6 +134,7 @@ def write_nd2(
         f"ImageMetadata{lv}!": tree("SLxExperiment", _nd2_loops([*zip(loops, nav, strict=True)])),
         f"ImageMetadataSeq{lv}|0!": tree("SLxPictureMetadata", picture),
     }
+    chunks |= more or {}
     for n, frame in enumerate(pixels):
         if n not in left_out:
             data = b"".join(np.ascontiguousarray(line).tobytes().ljust(row, b"\xee") for line in frame)

@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ def write_ndtiff(
     files: int = 1,
     left_out: Sequence[int] = (),
     version: int = 3,
+    said: Callable[[Mapping[str, int | str]], Mapping[str, object]] = lambda axes: {},
+    summary: Mapping[str, object] | None = None,
 ) -> Path:
     """Write planes uint8 or uint16 [*axes, y, x], or colours uint8[*axes, y, x, 3], as an NDTiff data set.
 
@@ -49,12 +51,13 @@ def write_ndtiff(
         files: number of files.
         left_out: planes that were never recorded, counted in C order.
         version: 2 or 3, the mark in the TIFF files.
+        said: further metadata of a plane, by what it is called along each axis.
+        summary: further metadata of the acquisition.
     """
     colour = planes.ndim == len(axes) + 3
-    summary = json.dumps({"z-step_um": 2.0}).encode()
-    known = json.dumps({"PixelSizeUm": 0.25}).encode()
+    about = json.dumps({"z-step_um": 2.0, **(summary or {})}).encode()
     start = struct.pack("<2sHIII", b"II", 42, 0, 483_729, version) + (b"\1\0\0\0" if version > 2 else b"")
-    contents = [bytearray(start + struct.pack("<II", 2_355_492, len(summary)) + summary) for _ in range(files)]
+    contents = [bytearray(start + struct.pack("<II", 2_355_492, len(about)) + about) for _ in range(files)]
     index, total = b"", int(np.prod([len(values) for values in axes.values()]))
     shape = planes.shape[len(axes) :]
     flat = planes.reshape(total, *shape)
@@ -65,12 +68,13 @@ def write_ndtiff(
             contents[n * files // total],
             f"run_NDTiffStack{f'_{n * files // total}' if n * files // total else ''}.tif",
         )
+        known = json.dumps({"PixelSizeUm": 0.25, **said(dict(zip(axes, values, strict=True)))}).encode()
         content += bytes(n % 3 + 1)
         at = len(content)
         content += flat[n].astype(flat.dtype.newbyteorder("<")).tobytes() + known
         kind = 2 if colour else int(flat.itemsize > 1)
-        said = json.dumps(dict(zip(axes, values, strict=True))).encode()
-        index += struct.pack("<I", len(said)) + said + struct.pack("<I", len(name)) + name.encode()
+        place = json.dumps(dict(zip(axes, values, strict=True))).encode()
+        index += struct.pack("<I", len(place)) + place + struct.pack("<I", len(name)) + name.encode()
         index += struct.pack("<8I", at, shape[1], shape[0], kind, 0, at + flat[n].nbytes, len(known), 0)
     for k, content in enumerate(contents):
         (Path(folder) / f"run_NDTiffStack{f'_{k}' if k else ''}.tif").write_bytes(content)

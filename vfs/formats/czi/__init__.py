@@ -13,20 +13,21 @@ step of another length. Where both kinds are in a scene, each is an array: `reso
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.czi.arrays import array_of, groups_of, unreadable
+from vfs.formats.czi.said import TERMS, attrs_of
 from vfs.formats.czi.segments import header_of, metadata_of, tiles_of
 from vfs.formats.headers import left_out
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
-
-_HEX = frozenset("0123456789abcdefABCDEF")
 
 
 def _calibration(root: Element | None) -> dict[str, Any]:
@@ -52,17 +53,9 @@ def _real(text: str | None) -> float:
         return 0.0
 
 
-def _channels(root: Element | None) -> list[str]:
-    """Return the names of channels."""
-    nodes = [] if root is None else root.findall(".//Information/Image/Dimensions/Channels/Channel")
-    return [node.get("Name") or node.get("Id") or "" for node in nodes]
-
-
-def _colours(root: Element | None) -> list[str]:
-    """Return as what channels are drawn: "#rrggbb", or "" where nobody says it."""
-    nodes = [] if root is None else root.findall(".//DisplaySetting/Channels/Channel")
-    said = [(node.findtext("Color") or "").strip().lstrip("#") for node in nodes]
-    return [f"#{one[-6:]}" if len(one) in (6, 8) and _HEX.issuperset(one) else "" for one in said]
+def _told(sources: Sources, path: str, at: int) -> dict[str, Any]:
+    """Read what the metadata at a byte of the file say."""
+    return attrs_of(metadata_of(sources, path, at))
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
@@ -83,13 +76,13 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         root = metadata_of(sources, path, int(header["metadata"]))
     except FormatError as error:
         lost.append(left_out(error))
-    attrs = {"channels": _channels(root), "channel_colours": _colours(root), "calibration": _calibration(root)}
+    told = Told(partial(_told, sources, path, int(header["metadata"])))
     made = []
     for group in groups_of(tiles):
         if why := unreadable(path, group):
             lost.append(Absence(f"{why}; it is left out", counts={"frames_left_out": 1}))
         else:
-            made.append(array_of(files, group, attrs))
+            made.append(array_of(files, group, _calibration(root), told))
     if not made:
         raise FormatError(lost[-1].said.removesuffix("; it is left out"))
     first = next((one for one in made if "level_" not in one.path), made[0])
@@ -107,5 +100,6 @@ FORMAT = Format(
     None,
     open,
     single=True,
+    terms=TERMS,
     marks=(b"ZISRAWFILE\0",),
 )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vfs.errors import DependencyError, FormatError, TruncatedSourceError, extra
 from vfs.formats.czi.masks import valid_pixels
+from vfs.formats.czi.said import of_array
 from vfs.formats.czi.segments import TYPES, Places, Tile, places_of
 from vfs.formats.czi.tiles import COMPRESSIONS, NONE, Box, TileDecoder, visible
 from vfs.formats.planes import along
@@ -17,6 +19,7 @@ from vfs.model.colours import AXIS
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable
+from vfs.model.metadata import Told
 from vfs.model.stored import Absence, StoredArray
 
 _AXES = {"B": "b", "V": "v", "I": "i", "R": "r", "H": "h", "T": "t", "C": "c", "Z": "z"}
@@ -34,12 +37,14 @@ class Group(NamedTuple):
         tiles: in the order of their numbers (M).
         level: how many times smaller they are stored than they are in the image, if they are a smaller version.
         origin: first row and column of the scene, in pixels of the image.
+        scene: number of the scene.
     """
 
     name: str
     tiles: list[Tile]
     level: int
     origin: tuple[int, int]
+    scene: int
 
     @property
     def ratio(self) -> tuple[float, float]:
@@ -95,7 +100,7 @@ def groups_of(tiles: Sequence[Tile]) -> list[Group]:
             if len(ratios) > 1:
                 beside += f"resolution_{ratios.index(ratio) if level == 1 else whole}/"
             name = above + beside + ("data" if level == 1 else f"level_{levels.index(level)}/data")
-            found.append(Group(name, sorted(some, key=lambda tile: tile.start.get("M", 0)), level, origin))
+            found.append(Group(name, sorted(some, key=lambda tile: tile.start.get("M", 0)), level, origin, scene))
     return found
 
 
@@ -193,8 +198,12 @@ def _planes(path: str, tiles: list[Tile]) -> _TiledPlanes:
     return _TiledPlanes(nav, values, tile, within, at[:, kept], position, spans[:, kept], moved)
 
 
-def array_of(files: Files, group: Group, attrs: dict[str, Any]) -> StoredArray:
+def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: Told) -> StoredArray:
     """Make the array of the tiles of a scene that are stored alike.
+
+    Args:
+        calibration: of axes of the image.
+        told: what the metadata say of all scenes.
 
     Raises:
         FormatError: positions are absurd.
@@ -224,9 +233,19 @@ def array_of(files: Files, group: Group, attrs: dict[str, Any]) -> StoredArray:
     dims = (*(_AXES[letter] for letter in planes.values), "y", "x", *(AXIS for _ in range(samples > 1)))
     most = (max(tile.stored[0] for tile in tiles), max(tile.stored[1] for tile in tiles))
     block = (*_most(planes), min(most[0], height), min(most[1], width), *sig[2:])
-    said_attrs = _attrs(group, planes, attrs)
+    channels = sorted({tile.start.get("C", 0) for tile in tiles} | set(planes.values.get("C", ())))
     return StoredArray(
-        group.name, files, layout, decoder, nav + sig, dims, len(nav), block=block, attrs=said_attrs, absent=absent
+        group.name,
+        files,
+        layout,
+        decoder,
+        nav + sig,
+        dims,
+        len(nav),
+        block=block,
+        attrs=_attrs(group, planes, calibration),
+        absent=absent,
+        told=Told(partial(of_array, told, channels, group.scene, stored)),
     )
 
 
@@ -235,20 +254,11 @@ def _most(planes: _TiledPlanes) -> tuple[int, ...]:
     return tuple(planes.spans.max(axis=0, initial=1).tolist())
 
 
-def _attrs(group: Group, planes: _TiledPlanes, attrs: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an array: what the file says of its channels and steps."""
+def _attrs(group: Group, planes: _TiledPlanes, calibration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of an array: steps, positions, and how it is stored."""
     ratio = dict(zip("yx", group.ratio, strict=True))
-    steps = {dim: {**one, "scale": one["scale"] / ratio.get(dim, 1)} for dim, one in attrs["calibration"].items()}
-    channels = sorted({tile.start.get("C", 0) for tile in group.tiles} | set(planes.values.get("C", ())))
-    own = {
-        name: [attrs[name][k] for k in channels]
-        for name in ("channels", "channel_colours")
-        if attrs[name] and channels[0] >= 0 and channels[-1] < len(attrs[name])
-    }
     return {
-        "channels": attrs["channels"],
-        **{name: one for name, one in own.items() if any(one)},
-        "calibration": steps,
+        "calibration": {dim: {**one, "scale": one["scale"] / ratio.get(dim, 1)} for dim, one in calibration.items()},
         "axes": {_AXES[letter]: said for letter, said in planes.values.items() if said != [*range(len(said))]},
         "compression": sorted({COMPRESSIONS[tile.compression] for tile in group.tiles}),
         "origin": list(group.origin),

@@ -69,6 +69,7 @@ from vfs.formats.description.saved import SAVED, saved
 from vfs.formats.description.schema import Keys, Members, Value, load
 from vfs.formats.description.sources import DescribedFolder
 from vfs.model.files import Files
+from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, Saved, StoredArray
 from vfs.sources.names import dirname
@@ -195,4 +196,5 @@ FORMAT = Format(
     sniff,
     open,
     (".vfs.json",),
+    terms=(Term("channels", "channels"),),
 )

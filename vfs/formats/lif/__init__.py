@@ -26,6 +26,7 @@ from vfs.errors import FormatError
 from vfs.formats import Format
 from vfs.formats.lif.containers import image_of_object, images_of_container, is_container, is_object
 from vfs.formats.lif.projects import images_of_project, is_project
+from vfs.formats.lif.said import TERMS
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
@@ -71,4 +72,5 @@ FORMAT = Format(
     open,
     index_extensions=(".xlef",),
     single=True,
+    terms=TERMS,
 )

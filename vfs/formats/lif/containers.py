@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError, VfsError
 from vfs.formats.headers import parse_xml, read_at
 from vfs.formats.lif.images import Memory, image_of, number
+from vfs.formats.lif.said import attrs_of
 from vfs.model.files import Files
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename, splitext
@@ -109,10 +113,11 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
     text, behind = _text(sources, path, 0)
     root = _parsed(text, path)
     memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
-    listed = [(name, image, memory) for name, image, memory in _images(root) if number(memory, "Size")]
+    listed = _listed(root)
     if len(listed) > _MOST_IMAGES:
         raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")
     made: list[StoredArray] = []
+    told = Told(partial(_told, sources, path))
     for k, (name, image, memory) in enumerate(listed):
         try:
             label = memory.get("MemoryBlockID", "")
@@ -121,10 +126,20 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
                 found = "not in the file" if block is None else "empty"
                 raise TruncatedSourceError(f"{path}: {name}: its memory {label[:40]!r} is {found}; it looks truncated")
             place = f"image_{k}/data" if len(listed) > 1 else "data"
-            made.append(image_of(path, name, image, block.size).array(place, files, block))
+            made.append(image_of(path, name, image, block.size, told.of(str(k))).array(place, files, block))
         except (FormatError, TruncatedSourceError) as error:
             lost.leave_out(error)
     return made, lost
+
+
+def _listed(root: Element) -> list[tuple[str, Element, Element]]:
+    return [(name, image, memory) for name, image, memory in _images(root) if number(memory, "Size")]
+
+
+def _told(sources: Sources, path: str) -> dict[str, Any]:
+    """Read what the XML of a .lif says of each image, by their numbers."""
+    listed = _listed(_parsed(_text(sources, path, 0)[0], path))
+    return {str(k): attrs_of(image) for k, (_, image, _) in enumerate(listed)}
 
 
 class LostImages(list[Absence]):
@@ -173,10 +188,21 @@ def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> 
     if marks[::2] != [_MARK] * 3 or size > _MOST:
         raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {bytes(marks[::2])!r}")
     at += _OBJECT_START.size
-    about, _ = _text(sources, path, at + size)
-    root = _parsed(about, path)
+    root, image = _described(sources, path, at + size)
+    own = next((node.get("Name", "") for node in root.iter("Element")), "") or splitext(basename(path))[0]
+    told = Told(lambda: attrs_of(_described(sources, path, at + size)[1]))
+    return image_of(path, name or own, image, size, told).array(place, files, Memory(at, size))
+
+
+def _described(sources: Sources, path: str, at: int) -> tuple[Element, Element]:
+    """Read the XML of a .lof. Returns: (its root, `Image`).
+
+    Raises:
+        FormatError: it is garbled, or describes no image.
+        TruncatedSourceError: it is not whole.
+    """
+    root = _parsed(_text(sources, path, at)[0], path)
     image = root if root.tag == "Image" else next((node for node in root.iter("Image")), None)
     if image is None:
         raise FormatError(f"{path}: expected an image in the XML of the object file, found none")
-    own = next((node.get("Name", "") for node in root.iter("Element")), "") or splitext(basename(path))[0]
-    return image_of(path, name or own, image, size).array(place, files, Memory(at, size))
+    return root, image

@@ -11,9 +11,12 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import FormatError
+from vfs.formats.lif.said import CHANNELS
 from vfs.formats.planes import PlaneTable
 from vfs.model import colours
 from vfs.model.files import Files
+from vfs.model.layout import altered
+from vfs.model.metadata import Told
 from vfs.model.stored import StoredArray
 
 _MOST_PLANES = 1 << 24
@@ -22,7 +25,6 @@ _NAMES = {1: "x", 2: "y", 3: "z", 4: "t", 5: "lambda", 6: "rotation", 7: "x2", 8
 _PLANE = (1, 2)  # axes that are shown even if they have one element
 _OTHERS = "dim_{}"  # axes of other numbers
 _DIMENSIONS = "ImageDescription/Dimensions/DimensionDescription"
-_CHANNELS = "ImageDescription/Channels/ChannelDescription"
 _LETTERS = {1: "R", 2: "G", 3: "B"}  # of values of ChannelTag
 
 
@@ -53,7 +55,8 @@ class LeicaImage:
         steps: elements from one index to the next along each axis of a plane.
         nbytes: bytes from the first element of a plane to the last.
         colours: order of the colours of a pixel, such as "BGR"; "" where a pixel has none, or nobody knows it.
-        attrs: name, colours of channels, and calibration.
+        attrs: name and calibration.
+        told: what is said of the acquisition.
     """
 
     name: str
@@ -66,6 +69,7 @@ class LeicaImage:
     nbytes: int
     colours: str
     attrs: dict[str, Any]
+    told: Told
 
     def array(self, place: str, files: Files, memory: Memory) -> StoredArray:
         """Make the array of an image whose block of memory lies in a file.
@@ -75,9 +79,10 @@ class LeicaImage:
         """
         zeros = np.zeros(len(self.offsets), np.int64)
         table = PlaneTable(zeros, self.offsets + memory.at, np.arange(len(zeros)), files.paths[0])
-        return table.array(
+        made = table.array(
             place, files, self.nav, self.sig, self.dims, self.stored, self.attrs, None, self.steps, self.colours
         )
+        return altered(made, told=self.told)
 
 
 def number(node: Element, name: str, kind: type[int] | type[float] = int) -> Any:
@@ -89,13 +94,14 @@ def number(node: Element, name: str, kind: type[int] | type[float] = int) -> Any
     return found if math.isfinite(found) else 0
 
 
-def image_of(path: str, name: str, node: Element, size: int) -> LeicaImage:
+def image_of(path: str, name: str, node: Element, size: int, told: Told) -> LeicaImage:
     """Read what the XML says of an image.
 
     Args:
         path, name: of the file and the image, for messages.
         node: `Image`.
         size: bytes of its block of memory.
+        told: what the XML says of the acquisition.
 
     Raises:
         FormatError: its dimensions are absurd.
@@ -127,11 +133,10 @@ def image_of(path: str, name: str, node: Element, size: int) -> LeicaImage:
         )
     dims = _unique([axis.name for axis in (*outer, *inner)] + [colours.AXIS] * together)
     calibration = {axis.name: axis.calibration for axis in axes if axis.calibration}
-    tables = [channel.get("LUTName", "") for channel in node.findall(_CHANNELS)]
-    attrs = {"name": name, "channels": tables, "calibration": calibration}
+    attrs = {"name": name, "calibration": calibration}
     order = "".join(_LETTERS.get(tag, "") for tag in tags) if together else ""
     order = order if len(order) == len(set(order)) == len(channels) else ""
-    return LeicaImage(name, nav, sig, dims, stored, offsets, steps, reach, order, attrs)
+    return LeicaImage(name, nav, sig, dims, stored, offsets, steps, reach, order, attrs, told)
 
 
 def _axes(path: str, name: str, image: Element) -> list[_Axis]:
@@ -163,7 +168,7 @@ def _channels(path: str, name: str, image: Element) -> tuple[np.dtype, list[int]
     Raises:
         FormatError: channels have several types, or one that nobody knows.
     """
-    nodes = image.findall(_CHANNELS)
+    nodes = image.findall(CHANNELS)
     types = {(number(node, "DataType"), -(-number(node, "Resolution") // 8)) for node in nodes}
     stored = {(0, 1): "u1", (0, 2): "<u2", (0, 4): "<u4", (1, 2): "<f2", (1, 4): "<f4", (1, 8): "<f8"}
     kind = next(iter(types)) if len(types) == 1 else (9, 9)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
@@ -13,10 +15,12 @@ from vfs.errors import FormatError, MissingSourceError, OutsideError, TruncatedS
 from vfs.formats.headers import parse_xml, read_side_file
 from vfs.formats.lif.containers import LostImages, image_of_object
 from vfs.formats.lif.images import LeicaImage, image_of, number
+from vfs.formats.lif.said import attrs_of
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.model.files import Files
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import dirname
@@ -108,9 +112,15 @@ def _image(sources: Sources, path: str, place: str, name: str, image: Element, m
     if not files or not all(file.lower().endswith(_TIFF) for file in files):
         other = next((file for file in files if not file.lower().endswith(_TIFF)), "none")
         raise FormatError(f"{path}: {name}: expected its pixels in one .lof or in TIFF files, found {other}")
-    known = image_of(path, name, image, number(memory, "Size"))
+    known = image_of(path, name, image, number(memory, "Size"), Told(partial(_told, sources, path)))
     starts = [number(node, "Offset") for node in blocks]
     return _of_pages(sources, path, place, known, files, starts)
+
+
+def _told(sources: Sources, path: str) -> dict[str, Any]:
+    """Read what an .xlif says of its image."""
+    image = parse_xml(read_side_file(sources, path), path).find("Element/Data/Image")
+    return {} if image is None else attrs_of(image)
 
 
 def _of_pages(
@@ -168,7 +178,17 @@ def _of_pages(
     absent = (*lost, *found.absent())
     shape = image.nav + image.sig
     return StoredArray(
-        place, files, layout, decoder, shape, image.dims, len(image.nav), block=block, attrs=image.attrs, absent=absent
+        place,
+        files,
+        layout,
+        decoder,
+        shape,
+        image.dims,
+        len(image.nav),
+        block=block,
+        attrs=image.attrs,
+        absent=absent,
+        told=image.told,
     )
 
 

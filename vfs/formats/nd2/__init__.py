@@ -22,6 +22,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +31,14 @@ from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.nd2.loops import Loop, loops_of
-from vfs.formats.nd2.variants import Tree, inside, read_tree, values
+from vfs.formats.nd2.said import TERMS, attrs_of, channels_of, planes_of
+from vfs.formats.nd2.variants import Tree, inside, read_tree
 from vfs.formats.planes import PlaneTable
 from vfs.model.colours import AXIS, red_first
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 
@@ -58,7 +61,6 @@ _UNSAID = {8: "u1", 16: "<u2", 32: "<f4"}
 """Bits -> dtype in files that do not say `ePixelType`."""
 _ORDERS = {3: "BGR", 4: "BGRA"}
 """Number of colours of a pixel -> their order."""
-_NAMES = ("blue", "green", "red", "opacity")
 
 
 class _Chunk(NamedTuple):
@@ -198,6 +200,13 @@ class _Metadata:
                 return inside(read_tree(read_at(self.sources, self.path, chunk.size, behind), self.path), level)
         return {}
 
+    def spare(self, name: str, level: str) -> Tree:
+        """Return the tree of a chunk that nothing depends on; {} if there is none, or it is garbled."""
+        try:
+            return self.tree(name, level)
+        except (FormatError, TruncatedSourceError):
+            return {}
+
 
 def _data(sources: Sources, path: str, chunk: _Chunk, name: bytes) -> int:
     """Return the byte at which the data of a chunk begin.
@@ -220,20 +229,13 @@ def _data(sources: Sources, path: str, chunk: _Chunk, name: bytes) -> int:
     return int(chunk.at + _CHUNK.size + length)
 
 
-def _planes(metadata: Tree) -> list[Tree]:
-    """Return what the metadata say of each channel."""
-    planes = metadata.get("sPicturePlanes")
-    some = planes.get("sPlaneNew", planes.get("sPlane")) if isinstance(planes, dict) else None
-    return [one for one in values(some) if isinstance(one, dict)]
-
-
 def _colours(metadata: Tree, parts: int) -> list[int]:
     """Return the number of colours of each channel, 1 if it has none.
 
     Args:
         parts: numbers that a pixel has.
     """
-    said = [one.get("uiCompCount") for one in _planes(metadata)]
+    said = [one.get("uiCompCount") for one in planes_of(metadata)]
     counts = [n for n in said if isinstance(n, int) and n > 0]
     if len(counts) == len(said) and sum(counts) == parts:
         return counts
@@ -286,22 +288,6 @@ def _calibration(metadata: Tree, loops: Sequence[Loop]) -> dict[str, Any]:
     return found
 
 
-def _channels(metadata: Tree, frame: _FrameForm) -> dict[str, list[str]]:
-    """Return the names of channels, and as what they are drawn: "#rrggbb", or "" where nobody says it."""
-    names, drawn = list[str](), list[str]()
-    counts = _colours(metadata, frame.channels * frame.colours)
-    for one, count in zip(_planes(metadata), counts, strict=False):
-        name, colour = str(one.get("sDescription", "")), one.get("uiColor")
-        if count > 1 and frame.colours == 1:
-            names += [f"{name} {part}".strip() for part in _NAMES[:count]]
-            drawn += _NAMES[:count]
-            continue
-        names.append(name)
-        said = colour if isinstance(colour, int) and colour > 0 else None  # the lowest byte is red
-        drawn.append("" if said is None else f"#{(said & 0xFFFFFF).to_bytes(3, 'little').hex()}")
-    return {"channels": names, **({"channel_colours": drawn} if any(drawn) else {})}
-
-
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an .nd2 file.
 
@@ -337,8 +323,16 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     if isinstance(declared, int) and 0 < declared <= max(places):
         said = f"{path}: its attributes say {declared:,} frames, the file holds {len(places):,}: all are shown"
         lost.append(Absence(said))
-    array = _array(files, frame, loops, places, attributes | _channels(metadata, frame), metadata)
-    return [altered(array, absent=(*lost, *array.absent))]
+    array = _array(files, frame, loops, places, attributes, metadata)
+    told = Told(partial(_told, known, metadata, frame, [loop.name for loop in loops]))
+    return [altered(array, absent=(*lost, *array.absent), told=told)]
+
+
+def _told(known: _Metadata, metadata: Tree, frame: _FrameForm, loops: Sequence[str]) -> dict[str, Any]:
+    """Return what the metadata say of the acquisition."""
+    counts = _colours(metadata, frame.channels * frame.colours)
+    texts, program = known.spare("ImageTextInfo", "SLxImageTextInfo"), known.spare("CustomDataVar|AppInfo_V1_0", "")
+    return attrs_of(metadata, texts, program, loops) | {"channels": channels_of(metadata, counts, frame.colours)}
 
 
 def _array(
@@ -408,4 +402,5 @@ FORMAT = Format(
     sniff,
     open,
     single=True,
+    terms=TERMS,
 )

@@ -19,6 +19,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ import numpy as np
 from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
-from vfs.formats.ome_tiff.members import document_at, members
+from vfs.formats.ome_tiff.members import document_at, members, told_of
+from vfs.formats.ome_tiff.said import TERMS
 from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
 from vfs.formats.tiff_structure.kinds import Kind
@@ -38,6 +40,7 @@ from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import option
@@ -144,11 +147,13 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     out: list[StoredArray] = []
     absent: list[Absence] = []
     lost = damaged = 0
+    told = Told(partial(told_of, sources, holder))
     named: list[np.ndarray] = []
     for k, image in enumerate(document.images):
         if image.runs:
             above = f"image_{k}/" if len(document.images) > 1 else ""
             placed, arrays = _arrays(found, image, above, holder)
+            arrays[0] = altered(arrays[0], told=told.of(str(k)))
             beside = _BESIDE.fullmatch(str(image.attrs.get("name", "")).strip()) is not None
             out += [altered(one, main=False) for one in arrays] if beside else arrays
             says = f"{holder}: its OME-XML says" + f" of image {k}" * bool(above)
@@ -493,4 +498,5 @@ FORMAT = Format(
     open,
     index_extensions=(".companion.ome", ".ome"),
     original=original,
+    terms=TERMS,
 )

@@ -7,7 +7,6 @@ older ones back to 2003-FC, whose other names are understood. Namespaces are ign
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -16,6 +15,7 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.headers import parse_xml
+from vfs.formats.ome_tiff.said import attributes, children, described, local, value
 
 TYPES = {
     "bit": "u1",
@@ -97,34 +97,34 @@ class Document:
     images: tuple[Image, ...]
 
 
+def root_of(text: str, path: str) -> Element:
+    """Parse the text of a document.
+
+    Raises:
+        FormatError: it is not OME-XML.
+    """
+    # The declaration may name another encoding than UTF-8, in which the parser gets the text
+    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
+    root = parse_xml(plain.encode("utf-8", "replace"), path)
+    if local(root) != "OME":
+        raise FormatError(f"{path}: expected OME-XML, found an XML document of <{local(root)}>")
+    return root
+
+
 def parse(text: str, path: str) -> Document:
     """Parse a document.
 
     Raises:
         FormatError: it is not OME-XML, or has impossible values.
     """
-    # The declaration may name another encoding than UTF-8, in which the parser gets the text
-    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
-    root = parse_xml(plain.encode("utf-8", "replace"), path)
-    if _local(root) != "OME":
-        raise FormatError(f"{path}: expected OME-XML, found an XML document of <{_local(root)}>")
-    only = next(_children(root, "BinaryOnly"), None)
+    root = root_of(text, path)
+    only = next(children(root, "BinaryOnly"), None)
     if only is not None:
         return Document(root.get("UUID", ""), only.get("MetadataFile", ""), ())
-    images = tuple(
-        _image(image, pixels, path) for image in _children(root, "Image") for pixels in _children(image, "Pixels")
-    )
+    images = tuple(_image(image, pixels, path) for image, pixels in described(root))
     if not images:
         raise FormatError(f"{path}: its OME-XML describes no image")
     return Document(root.get("UUID", ""), "", images)
-
-
-def _local(element: Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def _children(element: Element, name: str) -> Iterator[Element]:
-    return (child for child in element if _local(child) == name)
 
 
 def _number(element: Element, path: str, *names: str) -> int | None:
@@ -134,8 +134,7 @@ def _number(element: Element, path: str, *names: str) -> int | None:
         if value is not None:
             if not _NUMBER(value):
                 raise FormatError(
-                    f"{path}: its OME-XML says {name}={value[:40]!r} of a {_local(element)}, expected a number from"
-                    " 0 on"
+                    f"{path}: its OME-XML says {name}={value[:40]!r} of a {local(element)}, expected a number from 0 on"
                 )
             return int(value)
     return None
@@ -153,11 +152,11 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
         raise FormatError(
             f"{path}: its OME-XML says DimensionOrder={order[:40]!r}, expected one of {', '.join(sorted(_ORDERS))}"
         )
-    channels = list(_children(pixels, "Channel"))
+    channels = list(children(pixels, "Channel"))
     samples = _number(channels[0], path, "SamplesPerPixel") if channels else 1
-    runs = tuple(_run(data, path) for data in _children(pixels, "TiffData"))
+    runs = tuple(_run(data, path) for data in children(pixels, "TiffData"))
     kind = pixels.get("Type", pixels.get("PixelType", "")).lower()
-    inside = next(_children(pixels, "BinData"), None) is not None
+    inside = next(children(pixels, "BinData"), None) is not None
     return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels), inside)
 
 
@@ -167,7 +166,7 @@ def _run(data: Element, path: str) -> Run:
     if count is None and ifd is not None:
         count = 1
     z, c, t = (_number(data, path, f"First{axis}") or 0 for axis in "ZCT")
-    uuid = next(_children(data, "UUID"), None)
+    uuid = next(children(data, "UUID"), None)
     return Run(
         ifd or 0,
         count,
@@ -177,34 +176,27 @@ def _run(data: Element, path: str) -> Run:
     )
 
 
-def _value(text: str) -> Any:
-    try:
-        return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else float(text)
-    except ValueError:
-        return text
-
-
 def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
-    for name, value in (
+    for name, text in (
         ("id", image.get("ID")),
         ("name", image.get("Name")),
         ("dimension_order", pixels.get("DimensionOrder")),
     ):
-        if value:
-            attrs[name] = value
+        if text:
+            attrs[name] = text
     for key, names in (
         ("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")),
         ("description", ("Description",)),
     ):
-        text = next(((child.text or "").strip() for name in names for child in _children(image, name)), "")
+        text = next(((child.text or "").strip() for name in names for child in children(image, name)), "")
         if text:
             attrs[key] = text
     steps = {
         axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"
     }
     steps["t"] = (pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
-    known = {axis: (_value(size or ""), unit) for axis, (size, unit) in steps.items()}
+    known = {axis: (value(size or ""), unit) for axis, (size, unit) in steps.items()}
     calibration = {
         axis: {"scale": float(step), "offset": 0.0, "unit": unit}
         for axis, (step, unit) in known.items()
@@ -213,12 +205,9 @@ def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str
     if calibration:
         attrs["calibration"] = calibration
     if pixels.get("SignificantBits"):
-        attrs["significant_bits"] = _value(pixels.get("SignificantBits", ""))
+        attrs["significant_bits"] = value(pixels.get("SignificantBits", ""))
     if channels:
-        attrs["channels"] = [
-            {re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", k).lower(): _value(v) for k, v in channel.attrib.items()}
-            for channel in channels[:1000]
-        ]
+        attrs["channels"] = [attributes(channel) for channel in channels[:1000]]
     return attrs
 
 

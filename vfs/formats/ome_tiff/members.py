@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
 from vfs.formats.headers import exists, read_side_file
-from vfs.formats.ome_tiff.document import Document, parse
+from vfs.formats.ome_tiff.document import Document, parse, root_of
+from vfs.formats.ome_tiff.said import attrs_of, described
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
 from vfs.model.sources import Sources
 from vfs.model.wording import option
@@ -63,6 +65,16 @@ def document_at(sources: Sources, path: str) -> tuple[Document, str]:
 
 
 def _own(sources: Sources, path: str) -> Document:
+    return parse(text_of(sources, path), path)
+
+
+def text_of(sources: Sources, path: str) -> str:
+    """Read the text of a document.
+
+    Raises:
+        FormatError: there is no OME-XML.
+        MissingSourceError, SourceError: the file cannot be read.
+    """
     if is_tiff(sources, path):
         reader = Reader(sources, path)
         text = description(reader, 1 << 62)
@@ -71,14 +83,23 @@ def _own(sources: Sources, path: str) -> Document:
                 f"{path}: expected OME-XML in the description of the first page, found none; open with"
                 f" {option(format='tiff')}"
             )
-        return parse(text, path)
+        return text
     data = read_side_file(sources, path)
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text = data.decode("latin-1")
-    return parse(text, path)
+    return text
+
+
+def told_of(sources: Sources, path: str) -> dict[str, Any]:
+    """Read what the document of a file says of each image, by their numbers.
+
+    Raises: what `text_of` raises.
+    """
+    root = root_of(text_of(sources, path), path)
+    return {str(k): attrs_of(root, image, pixels) for k, (image, pixels) in enumerate(described(root))}
 
 
 def is_tiff(sources: Sources, path: str) -> bool:

@@ -31,6 +31,7 @@ from vfs.errors import FormatError, TruncatedSourceError, VfsError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.formats.serialem import with_mdoc
+from vfs.formats.tiff import imagej, lsm
 from vfs.formats.tiff.said import TERMS
 from vfs.formats.tiff.series import PageSeries, counted
 from vfs.formats.tiff.texts import says_more, series_told
@@ -56,6 +57,7 @@ from vfs.formats.tiff_structure.scales import DERIVED, calibration, dots
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import format_option
@@ -192,7 +194,8 @@ def open(
             made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
             written = Written(one.count if one.metadata in ("imagej", "shaped") and len(members) == 1 else None)
             leads = (k, level) == (shown, 0) or (False if aside[k] else None)
-            out.append(altered(made, main=leads, written=written))
+            told = Told(partial(imagej.attrs_of, first)) if imagej.wrote(first) else None
+            out.append(altered(made, main=leads, written=written, told=told))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
     if len(paths) == 1 and ("SerialEM" in first.start or "SerialEM" in first.text(SOFTWARE, 256)):
@@ -394,6 +397,6 @@ FORMAT = Format(
     "TIFF and BigTIFF, stacks and sequences",
     sniff,
     open,
-    terms=TERMS,
+    terms=(*TERMS, *lsm.TERMS, *imagej.TERMS),
     original=original,
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError, VfsError
+from vfs.formats.tiff import lsm
 from vfs.formats.tiff.series import PageSeries, split
 from vfs.formats.tiff.texts import hint
 from vfs.formats.tiff_structure.headers import DESCRIPTION, SOFTWARE, Reader, quiet, tifffile
@@ -57,7 +58,7 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
                 raise TruncatedSourceError(
                     f"{found.path}: its {marks[0]} metadata say more than its pages hold; it looks truncated; {hint()}"
                 )
-            said = _channels(file.lsm_metadata) if "lsm" in marks else {}
+            said = lsm.attrs_of(file.lsm_metadata) if "lsm" in marks else {}
             return [
                 replace(
                     _series(table, found, one),
@@ -72,14 +73,6 @@ def series_of_vendor(table: PageTable, found: Structure) -> list[PageSeries]:
         raise FormatError(
             f"{found.path}: its metadata cannot be understood: {' '.join(str(error).split())[:200]}; {hint()}"
         ) from None
-
-
-def _channels(lsm: Any) -> dict[str, list[str]]:
-    """Return the names of the channels of an LSM, and as what they are drawn (#rrggbb), as tifffile reads them."""
-    known = (lsm or {}).get("ChannelColors") or {}
-    names = [str(name) for name in known.get("ColorNames", ())]
-    colours = [f"#{bytes(one[:3]).hex()}" for one in known.get("Colors", ())]
-    return {"channels": names, "channel_colours": colours} if any(names) and len(names) == len(colours) else {}
 
 
 def _series(table: PageTable, found: Structure, series: Any) -> PageSeries:

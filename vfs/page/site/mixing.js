@@ -11,6 +11,12 @@ const FIRST = 6; // channels that are on at first: more can hardly be told from 
 const STEPS = 1024; // of a curve
 const USUAL = ["#ff0000", "#00ff00", "#0000ff", "#ff00ff", "#00ffff", "#ffff00"]; // where the file gives all one colour
 
+/** Make the layer of a channel with its name, colour and contrast: that of the file where it says one. */
+function startOf({ name, colour, window }, k) {
+  const contrast = usual(window ? { mode: "never", lo: window[0], hi: window[1] } : {});
+  return { name, colour: `#${colour.toLowerCase()}`, on: k < FIRST, contrast };
+}
+
 export class Mixing {
   /** @param {Viewer} viewer */
   constructor(viewer) {
@@ -23,7 +29,7 @@ export class Mixing {
     const { array, view } = this.viewer;
     const { axis, of } = array.channels || { axis: -1, of: [] };
     this.place = array.where.indexOf(axis);
-    this.channels = this.place < 0 ? [] : of.map(({ name, colour }, k) => ({ name, colour: `#${colour.toLowerCase()}`, on: k < FIRST, contrast: usual() }));
+    this.channels = this.place < 0 ? [] : of.map(startOf);
     const several = new Set(this.channels.map(({ colour }) => colour)).size > 1;
     if (!several) this.channels.forEach((channel, k) => (channel.colour = USUAL[k % USUAL.length]));
     this.on = this.channels.length > 0 && (view.layers ? view.layers.length === this.channels.length : several);

@@ -39,7 +39,7 @@ def shown(paths: Any, format_name: str, options: Mapping[str, Any] | None = None
             group = open_group(paths, format=format_name, **(options or {}))
             for path, array in group.items():
                 digest = hashlib.sha256(np.ascontiguousarray(array[...]).tobytes()).hexdigest()
-                told = {key: array.attrs.get(key) for key in _TOLD}
+                told = {key: array.attrs.get(key) for key in _TOLD} | {"metadata": dict(array.metadata)}
                 told_text = json.dumps(told, default=str, sort_keys=True)
                 found[path] = (array.shape, array.dtype.str, array.dims, digest, told_text)
         except VfsError as error:

@@ -23,6 +23,8 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +32,13 @@ import numpy as np
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
+from vfs.formats.ndtiff.said import TERMS, channels_of, same_for_all
 from vfs.formats.planes import PlaneTable, along
 from vfs.formats.series import of_another_run
 from vfs.model.colours import AXIS
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.written import Written
@@ -60,6 +64,7 @@ _OTHERS = 4  # place of axes that the reader does not know
 _DIMS = {"time": "t", "channel": "c"}
 _SUMMARY = 2_355_492  # mark before the length of the summary
 _MOST_INDEX = 1 << 30  # bytes: eight million planes
+_MOST_CHANNELS = 256  # of which the metadata of a plane are read
 _MOST_TEXT = 16 << 20  # bytes of the metadata of a plane
 
 
@@ -213,33 +218,30 @@ def _calibration(plane: dict[str, Any], summary: dict[str, Any]) -> dict[str, An
     return found
 
 
-def _drawn(sources: Sources, folder: str) -> dict[str, str]:
-    """Return as what channels are drawn, as the settings of the program say: name -> "#rrggbb"."""
+def _drawn(sources: Sources, folder: str) -> dict[str, Any]:
+    """Return as what channels are drawn, by their names, as the settings of the program say."""
     try:
         path = sources.join(folder, _SETTINGS)
-        said = _json(sources, path, 0, sources.state(path).size)
+        return _json(sources, path, 0, sources.state(path).size)
     except SourceError:
         return {}
-    numbers = {name: one.get("Color") for name, one in said.items() if isinstance(one, dict)}
-    return {name: f"#{one & 0xFFFFFF:06x}" for name, one in numbers.items() if type(one) is int}
 
 
-def _channels(
-    values: Sequence[int | str], summary: Mapping[str, Any], drawn: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Return the names of channels, and as what they are drawn.
+def _told(
+    sources: Sources, settings: str, kind: _PlaneKind, planes: Mapping[Any, tuple[str, int, int]], attrs: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what is said of channels, and of all planes.
 
     Args:
-        values: names, or numbers of those in the summary.
-        drawn: see `_drawn`.
+        settings: folder of the settings of the program.
+        planes: path of the file, first byte and bytes of the metadata of a plane of each channel.
+        attrs: attributes of the array.
     """
-    said = summary.get("ChNames")
-    known = dict(enumerate(map(str, said))) if isinstance(said, list) else {}
-    names = [known.get(value, "") if isinstance(value, int) else value for value in values]
-    if not any(names):
-        return {}
-    colours = [drawn.get(name, "") for name in names]
-    return {"channels": names, **({"channel_colours": colours} if any(colours) else {})}
+    each = [_json(sources, path, at, size) for path, at, size in islice(planes.values(), _MOST_CHANNELS)]
+    drawn = _drawn(sources, settings)
+    channels = channels_of([*planes], attrs["summary"], drawn, each) if "channel" in kind.axes else []
+    same = same_for_all(attrs["first_plane"], kind.axes, channels)
+    return {"channels": channels, "same_for_all": same}
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
@@ -263,7 +265,6 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     number = {name: k for k, name in enumerate(named)}
     written = Written(cut_at_end=_cut_at_end(sources, files, planes, number))
     summary = _summary(sources, places[0])
-    drawn = _drawn(sources, split(index)[0])
     absent = (*cut, *_of_another_run(sources, files))
     kinds: dict[_PlaneKind, list[_Plane]] = {}
     for plane in planes:
@@ -274,7 +275,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         known = _json(sources, first, *some[0].place[5:7])
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
-        array = _array(path, files, kind, some, number, attrs, drawn)
+        array = _array(path, files, kind, some, number, attrs)
         made.append(altered(array, absent=absent + array.absent, written=written))
     return made
 
@@ -286,13 +287,11 @@ def _array(
     planes: list[_Plane],
     number: dict[str, int],
     attrs: dict[str, Any],
-    drawn: Mapping[str, str],
 ) -> StoredArray:
     """Make the array of planes of one kind.
 
     Args:
         number: index in `files` of each file by the name that the index gives it.
-        drawn: colour of channels: see `_drawn`.
     """
     labels = {name: along([plane.axes[name] for plane in planes]) for name in kind.axes}
     nav = tuple(len(values) for values, _ in labels.values())
@@ -310,9 +309,15 @@ def _array(
     )
     sig = (kind.height, kind.width, *colours)
     stored, attrs = np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said}
-    if "channel" in labels:
-        attrs |= _channels(labels["channel"][0], attrs["summary"], drawn)
-    return table.array(path, files, nav, sig, dims, stored, attrs)
+    first: dict[Any, _Plane] = {}
+    for plane in planes:
+        first.setdefault(plane.axes.get("channel"), plane)
+    of_each = {
+        value: (files.paths[number[first[value].file]], first[value].place[5], first[value].place[6])
+        for value in along(list(first))[0]
+    }
+    told = Told(partial(_told, files.sources, split(files.paths[-1])[0], kind, of_each, attrs))
+    return altered(table.array(path, files, nav, sig, dims, stored, attrs), told=told)
 
 
 FORMAT = Format(
@@ -324,4 +329,5 @@ FORMAT = Format(
     open,
     index_extensions=(_INDEX,),
     single=True,
+    terms=TERMS,
 )
