@@ -19,6 +19,8 @@ import vfs
 from vfs.integrations.xarray import TAKEN, VfsBackend
 from vfs.testing.frame_writers import write_seq, write_tvips
 from vfs.testing.gatan_writers import write_dm
+from vfs.testing.microscope_writers import czi_planes, czi_xml, write_czi
+from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.writers import write_mib, write_npy
 
 FRAMES = np.random.default_rng(5).integers(0, 4096, (4 * 6, 8, 10)).astype("u2")
@@ -471,6 +473,17 @@ def test_arrays_give_data_arrays(tmp_path: Path) -> None:
     xr.testing.assert_identical(found.load(), xr.load_dataset(path, engine="vfs")["data"])
     again = pickle.loads(pickle.dumps(vfs.open(path))).xarray()
     xr.testing.assert_identical(again.load(), found)
+
+
+def test_channels_are_found_by_their_names(tmp_path: Path) -> None:
+    planes = np.arange(120, dtype="u2").reshape(2, 2, 5, 6)
+    found = vfs.open(write_ndtiff(tmp_path, planes, {"time": (0, 1), "channel": ("DAPI", "GFP")})).xarray()
+    assert found.coords["c"].values.tolist() == ["DAPI", "GFP"]
+    np.testing.assert_array_equal(found.sel(c="GFP"), planes[:, 1])
+    for k, names in enumerate((["dye", "dye"], ["dye", ""])):  # nobody could tell them from each other
+        xml = czi_xml(names)
+        path = write_czi(tmp_path / f"{k}.czi", czi_planes(planes[0], "C"), xml=xml)
+        assert "c" not in vfs.open(path).xarray().coords
 
 
 def test_without_xarray_the_error_names_the_extra(scan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ used.
 
 - Calibrated axes have coordinates, with `units` and `long_name`, unless they are longer than `LONGEST`.
 - Companions that say where each frame was taken (its tilt, its place on the stage) are coordinates, too.
+- Channels that all have a name of their own have these as coordinates: `sel(c="GFP")`.
 - Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
   they are NaT. Other elements stay as they are stored: nothing is masked.
 - Variables of netCDF-4 and of others that carry the attributes of its conventions (`_FillValue`,
@@ -280,13 +281,15 @@ def _is_plain(value: Any) -> bool:
 
 
 def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variable]:
-    """Return the positions along each calibrated axis.
+    """Return the positions along each calibrated axis, and the names of channels.
 
     Raises:
         SourceError: those of an uneven axis cannot be read.
     """
     found: dict[str, xarray.Variable] = {}
     for array in members.values():
+        if names := _channels(array):
+            found.setdefault("c", xarray.Variable(("c",), names, {"long_name": "channel"}))
         for dim, axis in array.calibration.items():
             n = array.shape[array.dims.index(dim)]
             positions = _positions(opened, axis, n)
@@ -294,6 +297,13 @@ def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variab
                 unit = {"units": axis["unit"]} if axis["unit"] else {}
                 found[dim] = xarray.Variable((dim,), positions, {"long_name": dim.replace("_", " "), **unit})
     return found
+
+
+def _channels(array: ArrayReader) -> list[str]:
+    """Return the names of the channels along the axis c; none where two have one name, or one has none."""
+    names = [one.get("name", "") for one in array.dataset.channels if "c" in array.dims]
+    length = array.shape[array.dims.index("c")] if names else 0
+    return names if length == len(names) == len({*names} - {""}) else []
 
 
 def _positions(opened: OpenedSet, axis: Mapping[str, Any], n: int) -> np.ndarray | None:

@@ -205,7 +205,8 @@ class StoredArray:
     def channels(self) -> tuple[Channel, ...]:
         """What the files say of each channel: `recorded["channels"]`; () if they say nothing."""
         terms = [term for term in self.terms if term.name == "channels"]
-        found = self._said(terms).get("channels") if terms else None
+        own = not (self.companion or self.computed)
+        found = self._said(terms).get("channels") if terms and own else None
         return () if found is None else found.value
 
     @property
