@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zarr
 
@@ -185,6 +186,22 @@ def test_an_nd2_does_not_say_where_the_stage_was_that_moved(tmp_path: Path) -> N
     for loop, still in (("t", {"stage.x", "stage.y", "stage.z"}), ("z", {"stage.x", "stage.y"}), ("position", set())):
         found = said(write_nd2(tmp_path / "a.nd2", TWIN, (loop,), metadata=stage))
         assert {name for name in found if name.startswith("stage")} == still, loop
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_nd2_says_when_and_where_each_frame_was_taken(tmp_path: Path, packed: bool) -> None:
+    x = np.arange(6) * 2.5
+    more = {"CustomData|X!": x.tobytes(), "CustomData|Y!": x.tobytes()[:-8], "CustomData|Z1!": (x - 7).tobytes()}
+    planes = frames_of((2, 3, 8, 9), "u2")
+    path = write_nd2(tmp_path / "a.nd2", planes, ("t", "position"), packed=packed, more=more, left_out=[4])
+    with pytest.warns(vfs.IncompleteWarning, match="5 planes for 6 positions"):
+        group = vfs.open_group(path)
+    assert list(group) == ["data", "timestamp", "stage_x", "stage_z"], "there are not as many y as frames"
+    np.testing.assert_array_equal(group["timestamp"][...], [[0, 500, 1000], [1500, 0, 2500]])
+    np.testing.assert_array_equal(group["stage_z"][...], (x - 7).reshape(2, 3))
+    found = group.main.xarray()
+    assert found.coords["stage_x"].dims == ("t", "position")
+    np.testing.assert_array_equal(found.stage_x[1], x[3:])
 
 
 def test_an_nd2_in_which_nothing_makes_sense_opens(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.nd2.loops import Loop, loops_of
+from vfs.formats.nd2.per_frame import STAGE, positions, time_stamps
 from vfs.formats.nd2.said import TERMS, attrs_of, channels_of, planes_of
 from vfs.formats.nd2.variants import Tree, inside, read_tree
 from vfs.formats.planes import PlaneTable
@@ -323,9 +324,34 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     if isinstance(declared, int) and 0 < declared <= max(places):
         said = f"{path}: its attributes say {declared:,} frames, the file holds {len(places):,}: all are shown"
         lost.append(Absence(said))
-    array = _array(files, frame, loops, places, attributes, metadata)
+    array, stamps = _array(files, frame, loops, places, attributes, metadata)
     told = Told(partial(_told, known, metadata, frame, [loop.name for loop in loops]))
-    return [altered(array, absent=(*lost, *array.absent), told=told)]
+    made = [altered(array, absent=(*lost, *array.absent), told=told)]
+    return made + _companions(array, chunks, stamps) if array.nav_ndim else made
+
+
+def _companions(
+    main: StoredArray, chunks: dict[bytes, _Chunk], stamps: tuple[np.ndarray, np.ndarray]
+) -> list[StoredArray]:
+    """Make companions of what is said of each frame.
+
+    Args:
+        stamps: int64[n], byte of the time of each frame; int64[n], its number.
+    """
+    nbytes = 8 * math.prod(main.shape[: main.nav_ndim])
+    found = {name: next((one for one in names if one in chunks), b"") for name, names in STAGE.items()}
+    there = {name: chunks[key] for name, key in found.items() if key and chunks[key].size == nbytes}
+    made = [time_stamps(main, *stamps)]
+    if there:
+        name, chunk = next(iter(there.items()))
+        try:  # the headers of these chunks are alike: one is looked at
+            before = _data(main.files.sources, main.files.paths[0], chunk, found[name]) - chunk.at
+        except (FormatError, TruncatedSourceError):
+            return made
+        size = int(main.files.sizes[0])
+        places = {one: chunk.at + before for one, chunk in there.items() if chunk.at + before + nbytes <= size}
+        made += positions(main, places)
+    return made
 
 
 def _told(known: _Metadata, metadata: Tree, frame: _FrameForm, loops: Sequence[str]) -> dict[str, Any]:
@@ -342,11 +368,13 @@ def _array(
     places: dict[int, _Chunk],
     attrs: dict[str, Any],
     metadata: Tree,
-) -> StoredArray:
+) -> tuple[StoredArray, tuple[np.ndarray, np.ndarray]]:
     """Make the array of all frames.
 
     Args:
         places: chunk of each frame by its number.
+
+    Returns: (the array, (int64[n], byte of the time of each frame; int64[n], its number)).
 
     Raises:
         FormatError: chunks are not where the map says.
@@ -380,7 +408,7 @@ def _array(
         np.zeros(len(numbers), np.int64), offsets, np.array(numbers), path, sizes if frame.packed else None
     )
     decoder = FrameDecoder(frame.stored, (*shape[1:3], frame.channels, frame.colours), frame.row, frame.order)
-    return table.array(
+    made = table.array(
         "data",
         files,
         nav,
@@ -392,6 +420,7 @@ def _array(
         None if frame.packed else steps,
         frame.order,
     )
+    return made, (offsets - _TIME, table.position)
 
 
 FORMAT = Format(
