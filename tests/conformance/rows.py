@@ -240,6 +240,13 @@ def ome_tiff(**how: Any) -> Callable[[Path], Written]:
     return write
 
 
+OME_PLANES = "".join(
+    f'<Plane TheT="{t}" TheC="{c}" TheZ="{z}" DeltaT="{t + z / 8}" PositionX="{c}" PositionXUnit="mm"/>'
+    for t, c, z in np.ndindex(2, 2, 3)
+)
+"""What OME-XML says of each plane."""
+
+
 def described(folder: Path, name: str, document: dict[str, Any], twin: np.ndarray) -> Written:
     path = folder / f"{name}.vfs.json"
     path.write_text(json.dumps({"vfs": 1, **document}))
@@ -421,7 +428,15 @@ _AS_WRITTEN = (
     Row("tiff, tiles", "tiff", tiff(tile=(16, 48)), factor=1.54, cut=False),
     Row("tiff, compressed", "tiff", tiff(compression=8, encode=zlib.compress, strip=10), factor=1.02, cut=False),
     Row("tiff, a sequence", "tiff", tiff_sequence, cut=False),
-    Row("ome_tiff", "ome_tiff", ome_tiff(), arranged=False, factor=1.05, calibrated="xyzt"),
+    Row(
+        "ome_tiff",
+        "ome_tiff",
+        ome_tiff(said=OME_PLANES),
+        arranged=False,
+        factor=1.07,
+        calibrated="xyzt",
+        companions=("timestamp", "stage_x"),
+    ),
     Row(
         "ome_tiff, several files",
         "ome_tiff",

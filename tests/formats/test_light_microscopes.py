@@ -15,6 +15,7 @@ import zarr
 
 import vfs
 from tests.formats.frame_checks import frames_of
+from vfs.formats.ome_tiff.per_plane import PlaneValues
 from vfs.integrations import napari
 from vfs.model.channels import channels
 from vfs.testing.microscope_writers import czi_planes, nd2_tree, nd2_xml, write_czi, write_lif, write_nd2
@@ -405,6 +406,32 @@ def test_ome_xml(tmp_path: Path) -> None:
         "pinhole": pytest.approx(50e-6),
         "laser": (pytest.approx(488e-9),),
     }, "y has no unit, z differs from plane to plane, and so does the exposure"
+
+
+@pytest.mark.parametrize("describe", ["companion", "every"])
+def test_ome_xml_says_what_differs_from_plane_to_plane(tmp_path: Path, describe: Any) -> None:
+    planes = PLANES.replace('TheZ="1" TheT="0" TheC="1"', 'TheZ="7" TheT="0" TheC="1"')  # it is outside of the image
+    path = ome(tmp_path, planes)
+    if describe == "every":  # in the description of a TIFF
+        image = frames_of((1, 2, 2, 8, 9), "u2")
+        pages = [image[0, c, z] for c, z in np.ndindex(2, 2)]
+        runs = '<TiffData IFD="0" PlaneCount="4"/>'
+        text = re.sub(r"<TiffData.*</TiffData>|<TiffData[^>]*/>", runs, path.read_text(), count=1)
+        text = re.sub(r"<TiffData(?! IFD=.0. PlaneCount=.4.).*?(</TiffData>|/>)", "", text)
+        path = write_tiff(tmp_path / "b.ome.tif", pages, description=text)
+    group = vfs.open_group(path)
+    assert list(group) == ["data", "exposure_time", "stage_x", "stage_z"]
+    np.testing.assert_allclose(group["exposure_time"][...], [[[0.05, 0.05], [0.051, np.nan]]])
+    np.testing.assert_allclose(group["stage_z"][...], [[[0, 1], [0, np.nan]]])
+    found = group.main.xarray()
+    np.testing.assert_allclose(found.sel(c="dye 1").isel(t=0, z=0).stage_x, 1500)
+
+
+def test_ome_xml_that_changed_says_so_of_its_planes() -> None:
+    decoder = PlaneValues("a.ome.tif", 0, "DeltaT", "s", 1)
+    for text in (b"<OME><Image", b"<OME/>", b"", b"\xff\xfe\0"):
+        with pytest.raises(vfs.DecodeError, match=r"a\.ome\.tif: its OME-XML cannot be read any more"):
+            decoder.decode_block(np.frombuffer(text, "u1"), 0, (1, 1, 2))
 
 
 def test_ome_xml_in_which_nothing_makes_sense_opens(tmp_path: Path) -> None:

@@ -236,6 +236,7 @@ def write_ome_tiff(
     files: int = 1,
     describe: Literal["every", "first", "companion"] = "every",
     name: str = "set",
+    said: str = "",
     **options: Any,
 ) -> Path:
     """Write an image [t, c, z, y, x] or [t, c, z, y, x, samples] as OME-TIFF files `set_0.ome.tif`, …
@@ -244,6 +245,7 @@ def write_ome_tiff(
         order: dimension order of the planes, which are spread over the files one after the other.
         describe: the files that say where the planes are: every one, only the first, or only
             `set.companion.ome`. Other files name that file.
+        said: further elements of Pixels: what is said of planes.
         options: options of `write_tiff`.
 
     Returns: the path that names the set.
@@ -267,6 +269,7 @@ def write_ome_tiff(
     runs = "".join(
         _tiff_data(part, *one) for part, one in zip(parts, zip(names, uuids, strict=True), strict=True) if part
     )
+    runs += said
     describing = f"{name}.companion.ome" if describe == "companion" else names[0]
     elsewhere = f'<BinaryOnly MetadataFile="{describing}" UUID="{uuids[0]}"/>'
     for k, (file, uuid) in enumerate(zip(names, uuids, strict=True)):

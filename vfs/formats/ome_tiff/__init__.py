@@ -28,6 +28,7 @@ from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSo
 from vfs.formats import Format
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members, told_of
+from vfs.formats.ome_tiff.per_plane import companions
 from vfs.formats.ome_tiff.said import TERMS
 from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
@@ -50,8 +51,6 @@ from vfs.sources.names import basename
 _DIMS = ("t", "c", "z", "y", "x")
 _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name
 _BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
-
-
 _LOOK = 1 << 20  # bytes of OME-XML that say where its pixels are
 
 
@@ -154,6 +153,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             above = f"image_{k}/" if len(document.images) > 1 else ""
             placed, arrays = _arrays(found, image, above, holder)
             arrays[0] = altered(arrays[0], told=told.of(str(k)))
+            arrays += companions(sources, holder, k, image, arrays[0])
             beside = _BESIDE.fullmatch(str(image.attrs.get("name", "")).strip()) is not None
             out += [altered(one, main=False) for one in arrays] if beside else arrays
             says = f"{holder}: its OME-XML says" + f" of image {k}" * bool(above)

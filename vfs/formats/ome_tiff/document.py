@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.headers import parse_xml
-from vfs.formats.ome_tiff.said import attributes, children, described, local, value
+from vfs.formats.ome_tiff.said import PER_PLANE, attributes, children, described, local, quantity, value
 
 TYPES = {
     "bit": "u1",
@@ -71,6 +71,7 @@ class Image:
         runs: runs of pages with its planes.
         attrs: name, physical sizes, channels, …
         inside: True if pixels are in the text of the document (`BinData`), which is not read.
+        per_plane: names of `PER_PLANE` that are said of the first plane.
     """
 
     sizes: dict[str, int]
@@ -80,6 +81,7 @@ class Image:
     runs: tuple[Run, ...]
     attrs: dict[str, Any]
     inside: bool = False
+    per_plane: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,9 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
     runs = tuple(_run(data, path) for data in children(pixels, "TiffData"))
     kind = pixels.get("Type", pixels.get("PixelType", "")).lower()
     inside = next(children(pixels, "BinData"), None) is not None
-    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels), inside)
+    plane = next(children(pixels, "Plane"), None) if sizes["Z"] * sizes["C"] * sizes["T"] > 1 else None
+    said = tuple(name for name, (what, unit) in PER_PLANE.items() if quantity(plane, what, unit) is not None)
+    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels), inside, said)
 
 
 def _run(data: Element, path: str) -> Run:

@@ -19,7 +19,15 @@ from vfs.model.channels import real
 from vfs.model.metadata import Term, sides
 from vfs.model.units import factor, spelled
 
-_UNITS = {"ExposureTime": "s", "PinholeSize": "µm", "Wavelength": "nm"}
+PER_PLANE = {
+    "timestamp": ("DeltaT", "s"),
+    "exposure_time": ("ExposureTime", "s"),
+    "stage_x": ("PositionX", "um"),
+    "stage_y": ("PositionY", "um"),
+    "stage_z": ("PositionZ", "um"),
+}
+"""Name of a companion -> attribute of `Plane`, and the unit that it is given in."""
+_UNITS = {"DeltaT": "s", "ExposureTime": "s", "PinholeSize": "µm", "Wavelength": "nm"}
 """Attribute -> its unit where none stands beside it. Others have none: positions are in a frame of reference."""
 _MOST_PLANES = 10_000
 """Most planes that are compared; of more, nothing is said of the image by its planes."""
@@ -63,7 +71,7 @@ def _named(element: Element | None, *names: str) -> dict[str, Any]:
     return {snake(name): value(text) for name, text in leaves(element, *names).items()}
 
 
-def _quantity(element: Element | None, name: str, unit: str) -> float | None:
+def quantity(element: Element | None, name: str, unit: str) -> float | None:
     """Return an attribute that has a unit, in another one; None if there is none, or it is no such quantity."""
     if element is None or (text := element.get(name)) is None:
         return None
@@ -83,7 +91,7 @@ def attrs_of(root: Element, image: Element, pixels: Element) -> dict[str, Any]:
         "detector": _part_of_all(instrument, channels, "DetectorSettings", "DetectorRef", kind="Detector"),
         "binning": _agreed([part.get("Binning") for one in channels for part in children(one, "DetectorSettings")]),
         "gain": _agreed([part.get("Gain") for one in channels for part in children(one, "DetectorSettings")]),
-        "pinhole_m": _agreed([_quantity(one, "PinholeSize", "m") for one in channels]),
+        "pinhole_m": _agreed([quantity(one, "PinholeSize", "m") for one in channels]),
         "laser_m": list(_lines(instrument, channels)),
     }
     found: dict[str, Any] = {
@@ -134,9 +142,7 @@ def _lines(instrument: Element | None, channels: Sequence[Element]) -> Iterator[
             laser = lasers.get(part.get("ID"))
             if laser is not None and local(laser) != "Laser":
                 laser = next(children(laser, "Laser"), None)  # as older schemas have it
-            if laser is not None and (
-                line := _quantity(part, "Wavelength", "m") or _quantity(laser, "Wavelength", "m")
-            ):
+            if laser is not None and (line := quantity(part, "Wavelength", "m") or quantity(laser, "Wavelength", "m")):
                 found.append(line)
     yield from dict.fromkeys(found)
 
@@ -151,15 +157,15 @@ def _exposures(planes: Sequence[Element]) -> dict[str | None, float]:
     """Return the exposure of each channel, by its number as text, of which all planes have the same one, in s."""
     found: dict[str | None, set[float | None]] = {}
     for plane in planes:
-        found.setdefault(plane.get("TheC"), set()).add(_quantity(plane, "ExposureTime", "s"))
+        found.setdefault(plane.get("TheC"), set()).add(quantity(plane, "ExposureTime", "s"))
     return {number: own for number, some in found.items() if (own := _agreed([*some]))}
 
 
 def _said_of_all(planes: Sequence[Element]) -> dict[str, float]:
     """Return the exposure and the position that all planes have, in s and m."""
-    found = {"exposure_s": _agreed([_quantity(one, "ExposureTime", "s") for one in planes])}
+    found = {"exposure_s": _agreed([quantity(one, "ExposureTime", "s") for one in planes])}
     found |= {
-        f"position_{dim.lower()}_m": _agreed([_quantity(one, f"Position{dim}", "m") for one in planes]) for dim in "XYZ"
+        f"position_{dim.lower()}_m": _agreed([quantity(one, f"Position{dim}", "m") for one in planes]) for dim in "XYZ"
     }
     return {name: number for name, number in found.items() if number is not None}
 
