@@ -172,7 +172,7 @@ def spd(folder: Path) -> Written:
 def ndtiff(folder: Path) -> Written:
     axes = {"time": (0, 1), "channel": ("GFP", "DAPI"), "z": (0, 1, 2)}
     twin = FRAMES.reshape(2, 2, 3, 32, 64)
-    return write_ndtiff(folder, twin, axes, files=3), twin, {}
+    return write_ndtiff(folder, twin, axes, files=3, said=lambda at: {"ElapsedTime-ms": at["z"]}), twin, {}
 
 
 def edf(dtype: str, files: int = 1) -> Callable[[Path], Written]:
@@ -570,7 +570,15 @@ _AS_WRITTEN = (
     Row("fits", "fits", fits("f4"), calibrated=("y", "x"), factor=1.1),
     Row("fits, top bits turned", "fits", fits("u2"), calibrated=("y", "x"), factor=1.1),
     Row("fits, a file a frame", "fits", fits_a_file_a_frame, calibrated=("y", "x"), counted=False, factor=1.6),
-    Row("ndtiff", "ndtiff", ndtiff, calibrated=("z", "y", "x"), finds_files=True, factor=1.02),
+    Row(
+        "ndtiff",
+        "ndtiff",
+        ndtiff,
+        calibrated=("z", "y", "x"),
+        finds_files=True,
+        factor=1.02,
+        companions=("timestamp",),
+    ),
     Row("spd", "spd", spd, calibrated=("scan_y", "scan_x", "energy"), finds_files=True),
     Row("spe", "spe", spe(False), factor=1.1),
     Row("spe of LightField", "spe", spe(True), factor=1.1),

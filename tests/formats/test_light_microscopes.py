@@ -342,6 +342,32 @@ def test_ndtiff(tmp_path: Path) -> None:
     }, "z and exposure differ from plane to plane"
 
 
+def test_ndtiff_says_when_and_where_each_plane_was_taken(tmp_path: Path) -> None:
+    def plane(axes: Mapping[str, Any]) -> dict[str, Any]:
+        at = {"ElapsedTime-ms": 10 * axes["time"], "XPositionUm": 2.5}
+        return at | ({"XPositionUm": "far"} if axes == {"channel": "GFP", "time": 1} else {})
+
+    path = micro_manager(tmp_path, plane, time=(0, 1))
+    group = vfs.open_group(path)
+    assert list(group) == ["data", "timestamp", "stage_x"]
+    np.testing.assert_array_equal(group["timestamp"][...], [[0, 0], [10, 10]])
+    np.testing.assert_array_equal(group["stage_x"][...], [[2.5, 2.5], [2.5, np.nan]])
+    assert group.main.xarray().sel(c="DAPI", t=1).timestamp == 10
+
+
+def test_ndtiff_whose_metadata_of_planes_are_not_there_opens(tmp_path: Path) -> None:
+    path = micro_manager(tmp_path, lambda axes: {"Exposure": 10})
+    entry = struct.Struct("<2I")
+    content = bytearray(path.read_bytes())
+    (at,) = (found.end() for found in re.finditer(b"NDTiffStack.tif", bytes(content[: len(content) // 2])))
+    later = content.rindex(b"NDTiffStack.tif") + len(b"NDTiffStack.tif")
+    for place, size in ((at, 0), (later, 1 << 30)):
+        offset, _ = entry.unpack_from(content, place + 20)
+        entry.pack_into(content, place + 20, offset, size)
+    path.write_bytes(content)
+    assert list(vfs.open_group(path)) == ["data"]
+
+
 def test_ndtiff_with_metadata_that_make_no_sense(tmp_path: Path) -> None:
     plane = {"Exposure": "long", "Time": 5, "Core-Camera": ["x"], "Binning": None, "XPositionUm": {}}
     found = said(micro_manager(tmp_path, lambda axes: plane))

@@ -23,6 +23,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ import numpy as np
 from vfs.errors import FormatError, SourceError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
+from vfs.formats.ndtiff.per_plane import companions
 from vfs.formats.ndtiff.said import TERMS, channels_of, same_for_all
 from vfs.formats.planes import PlaneTable, along
 from vfs.formats.series import of_another_run
@@ -275,20 +277,21 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         known = _json(sources, first, *some[0].place[5:7])
         attrs = {"calibration": _calibration(known, summary), "summary": summary, "first_plane": known}
         path = f"image_{k}/data" if len(kinds) > 1 else "data"
-        array = _array(path, files, kind, some, number, attrs)
+        array, *beside = _arrays(path, files, kind, some, number, attrs)
         made.append(altered(array, absent=absent + array.absent, written=written))
+        made += [altered(one, written=written) for one in beside]
     return made
 
 
-def _array(
+def _arrays(
     path: str,
     files: Files,
     kind: _PlaneKind,
     planes: list[_Plane],
     number: dict[str, int],
     attrs: dict[str, Any],
-) -> StoredArray:
-    """Make the array of planes of one kind.
+) -> list[StoredArray]:
+    """Make the array of planes of one kind, and its companions.
 
     Args:
         number: index in `files` of each file by the name that the index gives it.
@@ -317,7 +320,9 @@ def _array(
         for value in along(list(first))[0]
     }
     told = Told(partial(_told, files.sources, split(files.paths[-1])[0], kind, of_each, attrs))
-    return altered(table.array(path, files, nav, sig, dims, stored, attrs), told=told)
+    made = altered(table.array(path, files, nav, sig, dims, stored, attrs), told=told)
+    at, nbytes = (np.array([plane.place[k] for plane in planes], np.int64) for k in (5, 6))
+    return [made, *companions(made, replace(table, offset=at, nbytes=nbytes), attrs["first_plane"])]
 
 
 FORMAT = Format(
