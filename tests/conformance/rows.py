@@ -107,7 +107,8 @@ def xlef(kind: str) -> Callable[[Path], Written]:
 
 def czi(folder: Path) -> Written:
     twin = FRAMES.reshape(3, 4, 32, 64)
-    return write_czi(folder / "a.czi", czi_planes(twin, "TZ")), twin, {}
+    said = "<METADATA><Tags><AcquisitionTime>2016-02-12T09:47:{:02}Z</AcquisitionTime></Tags></METADATA>"
+    return write_czi(folder / "a.czi", czi_planes(twin, "TZ"), said=said.format), twin, {}
 
 
 def czi_packed(folder: Path) -> Written:
@@ -556,7 +557,7 @@ _AS_WRITTEN = (
     Row("lif", "lif", lif, calibrated=("t", "z", "y", "x")),
     Row("lif, a project of TIFF files", "lif", xlef("tif"), calibrated=("t", "z", "y", "x"), finds_files=True),
     Row("lif, a project of one .lof", "lif", xlef("lof"), calibrated=("t", "z", "y", "x"), finds_files=True),
-    Row("czi", "czi", czi, calibrated=("y", "x"), factor=1.1),
+    Row("czi", "czi", czi, calibrated=("y", "x"), factor=1.1, companions=("timestamp",)),
     Row("czi, tiles that overlap", "czi", czi_packed, calibrated=("y", "x"), factor=1.2),
     Row("sls", "sls", sls((1, 1)), finds_files=True, factor=1.1),
     Row("sls, eight modules", "sls", sls((4, 2), interfaces=2), finds_files=True, factor=1.3),

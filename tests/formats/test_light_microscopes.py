@@ -109,6 +109,31 @@ def test_a_czi_in_which_nothing_makes_sense_opens(tmp_path: Path) -> None:
     assert found["channels"] == ({"name": "DAPI"}, {"name": "GFP"})
 
 
+def tags(n: int) -> str:
+    """Return what a sub-block says: the third one nothing, the fourth one nonsense."""
+    time, x = f"2016-02-12T09:47:{n:02}.5+01:00", f"+{n:09}.2500"
+    odd = (
+        f"<METADATA><Tags><AcquisitionTime>then</AcquisitionTime><StageXPosition>{x}</StageXPosition></Tags></METADATA>"
+    )
+    usual = odd.replace("then", time).replace("</Tags>", "<FocusPosition>-1</FocusPosition></Tags>")
+    return "<METADATA/>" if n == 2 else odd if n == 3 else usual
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_czi_says_when_and_where_each_plane_was_taken(tmp_path: Path, several: bool) -> None:
+    tiles = czi_planes(frames_of((2, 3, 8, 9), "u2"), "TC")
+    if several:  # of two tiles of a plane the first one counts
+        tiles += [({**at, "X": 5, "M": 1}, pixels) for at, pixels in tiles]
+    path = write_czi(tmp_path / "a.czi", tiles, said=lambda n: tags(n if n < 6 else 50))
+    group = vfs.open_group(path)
+    assert list(group) == ["data", "timestamp", "stage_x", "stage_z"]
+    np.testing.assert_array_equal(group["stage_x"][...], [[0.25, 1.25, np.nan], [3.25, 4.25, 5.25]])
+    np.testing.assert_array_equal(group["stage_z"][...], [[-1, -1, np.nan], [np.nan, -1, -1]])
+    found = group.main.xarray().coords["timestamp"].values
+    assert str(found[0, 1]) == "2016-02-12T08:47:01.500000000"
+    assert np.isnat(found).tolist() == [[False, False, True], [True, False, False]]
+
+
 # ND2
 
 

@@ -284,6 +284,15 @@ def of_epoch(seconds: Any) -> str | None:
         return None
 
 
+def to_epoch(text: str) -> float | None:
+    """Return the seconds from 1970 on of a time in ISO 8601, which is universal time where it has no zone."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
 def in_form(form: str, entry: Any) -> str | None:
     """Return a time that a text gives in a form of `datetime.strptime`, as ISO 8601."""
     try:

@@ -355,6 +355,7 @@ def write_czi(
     attached: Callable[[int], bytes] = lambda tile: b"",
     directory: bool = True,
     xml: str | None = None,
+    said: Callable[[int], str] = lambda tile: "<METADATA/>",
 ) -> Path:
     """Write tiles as a .czi file.
 
@@ -367,6 +368,7 @@ def write_czi(
         attached: attachments of a tile.
         directory: write the directory at the end.
         xml: metadata.
+        said: metadata of a tile.
     """
     blocks, entries = [], []
     at = 32 + 512
@@ -386,14 +388,14 @@ def write_czi(
             dims += struct.pack("<4siifi", letter.encode(), start.get(letter, 0), shown, 0.0, size)
         kind = _CZI_TYPES[pixels.dtype.str[1:], samples]
         entry = struct.pack("<2siqiiB5si", b"DV", kind, at, 0, compression, int(marked), b"", len(dims) // 20)
-        metadata, more = b"<METADATA/>", attached(n)
+        metadata, more = said(n).encode(), attached(n)
         head = struct.pack("<iiq", len(metadata), len(more), len(data)) + entry + dims
         block = czi_segment("ZISRAWSUBBLOCK", head.ljust(256, b"\0") + metadata + data + more)
         entries.append(entry + dims)
         blocks.append(block)
         at += len(block)
-    said = (czi_xml() if xml is None else xml).encode()
-    about = czi_segment("ZISRAWMETADATA", struct.pack("<ii", len(said), 0).ljust(256, b"\0") + said)
+    document = (czi_xml() if xml is None else xml).encode()
+    about = czi_segment("ZISRAWMETADATA", struct.pack("<ii", len(document), 0).ljust(256, b"\0") + document)
     listed = czi_segment("ZISRAWDIRECTORY", struct.pack("<i", len(entries)).ljust(128, b"\0") + b"".join(entries))
     places = (at + len(about) if directory else 0, at)
     header = struct.pack("<ii8s16s16siqqiq", 1, 0, b"", b"a" * 16, b"a" * 16, 0, *places, 0, 0)

@@ -82,7 +82,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         if why := unreadable(path, group):
             lost.append(Absence(f"{why}; it is left out", counts={"frames_left_out": 1}))
         else:
-            made.append(array_of(files, group, _calibration(root), told))
+            made += array_of(files, group, _calibration(root), told)
     if not made:
         raise FormatError(lost[-1].said.removesuffix("; it is left out"))
     first = next((one for one in made if "level_" not in one.path), made[0])

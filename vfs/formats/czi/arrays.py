@@ -11,6 +11,7 @@ import numpy as np
 
 from vfs.errors import DependencyError, FormatError, TruncatedSourceError, extra
 from vfs.formats.czi.masks import valid_pixels
+from vfs.formats.czi.per_plane import companions
 from vfs.formats.czi.said import of_array
 from vfs.formats.czi.segments import TYPES, Places, Tile, places_of
 from vfs.formats.czi.tiles import COMPRESSIONS, NONE, Box, TileDecoder, visible
@@ -198,8 +199,8 @@ def _planes(path: str, tiles: list[Tile]) -> _TiledPlanes:
     return _TiledPlanes(nav, values, tile, within, at[:, kept], position, spans[:, kept], moved)
 
 
-def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: Told) -> StoredArray:
-    """Make the array of the tiles of a scene that are stored alike.
+def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: Told) -> list[StoredArray]:
+    """Make the array of the tiles of a scene that are stored alike, and its companions.
 
     Args:
         calibration: of axes of the image.
@@ -224,7 +225,8 @@ def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: T
         raise FormatError(f"{path}: expected tiles within a scene, found one of {height:,} × {width:,} pixels")
     stored, samples = np.dtype(TYPES[tiles[0].pixel_type][0]), TYPES[tiles[0].pixel_type][1]
     sig = (height, width, *((samples,) if samples > 1 else ()))
-    layout, decoder, absent = _laid_out(files, tiles, boxes, planes, sig, stored, samples)
+    there = _places(files, tiles, stored.itemsize * samples)
+    layout, decoder, absent = _laid_out(files, tiles, boxes, planes, sig, stored, samples, there)
     nav = planes.nav
     if missing := math.prod(nav) - len(np.unique(planes.position)):
         named = f"{path}: {group.name}: {missing:,} of {math.prod(nav):,} planes"
@@ -234,7 +236,7 @@ def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: T
     most = (max(tile.stored[0] for tile in tiles), max(tile.stored[1] for tile in tiles))
     block = (*_most(planes), min(most[0], height), min(most[1], width), *sig[2:])
     channels = sorted({tile.start.get("C", 0) for tile in tiles} | set(planes.values.get("C", ())))
-    return StoredArray(
+    made = StoredArray(
         group.name,
         files,
         layout,
@@ -247,6 +249,8 @@ def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: T
         absent=absent,
         told=Told(partial(of_array, told, channels, group.scene, stored)),
     )
+    alone = group.level == 1 and len(planes.tile) == len(tiles)
+    return [made, *(companions(made, there[0], planes.tile, planes.position) if alone else ())]
 
 
 def _most(planes: _TiledPlanes) -> tuple[int, ...]:
@@ -350,18 +354,20 @@ def _laid_out(
     sig: tuple[int, ...],
     stored: np.dtype,
     samples: int,
+    there: tuple[Places, np.ndarray, tuple[Absence, ...]],
 ) -> tuple[BlockLayout, Decoder | BlockDecoder, tuple[Absence, ...]]:
     """Lay out tiles.
 
     Args:
         boxes: box of each in the array's plane.
+        there: what `_places` returns.
 
     Raises:
-        FormatError: a sub-block is not where the directory says.
+        FormatError: a mask is garbled.
         TruncatedSourceError: none that is seen is whole.
     """
     pixel = stored.itemsize * samples
-    places, here, absent = _places(files, tiles, pixel)
+    places, here, absent = there
     which, parts = _shown(planes.position, planes.tile, _valid(files, tiles, boxes, places, here))
     keep = here[planes.tile[which]]
     if not keep.any():  # those that are whole lie below others

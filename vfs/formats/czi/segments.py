@@ -125,11 +125,14 @@ class Tile(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the pixels of sub-blocks lie: int64[n] first byte, int64[n] bytes; int64[n] bytes of attachments behind."""
+    """Where the pixels of sub-blocks lie: int64[n] first byte, int64[n] bytes; int64[n] bytes of attachments behind and
+    of metadata before.
+    """
 
     offset: np.ndarray
     nbytes: np.ndarray
     attached: np.ndarray
+    metadata: np.ndarray
 
 
 def header_of(sources: Sources, path: str) -> np.void:
@@ -238,12 +241,12 @@ def places_of(sources: Sources, path: str, tiles: list[Tile]) -> Places:
     Raises:
         FormatError: one is not where the directory says.
     """
-    offset, nbytes, attached = np.empty((3, len(tiles)), np.int64)
+    offset, nbytes, attached, before = np.empty((4, len(tiles)), np.int64)
     wanted = SEGMENT.itemsize + BLOCK.itemsize
     for k, tile in enumerate(tiles):
         data = sources.read(path, tile.at, wanted)
         if len(data) < wanted:  # beyond the end of the file: the table of planes says so
-            offset[k], nbytes[k], attached[k] = tile.at + wanted, 1, 0
+            offset[k], nbytes[k], attached[k], before[k] = tile.at + wanted, 1, 0, 0
             continue
         if not data.startswith(b"ZISRAWSUBBLOCK\0"):
             raise FormatError(f"{path}: expected a sub-block at byte {tile.at:,}, found {data[:14]!r}")
@@ -251,8 +254,8 @@ def places_of(sources: Sources, path: str, tiles: list[Tile]) -> Places:
         if metadata < 0 or not 0 < pixels < _MOST:
             raise FormatError(f"{path}: expected pixels in the sub-block at byte {tile.at:,}, found {pixels:,} bytes")
         offset[k] = tile.at + SEGMENT.itemsize + max(_LEAST, BLOCK.itemsize + tile.head) + metadata
-        nbytes[k], attached[k] = pixels, max(0, attachments)
-    return Places(offset, nbytes, attached)
+        nbytes[k], attached[k], before[k] = pixels, max(0, attachments), metadata
+    return Places(offset, nbytes, attached, before)
 
 
 def metadata_of(sources: Sources, path: str, at: int) -> Element | None:
