@@ -304,9 +304,7 @@ def test_metadata_of_hyperspy(tmp_path: Path) -> None:
 
 def test_a_group_takes_names_that_programs_gave(tmp_path: Path) -> None:
     group = vfs.open_group(write_velox(tmp_path / "a.emd"))
-    assert "HAADF" not in group, "two images have this name"
-    with pytest.raises(vfs.UnknownArrayError, match="2 arrays are named 'HAADF'; give a path: Data/Image/i"):
-        group["HAADF"]
+    assert group["HAADF"] is not group["HAADF (2)"]
     with h5py.File(tmp_path / "a.emd", "a") as file:
         del file["Data/Image/i1"]
     group = vfs.open_group(tmp_path / "a.emd")
