@@ -42,7 +42,7 @@ SILENT = {"warn", "incomplete", "close", "release", "unlink", "shutdown", "clear
 
 BESIDE = {
     "api": ["tests/test_api.py", "tests/api", "tests/integrations"],
-    "backends": ["tests/backends", "tests/engine"],
+    "backends": ["tests/backends", "tests/engine", "tests/sources"],
     "contents": ["tests/faces", "tests/folder_tree", "tests/http/test_tree.py", "tests/fuse/test_shown.py"],
     "formats": ["tests/formats", "tests/conformance"],
     "kernels": ["tests/kernels", "tests/model", "tests/engine", "tests/reduce"],

@@ -144,3 +144,14 @@ def test_real_files(oracle: dict[str, Any], name: str) -> None:
     assert array.calibration["y"] == {"scale": 200.0, "offset": 1.0, "unit": "eV"}
     (entry,) = oracle[f"raw/ripple_sdim2_ndim1_{name}"]["arrays"].values()
     assert same_values(array[...], entry)
+
+
+def test_only_the_depth_may_be_left_out(tmp_path: Path) -> None:
+    path = write_ripple(tmp_path, frames_of((3, 4), "u2"), record="dont-care")
+    text = path.read_text()
+    path.write_text("".join(line for line in text.splitlines(True) if not line.startswith("depth\t")))
+    assert vfs.open(path).shape == (3, 4)
+    for key in ("width", "height"):
+        path.write_text("".join(line for line in text.splitlines(True) if not line.startswith(f"{key}\t")))
+        with pytest.raises(vfs.FormatError, match=key):
+            vfs.open(path)
