@@ -135,3 +135,48 @@ def test_nothing_is_left_of_a_folder_into_which_threads_still_write(
         write()
     assert not late
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def spectrum(tmp_path: Path) -> vfs.Result:
+    np.save(tmp_path / "map.npy", np.arange(24, dtype="u2").reshape(2, 3, 4) * 0.5)
+    array = vfs.open(tmp_path / "map.npy", nav_shape=(2, 3), sig_ndim=1, calibration=["x=0.25eV from -1"])
+    return array.reduce(total=vfs.Sum())["total"]
+
+
+def test_a_spectrum_is_written_for_emsa_mas(tmp_path: Path, spectrum: vfs.Result) -> None:
+    spectrum.save(tmp_path / "o.msa")
+    head: dict[str, str] = {}
+    rows: list[tuple[float, float]] = []
+    for line in (tmp_path / "o.msa").read_text().splitlines():
+        if line.startswith("#"):
+            head[line[1:13].strip()] = line[15:]
+            assert line[13:15] == ": "
+        else:
+            place, value = map(float, line.split(","))
+            rows.append((place, value))
+    assert next(iter(head)) == "FORMAT"
+    assert [*head][-2:] == ["SPECTRUM", "ENDOFDATA"]
+    assert (head["NPOINTS"], head["XUNITS"], head["DATATYPE"]) == ("4", "eV", "XY")
+    assert (float(head["XPERCHAN"]), float(head["OFFSET"])) == (0.25, -1)
+    assert rows == [(-1 + 0.25 * k, value) for k, value in enumerate(spectrum.data)]
+
+
+def test_only_a_spectrum_is_written_for_emsa_mas(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((4, 5, 6), "u2"))
+    results = vfs.open(tmp_path / "a.npy", nav_shape=(2, 2)).reduce(image=vfs.Sum())
+    with pytest.raises(
+        vfs.OptionError, match=r"image: OUT\.msa holds real numbers along one axis, found 5 x 6 of uint64"
+    ):
+        results["image"].save(tmp_path / "o.msa")
+    assert not (tmp_path / "o.msa").exists()
+
+
+def test_a_result_for_xarray(spectrum: vfs.Result) -> None:
+    pytest.importorskip("xarray")
+    found = spectrum.xarray()
+    assert (found.name, found.dims) == ("total", spectrum.dims)
+    np.testing.assert_array_equal(found.values, spectrum.data)
+    np.testing.assert_array_equal(found[spectrum.dims[0]], [-1, -0.75, -0.5, -0.25])
+    assert found[spectrum.dims[0]].attrs["units"] == "eV"
+    assert found.attrs["reduction"] == "sum()"

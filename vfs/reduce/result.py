@@ -5,10 +5,13 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from vfs.errors import UnknownArrayError
+import numpy as np
+
+from vfs.errors import DependencyError, UnknownArrayError, extra
 from vfs.model.result_values import ResultValues
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -53,12 +56,36 @@ class Result(ResultValues):
 
         return plot(self, ax, **how)
 
+    def xarray(self) -> xarray.DataArray:
+        """Return the result as an `xarray.DataArray`, with its axes, units and where it is from as attributes.
+
+        Calibrated axes have coordinates, with `units`. Where nothing was selected, or nothing is stored, it holds NaN
+        or 0, as `data`.
+
+        Raises:
+            DependencyError: xarray is not installed.
+        """
+        try:
+            import xarray
+        except ImportError:
+            raise DependencyError(f"xarray is not installed: {extra('xarray')}") from None
+        coordinates = {}
+        for dim, length in zip(self.dims, self.shape, strict=True):
+            known = self.calibration.get(dim, {})
+            if known.get("scale") is not None:
+                unit = {"units": known["unit"]} if known.get("unit") else {}
+                places = (known.get("offset") or 0.0) + known["scale"] * np.arange(length)
+                coordinates[dim] = xarray.Variable((dim,), places, {"long_name": dim.replace("_", " "), **unit})
+        attributes = {"units": self.units, "reduction": self.reduction, "of": self.of}
+        said = {name: text for name, text in attributes.items() if text}
+        return xarray.DataArray(self.data, coordinates, self.dims, self.name, said)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result to a new file, as the end of its name says.
 
         .npy: the numbers. .tif: an image with its calibration, for ImageJ and DigitalMicrograph. .hspy: a signal of
-        HyperSpy. .csv: numbers along an axis. .png, .svg, .pdf: a drawing, as by `plot`. .zarr: a store.
-        The file has its name only when it is complete.
+        HyperSpy. .csv: numbers along an axis. .msa: a spectrum as EMSA/MAS. .png, .svg, .pdf: a drawing, as by `plot`.
+        .zarr: a store. The file has its name only when it is complete.
 
         Raises:
             OptionError: there is something of this name, the name says none of these ways, or the result does not fit

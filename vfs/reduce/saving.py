@@ -257,6 +257,43 @@ def _short_number(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
+_MSA_LINE = 60  # characters of a text in a header line, which has 80 at most
+
+
+def _msa(results: Mapping[str, ResultValues], target: str) -> None:
+    """Write a spectrum as EMSA/MAS (ISO 22029), with the place and the value of each channel."""
+    result = _only(results)
+    axis = _axis(result, 0)
+    head = {
+        "FORMAT": "EMSA/MAS Spectral Data File",
+        "VERSION": "1.0",
+        "TITLE": result.name[:_MSA_LINE],
+        "NPOINTS": str(len(result.data)),
+        "NCOLUMNS": "1",
+        "XUNITS": axis.unit or "channel",
+        "YUNITS": result.units or "counts",
+        "DATATYPE": "XY",
+        "XPERCHAN": repr(axis.scale),
+        "OFFSET": repr(axis.offset),
+        "XLABEL": axis.name,
+        "COMMENT": f"{result.reduction} of {result.of}"[:_MSA_LINE],
+    }
+    with open(create(target), "w", newline="", encoding="utf-8") as file:
+        file.writelines(f"#{key:<12}: {' '.join(text.split())}\r\n" for key, text in head.items())
+        file.write(f"#{'SPECTRUM':<12}: Spectral Data Starts Here\r\n")
+        for k, value in enumerate(result.data.tolist()):
+            file.write(f"{_short_number(axis.offset + axis.scale * k)!r}, {float(value)!r}\r\n")
+        file.write(f"#{'ENDOFDATA':<12}: End Of Data and File\r\n")
+
+
+def _is_spectrum(result: ResultValues) -> None:
+    if result.ndim != 1 or result.dtype.kind not in "biuf":
+        shape = " x ".join(map(str, result.shape)) or "one number"
+        raise OptionError(
+            f"{result.name}: OUT.msa holds real numbers along one axis, found {shape} of {result.dtype}; OUT.npy any"
+        )
+
+
 def _is_line(result: ResultValues) -> None:
     pair = result.ndim == 2 and result.dims[-1] == "axis"
     if result.ndim > 1 and not pair:
@@ -324,6 +361,7 @@ SAVERS: dict[str, Saver] = {
     ".tiff": Saver(_tiff, requires=_tifffile, check=_is_number),
     ".hspy": Saver(_hyperspy, requires=_h5py, check=_is_number),
     ".csv": Saver(_csv, check=_is_line),
+    ".msa": Saver(_msa, check=_is_spectrum),
     **{f".{kind}": Saver(partial(_drawn, kind), several=True, requires=_matplotlib) for kind in ("png", "svg", "pdf")},
 }
 """How a name ends -> how results are written. `vfs.zarr.results` adds stores."""
