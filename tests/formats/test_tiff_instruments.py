@@ -77,6 +77,12 @@ def test_an_image_of_ions_has_what_is_said_of_their_beam(tmp_path: Path) -> None
     assert (found["instrument"], found["beam_energy"], found["beam_current"]) == ("FIB", 30000, 7.7e-10)
 
 
+def test_a_date_of_fei_without_am_and_pm_is_that_of_the_file(tmp_path: Path) -> None:
+    """09/10/2023 may be in September or in October; TimeOfCreation has the day first."""
+    said = "[User]\r\nDate=09/10/2023\r\nTime=20:04:59\r\n[PrivateFei]\r\nTimeOfCreation=09.10.2023 20:04:59\r\n"
+    assert values(opened(tmp_path, {34682: text(said)})) == {"time": "2023-10-09T20:04:59"}
+
+
 def test_zeiss(tmp_path: Path) -> None:
     array = opened(tmp_path, {34118: text(ZEISS)})
     found = values(array)
@@ -100,6 +106,9 @@ def test_tescan(tmp_path: Path) -> None:
     assert (found["time"], found["instrument"]) == ("2021-05-04T11:12:13", "SEM")
     assert found["stage.alpha"] == pytest.approx(math.pi / 2)
     assert steps(array) == [(2e-8, "m"), (1e-8, "m")]
+    data = TESCAN.replace("[SEM]", "[FIB]").encode("latin-1")
+    found = values(opened(tmp_path, {50431: (7, data, len(data))}))
+    assert (found["instrument"], found["beam_energy"]) == ("FIB", 15000)
 
 
 def test_jeol_sightx_patterns_are_in_1_over_nm_which_the_set_says_how(tmp_path: Path) -> None:

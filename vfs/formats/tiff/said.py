@@ -42,6 +42,7 @@ _FEI = (
     Term("authors", "fei:User:User"),
     Term("notes", "fei:User:UserText"),
     Term("time", "fei:User", take=_fei_time),
+    Term("time", "fei:PrivateFei:TimeOfCreation", take=partial(in_form, "%d.%m.%Y %H:%M:%S")),
     Term("microscope", "fei:System:SystemType"),
     Term("serial_number", "fei:System:Dnumber"),
     Term("software", "fei:System:Software"),
@@ -95,6 +96,7 @@ _ZEISS = (
     Term("notes", "zeiss:SV_USER_TEXT", take=_plain),
     Term("sample", "zeiss:SV_SAMPLE_ID", take=_plain),
     Term("time", "zeiss", take=_zeiss_time),
+    Term("microscope", "zeiss:DP_SEM", take=_plain),
     Term("serial_number", "zeiss:SV_SERIAL_NUMBER", take=_plain),
     Term("software", "zeiss:SV_VERSION", take=_plain),
     Term("instrument", "zeiss:AP_ACTUALKV", take=_sem),
@@ -106,6 +108,7 @@ _ZEISS = (
     Term("frame_time", "zeiss:AP_FRAME_TIME", take=partial(_zeiss_in, "s"), zero=False),
     Term("scan_rotation", "zeiss:AP_SCANROTATION", DEGREES, take=_plain),
     Term("stage.alpha", "zeiss:AP_STAGE_AT_T", DEGREES, take=_plain),
+    Term("stage.alpha", "zeiss:AP_TILT_ANGLE", DEGREES, take=_plain),
     Term("stage.rotation", "zeiss:AP_STAGE_AT_R", DEGREES, take=_plain),
     Term("stage.x", "zeiss:AP_STAGE_AT_X", take=partial(_zeiss_in, "m")),
     Term("stage.y", "zeiss:AP_STAGE_AT_Y", take=partial(_zeiss_in, "m")),
@@ -119,6 +122,29 @@ def _tescan_time(main: Any) -> str | None:
     return in_form("%Y-%m-%d %H:%M:%S", f"{main.get('Date')} {main.get('Time')}") if isinstance(main, Mapping) else None
 
 
+def _column(name: str, said: Any) -> str:
+    return name
+
+
+def _of_column(name: str) -> tuple[Term, ...]:
+    """Return the terms of what Tescan writes of the column that made an image, SEM or FIB."""
+    at = f"tescan:{name}:"
+    return (
+        Term("instrument", f"tescan:{name}", take=partial(_column, name)),
+        Term("beam_energy", f"{at}HV", zero=False),
+        Term("beam_current", f"{at}PredictedBeamCurrent", zero=False),
+        Term("working_distance", f"{at}WD", zero=False),
+        Term("dwell_time", f"{at}DwellTime", zero=False),
+        Term("scan_rotation", f"{at}ScanRotation", DEGREES),
+        Term("stage.alpha", f"{at}StageTilt", DEGREES),
+        Term("stage.rotation", f"{at}StageRotation", DEGREES),
+        Term("stage.x", f"{at}StageX"),
+        Term("stage.y", f"{at}StageY"),
+        Term("stage.z", f"{at}StageZ"),
+        Term("detector", f"{at}Detector"),
+    )
+
+
 _TESCAN = (
     Term("authors", "tescan:MAIN:UserName"),
     Term("notes", "tescan:MAIN:Note"),
@@ -126,19 +152,9 @@ _TESCAN = (
     Term("microscope", "tescan:MAIN:Device"),
     Term("serial_number", "tescan:MAIN:SerialNumber"),
     Term("software", "tescan:MAIN:SoftwareVersion"),
-    Term("instrument", "tescan:SEM", take=_sem),
-    Term("beam_energy", "tescan:SEM:HV", zero=False),
-    Term("beam_current", "tescan:SEM:PredictedBeamCurrent", zero=False),
     Term("magnification", "tescan:MAIN:Magnification", zero=False),
-    Term("working_distance", "tescan:SEM:WD", zero=False),
-    Term("dwell_time", "tescan:SEM:DwellTime", zero=False),
-    Term("scan_rotation", "tescan:SEM:ScanRotation", DEGREES),
-    Term("stage.alpha", "tescan:SEM:StageTilt", DEGREES),
-    Term("stage.rotation", "tescan:SEM:StageRotation", DEGREES),
-    Term("stage.x", "tescan:SEM:StageX"),
-    Term("stage.y", "tescan:SEM:StageY"),
-    Term("stage.z", "tescan:SEM:StageZ"),
-    Term("detector", "tescan:SEM:Detector"),
+    *_of_column("SEM"),
+    *_of_column("FIB"),
 )
 
 _SIS = (
