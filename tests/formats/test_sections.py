@@ -16,6 +16,8 @@ from tests.formats.frame_checks import frames_of, same
 from vfs.testing.stack_writers import write_mrc
 from vfs.testing.tiff_writers import write_tiff
 
+xarray = pytest.importorskip("xarray")
+
 STACK = frames_of((5, 3, 4), "u2")
 TILTS = [-6.01, -3.0, 0.02, 3.0, 6.0]
 
@@ -57,6 +59,28 @@ def test_a_frame_is_found_by_its_tilt(stack: Path) -> None:
     same(group["tilt"][1:3], np.array(TILTS[1:3]))
     same(group["stage_x"][...], np.arange(5.0))
     assert group["stage_y"].dims == ("tilt",)
+
+
+def test_the_nearest_tilt_is_found_in_any_order(tmp_path: Path) -> None:
+    """Dose-symmetric schemes record 0°, 3°, -3°, -6°, 6°."""
+    path = write_mrc(tmp_path, STACK, 6, name="a.mrc")
+    write_mdoc(tmp_path / "a.mrc.mdoc", [0.01, 3, -3, -6, 6])
+    shown = vfs.open(path).xarray()
+    for tilt, k in ((0, 0), (-5, 3), (100, 4), (-1.6, 2)):
+        same(shown.sel(tilt=tilt, method="nearest").values, STACK[k])
+    same(shown.sel(tilt=[5.9, -2.9], method="nearest").values, STACK[[4, 2]])
+    same(shown.sel(tilt=xarray.DataArray([2.9, -5.9], dims="k"), method="nearest").values, STACK[[1, 3]])
+    same(shown.sel(tilt=-3).values, STACK[2])
+    with pytest.raises(KeyError):
+        shown.sel(tilt=10, method="nearest", tolerance=1)
+    assert shown.sel(tilt=5, method="pad").tilt.item() == 3
+    in_order = shown.sortby("tilt")
+    same(in_order.values, STACK[[3, 2, 0, 1, 4]])
+    same(in_order.sel(tilt=slice(-4, 4)).values, STACK[[2, 0, 1]])
+    same(in_order.sel(tilt=5, method="nearest").values, STACK[4])
+    same((shown + shown).sel(tilt=2, method="nearest").values, 2 * STACK[1])
+    assert shown.isel(tilt=[0, 2]).sel(tilt=-4, method="nearest").tilt.item() == -3
+    shown.to_dataset(name="a").to_netcdf(tmp_path / "a.nc")
 
 
 def test_what_all_sections_share_is_metadata(stack: Path) -> None:

@@ -161,6 +161,7 @@ def test_time_stamps_that_are_cut_are_said(tmp_path: Path) -> None:
 
 
 def test_positions_of_the_beam_are_coordinates(tmp_path: Path) -> None:
+    pytest.importorskip("xarray")
     twin = frames_of((3, 4, 5), "u2")
     shown = vfs.open(write_ser(tmp_path, twin)).xarray()
     assert shown.position_x.values.tolist() == [0, 0.5, 1]

@@ -363,6 +363,7 @@ def test_pixels_of_diffraction_patterns_are_in_1_over_nm(
     assert (found.get("mode"), found.get("magnification")) == (said, 80 if mode == 1 else None)
     assert found["time"] == "2020-09-13T12:26:40+00:00"
     assert found["stage.alpha"] == pytest.approx(np.radians(4))
+    pytest.importorskip("xarray")
     assert array.xarray().stage_alpha.values.tolist() == [4, 4, 4]
 
 

@@ -37,6 +37,7 @@ try:
     from xarray.backends import BackendArray
     from xarray.core import indexing
 
+    from vfs.api.unsorted_index import in_any_order
     from vfs.api.xarray_reading import Indexed, LazyArray
 except ImportError as error:
     raise DependencyError(f"this needs xarray: {extra('xarray')} ({error})") from None
@@ -211,10 +212,12 @@ def _dataset(
     coordinates = _coordinates(shown.opened, members) | {name: time.variable(shown) for name, time in times.items()}
     coordinates = {name: found for name, found in coordinates.items() if name not in left_out | variables.keys()}
     variables |= decoded
-    return xarray.Dataset(
+    made = xarray.Dataset(
         {name: made for name, made in variables.items() if name not in beside},
         coordinates | {name: made for name, made in variables.items() if name in beside},
     )
+    uneven = {dim for array in members.values() for dim, axis in array.calibration.items() if "values" in axis}
+    return in_any_order(made, uneven)
 
 
 def _is_netcdf(array: ArrayReader) -> bool:
