@@ -94,7 +94,13 @@ def nd2(**how: Any) -> Callable[[Path], Written]:
 def lif(folder: Path) -> Written:
     twin = FRAMES.reshape(3, 2, 2, 32, 64)
     thumbnail = ("y", "x"), FRAMES[0, :8, :8]
-    return write_lif(folder / "a.lif", {"a": ("tczyx", twin), "b": thumbnail}), twin, {}
+    stamps = " ".join(f"{0x1D71114EB8B44F0 + 10**7 * k:x}" for k in range(12))
+    times = f'</ImageDescription><TimeStampList NumberOfTimeStamps="12">{stamps}</TimeStampList>'
+
+    def timed(xml: str) -> str:
+        return xml.replace("</ImageDescription>", times, 1)
+
+    return write_lif(folder / "a.lif", {"a": ("tczyx", twin), "b": thumbnail}, xml=timed), twin, {}
 
 
 def xlef(kind: str) -> Callable[[Path], Written]:
@@ -554,7 +560,7 @@ _AS_WRITTEN = (
         calibrated=("t", "z", "y", "x"),
         factor=1.1,
     ),
-    Row("lif", "lif", lif, calibrated=("t", "z", "y", "x")),
+    Row("lif", "lif", lif, calibrated=("t", "z", "y", "x"), companions=("image_0/timestamp",)),
     Row("lif, a project of TIFF files", "lif", xlef("tif"), calibrated=("t", "z", "y", "x"), finds_files=True),
     Row("lif, a project of one .lof", "lif", xlef("lof"), calibrated=("t", "z", "y", "x"), finds_files=True),
     Row("czi", "czi", czi, calibrated=("y", "x"), factor=1.1, companions=("timestamp",)),

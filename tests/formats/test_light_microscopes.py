@@ -301,6 +301,18 @@ def test_lif(tmp_path: Path) -> None:
     )
 
 
+def test_a_lif_says_when_each_plane_was_taken(tmp_path: Path) -> None:
+    path = leica(tmp_path / "a.lif", LEICA.format(first="Blue"))
+    group = vfs.open_group(path)
+    assert list(group) == ["data", "timestamp"]
+    found = group.main.xarray().coords["timestamp"].values.astype("M8[ms]")
+    assert [str(one) for one in found] == ["2021-03-04T16:39:17.951", "2021-03-04T16:39:18.481"]
+    odd = leica(tmp_path / "b.lif", LEICA.format(first="Blue").replace("1d71114ebdc2410", "soon"))
+    assert np.isnan(vfs.open_group(odd)["timestamp"][...]).all()
+    fewer = leica(tmp_path / "c.lif", LEICA.format(first="Blue").replace('TimeStamps="2"', 'TimeStamps="1"'))
+    assert list(vfs.open_group(fewer)) == ["data"]
+
+
 CAMERA = """<Attachment Name="HardwareSetting"><ATLCameraSettingDefinition><WideFieldChannelConfigurator>
 <WideFieldChannelInfo ExposureTime="50 ms" EmissionWavelength="465"/><WideFieldChannelInfo ExposureTime="0.05"/>
 </WideFieldChannelConfigurator></ATLCameraSettingDefinition></Attachment>
@@ -474,12 +486,14 @@ def test_ome_xml_says_what_differs_from_plane_to_plane(tmp_path: Path, describe:
     assert list(group) == ["data", "exposure_time", "stage_x", "stage_z"]
     np.testing.assert_allclose(group["exposure_time"][...], [[[0.05, 0.05], [0.051, np.nan]]])
     np.testing.assert_allclose(group["stage_z"][...], [[[0, 1], [0, np.nan]]])
+    arranged = vfs.open_group(path, nav_shape=(2, 2))  # as one scan of all planes, in their order
+    np.testing.assert_allclose(arranged["exposure_time"][...], [[0.05, 0.05], [0.051, np.nan]])
     found = group.main.xarray()
     np.testing.assert_allclose(found.sel(c="dye 1").isel(t=0, z=0).stage_x, 1500)
 
 
 def test_ome_xml_that_changed_says_so_of_its_planes() -> None:
-    decoder = PlaneValues("a.ome.tif", 0, "DeltaT", "s", 1)
+    decoder = PlaneValues("a.ome.tif", 0, "DeltaT", "s", 1, (1, 1, 2))
     for text in (b"<OME><Image", b"<OME/>", b"", b"\xff\xfe\0"):
         with pytest.raises(vfs.DecodeError, match=r"a\.ome\.tif: its OME-XML cannot be read any more"):
             decoder.decode_block(np.frombuffer(text, "u1"), 0, (1, 1, 2))

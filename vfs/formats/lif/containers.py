@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError, VfsError
+import numpy as np
+
+from vfs.errors import DecodeError, FormatError, MissingSourceError, TruncatedSourceError, VfsError
 from vfs.formats.headers import parse_xml, read_at
 from vfs.formats.lif.images import Memory, image_of, number
-from vfs.formats.lif.said import attrs_of
+from vfs.formats.lif.said import attrs_of, stamps_of, ticks_of
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
+from vfs.model.layout import BlockLayout, BlockTable
 from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
@@ -22,6 +28,7 @@ _BLOCK, _MARK = 0x70, 0x2A
 _MOST_XML = 256 << 20  # bytes
 _MOST_IMAGES = 1 << 16
 _MOST = 1 << 60  # bytes
+_TO_1970 = 11_644_473_600  # seconds from 1601 to 1970
 _OBJECT = "LMS_Object_File"
 _OBJECT_START = struct.Struct("<BIBIBQ")  # of a .lof, behind its first text: 0x2A, version, 0x2A, version, 0x2A, bytes
 
@@ -127,6 +134,8 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
                 raise TruncatedSourceError(f"{path}: {name}: its memory {label[:40]!r} is {found}; it looks truncated")
             place = f"image_{k}/data" if len(listed) > 1 else "data"
             made.append(image_of(path, name, image, block.size, told.of(str(k))).array(place, files, block))
+            if stamps_of(image) == math.prod(made[-1].shape[: made[-1].nav_ndim]) > 1:
+                made.append(_time_stamps(made[-1], k, len(text)))
         except (FormatError, TruncatedSourceError) as error:
             lost.leave_out(error)
     return made, lost
@@ -140,6 +149,49 @@ def _told(sources: Sources, path: str) -> dict[str, Any]:
     """Read what the XML of a .lif says of each image, by their numbers."""
     listed = _listed(_parsed(_text(sources, path, 0)[0], path))
     return {str(k): attrs_of(image) for k, (_, image, _) in enumerate(listed)}
+
+
+@dataclass(frozen=True)
+class _Times(MadeBlocks):
+    """Decodes the XML of a .lif to the time of each plane of an image, in s since 1970; NaN where nobody can tell.
+
+    Args:
+        path: of the file, for messages.
+        number: of the image.
+        planes: number of its planes.
+    """
+
+    path: str
+    number: int
+    planes: int
+    dtype: np.dtype = field(default_factory=lambda: np.dtype("f8"))
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        made = np.full(self.planes, np.nan, self.dtype)
+        try:
+            listed = _listed(_parsed(data.tobytes(), self.path))
+        except FormatError as error:
+            raise DecodeError(str(error)) from None
+        ticks = ticks_of(listed[self.number][1], made.size) if self.number < len(listed) else []
+        if len(ticks) == made.size and all(0 < one < 1 << 63 for one in ticks):
+            made[:] = [one / 1e7 - _TO_1970 for one in ticks]
+        return made.reshape(shape)
+
+
+def _time_stamps(main: StoredArray, number: int, size: int) -> StoredArray:
+    """Make the companion with the time of each plane of an image.
+
+    Args:
+        number: of the image; size: bytes of the XML.
+    """
+    nav, dims, path = main.shape[: main.nav_ndim], main.dims[: main.nav_ndim], main.files.paths[0]
+    zeros, one = np.zeros(1, np.int64), np.ones(1, np.int64)
+    table = BlockTable(np.zeros((1, len(nav)), np.int64), np.array([nav], np.int64), zeros, 13 * one, size * one)
+    about: dict[str, Any] = {"attrs": {"unit": "s since 1970-01-01"}, "companion": True, "coordinate": True}
+    place, layout = main.path.removesuffix("data") + "timestamp", BlockLayout.of(nav, table, pitch=nav)
+    return StoredArray(
+        place, main.files, layout, _Times(path, number, math.prod(nav)), nav, dims, len(nav), block=nav, **about
+    )
 
 
 class LostImages(list[Absence]):

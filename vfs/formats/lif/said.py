@@ -140,6 +140,13 @@ def _seconds(text: str | None) -> float | None:
     return None if found is None or one is None else real(found[1], one)
 
 
+def stamps_of(image: Element) -> int:
+    """Return how many times of planes the XML says it has."""
+    node = image.find("TimeStampList")
+    said = "" if node is None else node.get("NumberOfTimeStamps", "")
+    return int(said) if said.isdecimal() and len(said) < 10 else 0 if node is None else len(node)
+
+
 def ticks_of(image: Element, most: int) -> list[int]:
     """Return the time of each plane, in 100 ns since 1601; none where they are not said, or are more than `most`."""
     node = image.find("TimeStampList")

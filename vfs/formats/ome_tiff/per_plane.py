@@ -36,6 +36,7 @@ class PlaneValues(MadeBlocks):
         number: of the image.
         name, unit: attribute of `Plane`, and the unit that it is given in.
         samples: that each plane has; some programs count them in `TheC`.
+        sizes: of the image along t, c, z.
     """
 
     path: str
@@ -43,10 +44,11 @@ class PlaneValues(MadeBlocks):
     name: str
     unit: str
     samples: int
+    sizes: tuple[int, ...]
     dtype: np.dtype = field(default_factory=lambda: np.dtype("f8"))
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
-        made = np.full(shape, np.nan, self.dtype)
+        made = np.full(self.sizes, np.nan, self.dtype)
         raw = (
             data.tobytes().split(b"\0", 1)[0]
             if data[:2].tobytes() not in (b"\xff\xfe", b"\xfe\xff")
@@ -58,18 +60,18 @@ class PlaneValues(MadeBlocks):
         except (FormatError, StopIteration) as error:
             raise DecodeError(f"{self.path}: its OME-XML cannot be read any more: {str(error)[:200]}") from None
         for plane in children(pixels, "Plane"):
-            at = self._place(plane, shape)
+            at = self._place(plane)
             value = quantity(plane, self.name, self.unit)
             if at is not None and value is not None:
                 made[at] = value
-        return made
+        return made.reshape(shape)
 
-    def _place(self, plane: Element, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _place(self, plane: Element) -> tuple[int, ...] | None:
         """Return the position of a plane along t, c, z; None outside of the image."""
         found = [_NUMBER(plane.get(f"The{axis}", "0")) for axis in "TCZ"]
         t, c, z = (-1 if number is None else int(number[1]) for number in found)
-        at = (t, c // self.samples if c >= shape[1] else c, z)
-        return at if all(0 <= k < n for k, n in zip(at, shape, strict=True)) else None
+        at = (t, c // self.samples if c >= self.sizes[1] else c, z)
+        return at if all(0 <= k < n for k, n in zip(at, self.sizes, strict=True)) else None
 
 
 def companions(sources: Sources, holder: str, number: int, image: Image, main: StoredArray) -> list[StoredArray]:
@@ -94,9 +96,9 @@ def companions(sources: Sources, holder: str, number: int, image: Image, main: S
     made = []
     for name in image.per_plane:
         attribute, unit = PER_PLANE[name]
-        decoder = PlaneValues(holder, number, attribute, unit, image.samples)
+        decoder = PlaneValues(holder, number, attribute, unit, image.samples, nav)
         about: dict[str, Any] = {"attrs": {"unit": unit}, "companion": True, "coordinate": True, "main": False}
-        layout = BlockLayout.of(nav, table)
+        layout = BlockLayout.of(nav, table, pitch=nav)
         made.append(StoredArray(above + name, files, layout, decoder, nav, dims, 3, block=nav, **about))
     return made
 
