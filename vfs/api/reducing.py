@@ -66,7 +66,10 @@ class Reducing(Growing):
         from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce
+        from vfs.reduce.projections import check_axes
 
+        if roi is None:
+            check_axes(self._reader, reductions)
         live = self._followed(executor) if follow else None
         if live is not None:
             state = partial(state_of, live, self._again[1])
@@ -105,7 +108,10 @@ class Reducing(Growing):
         from vfs.reduce.growing import reduce_growing
         from vfs.reduce.partitions import pass_by
         from vfs.reduce.passes import reduce_partial
+        from vfs.reduce.projections import check_axes
 
+        if roi is None:
+            check_axes(self._reader, reductions)
         live = self._followed(executor) if follow else None
         if live is not None:
             state = partial(state_of, live, self._again[1])

@@ -25,6 +25,7 @@ from vfs.reduce.growing import reduce_growing
 from vfs.reduce.kept import KeptPass, KeptState, PassSubject
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
+from vfs.reduce.projections import check_axes
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.saving import save, saver
@@ -100,6 +101,7 @@ def reduced(
 
 def _like(array: ArrayReader, wanted: Mapping[str, Reduction]) -> Mapping[str, Result]:
     """Return results of the shapes and dtypes that a pass will have."""
+    check_axes(array, wanted)
     nav = array.shape[: array.dataset.nav_ndim]
     return Pass(array, wanted, [0] if nav and all(nav) else None, 0).results()
 

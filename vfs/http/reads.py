@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -11,8 +12,18 @@ from queue import SimpleQueue
 from typing import Any
 
 from vfs.engine.abandon import asked
+from vfs.errors import printable
+from vfs.http.guard import RefusedError
+
+log = logging.getLogger("vfs.http")
 
 PATIENCE = 5.0  # seconds that work under way has to end when the threads end
+HANGS = 2.0
+"""Seconds after which a thread whose work has not ended has another one in its place, where other work waits."""
+REFUSED = 10.0
+"""Seconds after which nothing more is begun in the folder of such work: a file system that does not answer."""
+MORE = 32
+"""Most threads that are begun in the places of others."""
 
 
 class GoneError(Exception):
@@ -23,25 +34,31 @@ class _SharedRead:
     """Work that is waiting or under way, and the requests that wait for it.
 
     Attributes:
+        place: the folder that it reads in; "" where that is not known.
         waiting: a future for each request.
         left: True once nobody waits for it any more.
+        since: `time.monotonic()` when a thread began it; 0 before.
+        replaced: another thread was begun in the place of the one that does it.
     """
 
-    __slots__ = ("key", "left", "loop", "waiting", "work")
+    __slots__ = ("key", "left", "loop", "place", "replaced", "since", "waiting", "work")
 
-    def __init__(self, key: Hashable, work: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, key: Hashable, work: Callable[[], Any], loop: asyncio.AbstractEventLoop, place: str) -> None:
         self.key = key
         self.work = work
         self.loop = loop
+        self.place = place
         self.waiting: list[asyncio.Future[Any]] = []
-        self.left = False
+        self.left = self.replaced = False
+        self.since = 0.0
 
 
 class Reads:
     """Runs functions in threads. Requests for the same bytes share one run.
 
     Work that all its requests have given up is taken out of the queue. What is under way ends early
-    if it computes for long (`vfs.engine.abandon`).
+    if it computes for long (`vfs.engine.abandon`). A system call of a file system that does not answer cannot be
+    ended: another thread is begun, so that others go on, and soon nothing more is begun in that folder.
     All methods are called in the thread of the event loop.
 
     There is one future for each request, and one call from a thread to the event loop for each run.
@@ -55,22 +72,35 @@ class Reads:
         self._queue: SimpleQueue[_SharedRead | None] = SimpleQueue()
         self._flights: dict[Hashable, _SharedRead] = {}
         self._closed = False
+        self._workers = workers
+        self._running: set[_SharedRead] = set()
+        self._looks = False  # at threads that hang
         self._threads = [threading.Thread(target=self._run, name=f"vfs-read-{n}", daemon=True) for n in range(workers)]
         for thread in self._threads:
             thread.start()
 
-    def start(self, key: Hashable, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def start(self, key: Hashable, work: Callable[[], Any], place: str = "") -> asyncio.Future[Any]:
         """Run a function in a thread.
 
         Args:
             key: requests with equal keys at the same time share one run.
+            place: the folder that the function reads in; "" where that is not known.
 
         Returns: a future of what the function returns or raises, for one request. It must be passed to
             `leave` when the request waits no longer; it may be cancelled before.
+
+        Raises:
+            RefusedError: other work in that folder does not come to an end.
         """
         flight = self._flights.get(key)
         if flight is None:
-            flight = self._flights[key] = _SharedRead(key, work, asyncio.get_running_loop())
+            loop = asyncio.get_running_loop()
+            if len(self._running) >= self._workers:
+                self._check(place)
+            if not self._looks:
+                self._looks = True
+                loop.call_later(HANGS / 2, self._look, loop)
+            flight = self._flights[key] = _SharedRead(key, work, loop, place)
             self._queue.put(flight)
         waiting = flight.loop.create_future()
         flight.waiting.append(waiting)
@@ -86,9 +116,46 @@ class Reads:
             flight.left = True
             del self._flights[key]
 
+    def hanging(self, seconds: float | None = None) -> list[str]:
+        """Return the folder of each piece of work that has been under way for so long; None: `HANGS`."""
+        until = time.monotonic() - (HANGS if seconds is None else seconds)
+        return [one.place for one in list(self._running) if one.since < until]
+
+    def _check(self, place: str) -> None:
+        """Refuse work in a folder where other work does not come to an end.
+
+        Raises:
+            RefusedError: there is some.
+        """
+        if place and place in self.hanging(REFUSED):
+            raise RefusedError(503, f"{printable(place)}: its file system does not answer", retry_after=int(REFUSED))
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin a thread in the place of each that hangs, as far as work waits."""
+        self._looks = not self._closed and not self._queue.empty()
+        if not self._looks:
+            return
+        now = time.monotonic()
+        late = [one for one in list(self._running) if now - one.since > HANGS and not one.replaced]
+        room = MORE - sum(one.replaced for one in list(self._running))
+        for one in late[: max(0, min(room, self._queue.qsize()))]:
+            one.replaced = True
+            log.warning(
+                "%s: a read has not ended for %.0f s; others go on", printable(one.place or "."), now - one.since
+            )
+            self._threads.append(threading.Thread(target=self._run, name="vfs-read-more", daemon=True))
+            self._threads[-1].start()
+        loop.call_later(HANGS / 2, self._look, loop)
+
     def _run(self) -> None:
         while (flight := self._queue.get()) is not None:
+            flight.since = time.monotonic()
+            self._running.add(flight)
             self._run_one(flight)
+            self._running.discard(flight)
+            if flight.replaced:  # the other thread stays
+                self._threads.remove(threading.current_thread())
+                return
             del flight  # its memory must not wait for the next work
 
     def _run_one(self, flight: _SharedRead) -> None:
@@ -134,5 +201,5 @@ class Reads:
         for _ in self._threads:
             self._queue.put(None)
         until = time.monotonic() + PATIENCE
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))

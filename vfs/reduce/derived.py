@@ -91,8 +91,7 @@ def derived(array: ArrayReader, wanted: Reductions, taken: Sequence[str]) -> dic
     nav = array.shape[: array.dataset.nav_ndim]
     try:
         tried = Pass(array, wanted, [0] if math.prod(nav) and nav else None, 0)
-        for name, one in wanted.items():
-            check_axes(name, one, tried.frames)
+        check_axes(array, wanted)
         made = tried.results()  # of no frame: what they will be like
     except OptionError as error:
         raise OptionError(f"derive: {error}") from None

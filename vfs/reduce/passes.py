@@ -43,7 +43,7 @@ from vfs.reduce import CLASSES
 from vfs.reduce.blocks import check_written, chosen_positions, supply_of
 from vfs.reduce.demand import Demand
 from vfs.reduce.held_frames import HeldFrames
-from vfs.reduce.projections import Projection, check_axes, projected
+from vfs.reduce.projections import Projection, projected
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
 from vfs.reduce.spelling import spelled
@@ -219,9 +219,6 @@ class Pass:
             raise OptionError("expected at least one reduction: a.reduce(total=vfs.Sum())")
         if not self.frames.size:
             raise OptionError(f"{dataset.path} has frames of shape {list(self.frames.shape)}: there is nothing in them")
-        if chosen is None:
-            for name, one in reductions.items():
-                check_axes(name, one, self.frames)
         self.given = placed(array, reductions)
         self.bound = {name: _bound(name, reduction, self.frames) for name, reduction in self.given.items()}
         self.specs = {name: reduction.buffers(self.frames) for name, reduction in self.bound.items()}

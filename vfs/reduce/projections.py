@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.model.wording import shown
 from vfs.reduce.reduction import Buffers, FrameBlock, FrameType, Kernel, Reduction, Spec
@@ -83,19 +84,20 @@ def projected(reduction: Reduction, bound: Reduction, frames: FrameType) -> Redu
     return Projection(bound, frames, dict(zip(over, ranges, strict=True)))
 
 
-def check_axes(name: str, reduction: Reduction, frames: FrameType) -> None:
-    """Refuse to reduce channels, or sections, and other axes in one without a word.
+def check_axes(array: ArrayReader, reductions: Mapping[str, Any]) -> None:
+    """Refuse to reduce all channels, or sections, and other axes in one without a word.
 
     Raises:
-        OptionError: there are several axes, and the reduction does not say over which it goes.
+        OptionError: there are several axes, and a reduction does not say over which it goes.
     """
-    if getattr(reduction, "over", None) != () or len(frames.nav) < 2 or _APART.isdisjoint(frames.nav_dims):
+    nav = array.dims[: array.dataset.nav_ndim]
+    if len(nav) < 2 or _APART.isdisjoint(nav):
         return
-    kind = type(reduction).__name__.lower()
-    choices = ", ".join(f"{name}={kind}({dim})" for dim in frames.nav_dims)
-    raise OptionError(
-        f"{name}={kind}(): over which axes? {choices}; over all: {name}={kind}({', '.join(frames.nav_dims)})"
-    )
+    for name, reduction in reductions.items():
+        if getattr(reduction, "over", None) == ():
+            kind = type(reduction).__name__.lower()
+            choices = ", ".join(f"{name}={kind}({dim})" for dim in nav)
+            raise OptionError(f"{name}={kind}(): over which axes? {choices}; over all: {name}={kind}({', '.join(nav)})")
 
 
 class Projection(Kernel):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from vfs.contents.contents import Contents
+from vfs.faces.absence import FOLDER_ENDING
 from vfs.http.answers import STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
 from vfs.http.reads import GoneError, Reads
@@ -119,7 +120,8 @@ class Application:
     async def _done(self, decision: Reply | Work, receive: Receive) -> Reply:
         """Do what must be done before a response is known."""
         while isinstance(decision, Work):
-            decision = decision.then(await self._read(decision.key, decision.run, receive))
+            place = decision.path.partition(f"{FOLDER_ENDING}/")[0].rpartition("/")[0]  # the folder of the set
+            decision = decision.then(await self._read(decision.key, decision.run, receive, place=place))
         return decision
 
     async def _send_parts(self, reply: Reply, rest: Work | None, receive: Receive, answer: Answer) -> None:
@@ -147,17 +149,21 @@ class Application:
                 with suppress(asyncio.CancelledError, Exception):
                     await coming
 
-    async def _read(self, key: Any, work: Callable[[], Any], receive: Receive, pool: Reads | None = None) -> Any:
+    async def _read(
+        self, key: Any, work: Callable[[], Any], receive: Receive, pool: Reads | None = None, place: str = ""
+    ) -> Any:
         """Run work in a thread, as long as the client waits for it.
 
         Args:
             pool: the threads; None: those that read.
+            place: see `Reads.start`.
 
         Raises:
             GoneError: the client has gone away.
+            RefusedError: see `Reads.start`.
         """
         reads = self.reads if pool is None else pool
-        waiting = reads.start(key, work)
+        waiting = reads.start(key, work, place)
         watch = Departure(receive, waiting)
         try:
             return await waiting
@@ -199,6 +205,7 @@ class Application:
                 remote["kept"],
             ),
             ("reads_under_way", "gauge", "Reads that wait or are under way", self.reads.waiting),
+            ("reads_hanging", "gauge", "Reads whose file system has not answered for 2 s", len(self.reads.hanging())),
         ]
         lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]
         return "".join(lines).encode()
