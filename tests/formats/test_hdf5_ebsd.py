@@ -45,6 +45,23 @@ def test_the_scan_that_the_header_says(tmp_path: Path, who: str, how: dict[str, 
     }
 
 
+@pytest.mark.parametrize("who", WRITERS)
+def test_numbers_of_each_pattern_are_pictures_of_the_map(tmp_path: Path, who: str) -> None:
+    path = write(tmp_path, frames_of((12, 5, 6), "u1"), who)
+    ci = np.arange(12, dtype="f4")
+    with h5py.File(path, "a") as file:
+        file["1/EBSD/Data/CI"], file["1/EBSD/Data/Phases"], file["1/EBSD/Other"] = ci, np.arange(5), np.arange(12)
+        file.create_dataset("1/EBSD/Data/packed", data=ci, chunks=(5,), compression="gzip")
+    group = vfs.open_group(path)
+    found = group["1/EBSD/Data/CI"]
+    same(found[...], ci.reshape(3, 4))
+    same(found[1:, ::2], ci.reshape(3, 4)[1:, ::2])
+    assert found.dims == ("scan_y", "scan_x")
+    assert found.calibration["scan_y"] == {"scale": 2.0, "offset": 0.0, "unit": "um"}
+    assert [group[f"1/EBSD/{name}"].shape for name in ("Data/Phases", "Data/packed", "Other")] == [(5,), (12,), (12,)]
+    same(group.main[...], frames_of((12, 5, 6), "u1").reshape(3, 4, 5, 6))
+
+
 def test_bruker_says_where_each_pattern_is(tmp_path: Path) -> None:
     twin = frames_of((12, 5, 6), "u1")
     at = np.random.default_rng(1).permutation(12)

@@ -3,17 +3,20 @@
 `…/EBSD/Data/PATTERNS` holds one axis of patterns, and `…/EBSD/Header` has columns and rows of the map and its steps, in
 µm: of Oxford (.h5oina), EDAX, Bruker and kikuchipy. Bruker's `…/SEM/IX` and `IY` say column and row of each pattern, of
 which the map is the smallest that holds them. Where patterns in chunks are in another order, or the grid is not square
-(EDAX's HexGrid has rows of two lengths), they stay one axis, and the array says why.
+(EDAX's HexGrid has rows of two lengths), they stay one axis, and the array says why. What has a number for each pattern
+beside them (confidence, Euler angles) is a picture of the map.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from vfs.formats.hdf5.pieces import frames
 from vfs.formats.hdf5.program import Found, Program, entries, number
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
@@ -22,6 +25,7 @@ from vfs.model.layout import FrameLayout, Scan, ScanOrder, altered
 from vfs.model.stored import Absence, StoredArray, nav_dims
 
 _PATTERNS = re.compile(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", re.I)
+_OF_EACH = re.compile(r"((?:.*/)?)EBSD/Data/[^/]+", re.I)
 _MOST_BLANK = 1000  # positions of a map for each pattern: with more, the places are garbled
 _WRITERS = (
     ("Y Cells", "X Cells", "Y Step", "X Step"),  # Oxford
@@ -66,15 +70,44 @@ def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
 
 def _in_scan(array: StoredArray, found: Found, survey: Survey) -> StoredArray:
     hit = _PATTERNS.fullmatch(array.path)
-    if hit is None or len(array.shape) != 3 or array.nav_ndim != 1:
+    if hit is None:
+        return _map(array, found, survey)
+    if len(array.shape) != 3 or array.nav_ndim != 1:
         return array
+    shape, steps = _header(hit[1], found, survey)
+    if not all(shape):
+        return array
+    if (grid := _grid(hit[1], survey)).lower() not in _SQUARE:
+        return _as_stored(array, shape, f"its grid is {grid!r}, not square")
+    return _scan(array, shape, steps, _places(hit[1], found, survey))
+
+
+def _header(top: str, found: Found, survey: Survey) -> tuple[tuple[int, int], list[float]]:
+    """Return rows and columns of a map, and their distances; (0, 0) where the header does not say them."""
     for names in _WRITERS:
-        rows, columns, *steps = (number(f"{hit[1]}EBSD/Header/{name}", found, survey) for name in names)
+        rows, columns, *steps = (number(f"{top}EBSD/Header/{name}", found, survey) for name in names)
         if rows > 0 and columns > 0 and rows == int(rows) and columns == int(columns):
-            if (grid := _grid(hit[1], survey)).lower() not in _SQUARE:
-                return _as_stored(array, (int(rows), int(columns)), f"its grid is {grid!r}, not square")
-            return _scan(array, (int(rows), int(columns)), steps, _places(hit[1], found, survey))
-    return array
+            return (int(rows), int(columns)), steps
+    return (0, 0), []
+
+
+def _map(array: StoredArray, found: Found, survey: Survey) -> StoredArray:
+    """Return what has a number for each pattern as a picture of the map; any other array as it is.
+
+    Numbers in chunks, and those of patterns that came in another order, stay one axis.
+    """
+    hit, layout = _OF_EACH.fullmatch(array.path), array.layout
+    if hit is None or len(array.shape) != 1 or not isinstance(layout, FrameLayout):
+        return array
+    counts = {entry.shape[0] for name, entry in found.items() if _PATTERNS.fullmatch(name) and name.startswith(hit[1])}
+    shape, steps = _header(hit[1], found, survey) if counts == {array.shape[0]} else ((0, 0), [])
+    if math.prod(shape) != array.shape[0] or _grid(hit[1], survey).lower() not in _SQUARE:
+        return array
+    if _places(hit[1], found, survey) is not None:
+        return array
+    picture = frames(shape, layout.word_bytes, layout.stream, 0)
+    attrs = {**array.attrs, **_steps(nav_dims(2), steps)}
+    return altered(array, layout=picture, shape=shape, dims=nav_dims(2), attrs=attrs)
 
 
 def _grid(top: str, survey: Survey) -> str:
@@ -115,11 +148,16 @@ def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places
     if order is not None and isinstance(array.layout, FrameLayout):
         made = altered(made, layout=array.layout.ordered(order))
     dims = (*nav_dims(2), *array.dims[1:])
-    calibration = {
+    attrs = {**array.attrs, **_steps(dims, steps)}
+    return altered(made, dims=dims, attrs=attrs, absent=array.absent).with_written(declared=None)
+
+
+def _steps(dims: Sequence[str], steps: list[float]) -> dict[str, Any]:
+    """Return the attribute `calibration` of a map; {} where no steps are known."""
+    known = {
         dim: {"scale": step, "offset": 0.0, "unit": "um"} for dim, step in zip(dims, steps, strict=False) if step > 0
     }
-    attrs = {**array.attrs, **({"calibration": calibration} if calibration else {})}
-    return altered(made, dims=dims, attrs=attrs, absent=array.absent).with_written(declared=None)
+    return {"calibration": known} if known else {}
 
 
 def _as_stored(array: StoredArray, shape: tuple[int, int], why: str) -> StoredArray:
