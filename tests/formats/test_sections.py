@@ -121,6 +121,18 @@ def test_a_single_image_has_the_tilt_of_its_section(tmp_path: Path) -> None:
     assert found["slit_width"] == 20
 
 
+@pytest.mark.parametrize("head", ["[FrameSet = 0]", "[ZValue = 0]"])
+def test_frames_of_one_exposure_share_what_is_said_of_it(head: str, tmp_path: Path) -> None:
+    path = write_mrc(tmp_path, STACK, 6, name="a.mrc")
+    write_mdoc(tmp_path / "a.mrc.mdoc", [30])
+    text = (tmp_path / "a.mrc.mdoc").read_text().replace("[ZValue = 0]", head)
+    (tmp_path / "a.mrc.mdoc").write_text(text)
+    assert list(vfs.open_group(path)) == ["data"]
+    array = vfs.open(path)
+    assert array.dims == ("frame", "y", "x")
+    assert values(array)["stage.alpha"] == pytest.approx(math.radians(30))
+
+
 @pytest.mark.parametrize(
     "text", ["", "\0\xff", "[ZValue = 99999999999]\nTiltAngle = 1", "[ZValue = -1]\nTiltAngle=2", "=", "[T"]
 )

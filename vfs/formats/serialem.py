@@ -2,7 +2,8 @@
 
 It is text: entries `Key = value` of the stack, titles `[T = …]`, and for each section `[ZValue = k]` its entries.
 What is said for each section is companions along the sections: tilt, dose, defocus, stage, time … Sections with a
-tilt of their own are an axis `tilt`. See https://bio3d.colorado.edu/SerialEM/hlp/html/about_formats.htm
+tilt of their own are an axis `tilt`. Beside the frames of one exposure, `[FrameSet = 0]` says what holds for all.
+See https://bio3d.colorado.edu/SerialEM/hlp/html/about_formats.htm
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def companions(sources: Sources, mdoc: Mdoc, count: int, dim: str) -> list[Store
         files = Files.stat(sources, [mdoc.path])
     except SourceError:
         return []
-    if files.sizes[0] < count:  # it says of few sections anything
+    if files.sizes[0] < count or not {*mdoc.sections} - {0}:  # it says little of many sections, or only of all together
         return []
     layout = FrameLayout.of(FrameRecord((), 1), [count]).arranged(Scan((count,)))
     numbers = {name: mdoc.numbers(column, count) for name, column in _COLUMNS.items()}
