@@ -35,7 +35,7 @@ _ACTIVE = 6
 """Channels that are shown at first: viewers mix at most so many."""
 
 
-class Look(NamedTuple):
+class ChannelLook(NamedTuple):
     """How a channel is shown: its label, its colour (RRGGBB), and the numbers that are black and full, if the file says
     which.
     """
@@ -83,7 +83,7 @@ def _samples(image: ShownImage) -> int:
     return next((source.shape[k] for k in last if coloured(source.dims[k], source.shape[k], source.attrs)), 1)
 
 
-def _looks(image: ShownImage, count: int) -> Iterator[Look]:
+def _looks(image: ShownImage, count: int) -> Iterator[ChannelLook]:
     """Yield the look of each channel: what the file says, else what is usual."""
     samples = _samples(image)
     told, usual = _told(image, count // samples), _ONE if count == 1 else _SEVERAL
@@ -92,10 +92,10 @@ def _looks(image: ShownImage, count: int) -> Iterator[Look]:
         name = own.get("name") or f"Channel {k // samples}"
         if samples == 1:
             colour = own.get("colour", usual[k % len(usual)]).removeprefix("#").upper()
-            yield Look(name, colour, _shown(own, image.source.dtype))
+            yield ChannelLook(name, colour, _shown(own, image.source.dtype))
         else:
             drawn, colour = list(LOOKS.items())[k % samples]
-            yield Look(drawn if samples == count else f"{name} {drawn}", colour)
+            yield ChannelLook(drawn if samples == count else f"{name} {drawn}", colour)
 
 
 def _shown(channel: Channel, dtype: np.dtype) -> tuple[float, float] | None:
@@ -107,7 +107,7 @@ def _shown(channel: Channel, dtype: np.dtype) -> tuple[float, float] | None:
     return None if window[0] <= limits.min and window[1] >= limits.max else window
 
 
-def channel_looks(image: ShownImage) -> list[Look]:
+def channel_looks(image: ShownImage) -> list[ChannelLook]:
     """Return the look of each channel; none where there is one channel, or very many."""
     axis = image.channels
     count = 1 if axis is None else image.levels[0].shape[axis]
@@ -128,7 +128,7 @@ def _told(image: ShownImage, count: int) -> Sequence[Channel]:
     return found if len(found) == count else ()
 
 
-def _windows(image: ShownImage, looks: Sequence[Look]) -> list[dict[str, float]] | None:
+def _windows(image: ShownImage, looks: Sequence[ChannelLook]) -> list[dict[str, float]] | None:
     """Return for each channel the numbers that are shown black and white: the file's, else such as suit its numbers.
 
     None if it costs too much to find them. The colours of a pixel have the same ones, from 0 on, for else they would be

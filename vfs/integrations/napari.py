@@ -15,7 +15,7 @@ import numpy as np
 from vfs.api import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceError, UnknownFormatError
-from vfs.faces.channels import Look, channel_looks
+from vfs.faces.channels import ChannelLook, channel_looks
 from vfs.formats import detect
 from vfs.integrations.upright import open_upright
 from vfs.model.signatures import Paths
@@ -174,7 +174,7 @@ def _layers(group: VirtualGroup, path: str, visible: bool) -> list[Layer]:
     return made
 
 
-def _channels(group: VirtualGroup, path: str) -> tuple[int, list[Look]] | None:
+def _channels(group: VirtualGroup, path: str) -> tuple[int, list[ChannelLook]] | None:
     """Return the axis of channels of an array, and the look of each; None if it has none."""
     image = group._opened.tree.images.get(path)
     looks = [] if image is None else channel_looks(image)
