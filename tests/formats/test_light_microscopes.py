@@ -15,9 +15,11 @@ import zarr
 
 import vfs
 from tests.formats.frame_checks import frames_of
+from vfs.cli.app import main
 from vfs.formats.ome_tiff.per_plane import PlaneValues
 from vfs.integrations import napari
 from vfs.model.channels import channels
+from vfs.page.tiles import channels_of
 from vfs.testing.microscope_writers import czi_planes, nd2_tree, nd2_xml, write_czi, write_lif, write_nd2
 from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.tiff_writers import SHORT, write_ome_tiff, write_tiff
@@ -613,6 +615,27 @@ def test_viewers_get_the_windows_that_the_file_says(tmp_path: Path, monkeypatch:
     layers = napari.read(str(composite(tmp_path)))
     assert [given["colormap"] for _, given, _ in layers] == ["#0000FF", "#00FF00"]
     assert [given["contrast_limits"] for _, given, _ in layers] == [(3, 500), (10, 800)]
+    found = channels_of(vfs.open_group(composite(tmp_path))._opened.tree.zarr(3), "data")
+    dapi = {"name": "DAPI", "colour": "0000FF", "window": (3, 500)}
+    assert found == {"axis": 1, "of": [dapi, {"name": "GFP", "colour": "00FF00", "window": (10, 800)}]}
+
+
+def test_a_window_of_all_numbers_leaves_the_contrast_to_viewers(tmp_path: Path) -> None:
+    text = "ImageJ=1.51a\nmin=0\nmax=65535\n"
+    path = write_tiff(tmp_path / "a.tif", [TWIN[0] // 100], description=text)
+    assert said(path)["channels"] == ({"window": (0, 65535)},)
+    assert omero(path)[0][3] <= 655
+
+
+def test_info_lists_channels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_czi(tmp_path / "a.czi", czi_planes(TWIN, "C"), xml=CZI.format(gain="1"))
+    assert main(["info", "-v", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "channels: DAPI #0000ff 50 ms 353 nm to 465 nm, GFP #00ff00 (as channels says)" in text
+    assert "laser: 488 nm" in text
+    assert main(["info", "--json", str(path)]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["arrays"]["data"]["metadata"]["channels"]["value"][1] == {"name": "GFP", "colour": "#00ff00"}
 
 
 @pytest.mark.parametrize(
