@@ -15,9 +15,9 @@ import pytest
 import zarr
 
 import vfs
-from vfs.cli import recorded
 from vfs.cli.app import main
 from vfs.formats import formats
+from vfs.model import spoken
 from vfs.model.hyperspy_places import PLACES
 from vfs.model.metadata import CHANNELS, COUNT, TEXT, VOCABULARY, WHEN, Said, Term, in_form, measured, of_epoch, said
 from vfs.testing.gatan_writers import write_dm
@@ -74,10 +74,10 @@ def test_info_has_a_line_of_what_people_ask_first(image: Path, capsys: pytest.Ca
     assert main(["info", str(image)]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "  300 kV STEM, 2.1 M×, 10 µs a pixel, 2021-03-04 22:22, Titan"
     diffraction = {"mode": Said("diffraction", "", ""), "camera_length": Said(0.55, "m", "")}
-    assert recorded.line(diffraction | {"magnification": Said(320, "", "")}) == "camera length 0.55 m"
-    assert recorded.line({"magnification": Said(320, "", "")}) == "320×"
-    assert recorded.line({"exposure_time": Said(0.2, "s", ""), "notes": Said("x", "", "")}) == "0.2 s exposure"
-    assert recorded.line({}) == ""
+    assert spoken.line(diffraction | {"magnification": Said(320, "", "")}) == "camera length 0.55 m"
+    assert spoken.line({"magnification": Said(320, "", "")}) == "320×"
+    assert spoken.line({"exposure_time": Said(0.2, "s", ""), "notes": Said("x", "", "")}) == "0.2 s exposure"
+    assert spoken.line({}) == ""
 
 
 def test_hyperspy_has_it_in_its_places(image: Path) -> None:

@@ -516,5 +516,5 @@ def test_metadata_is_searched(page: Browsed) -> None:
     page.named("button", "Metadata").click()
     page.wait("document.querySelectorAll('.tree .leaf').length > 5")
     page.page.get_by_label("Search metadata").fill("exposure")
-    page.wait("document.querySelectorAll('.tree .leaf').length === 1")
-    assert "exposure" in page.page.locator(".tree").inner_text()
+    page.wait("document.querySelectorAll('.tree .leaf').length === 2")
+    assert page.page.locator(".tree .leaf .key").all_inner_texts() == ["exposure_time", "exposure_s"]

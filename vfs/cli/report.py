@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vfs.backends import choice
-from vfs.cli import guesses, recorded
+from vfs.cli import guesses
 from vfs.cli.tables import GLUE, cut, table, wrapped
 from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
@@ -20,6 +20,7 @@ from vfs.errors import VfsError, printable, size
 from vfs.faces.documents import plain_json
 from vfs.faces.references import referenceable
 from vfs.formats import Format
+from vfs.model import spoken
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
 from vfs.model.units import readable, symbol
@@ -147,7 +148,7 @@ def as_text(group: OpenedSet, verbose: bool = False, columns: int = 80) -> Itera
     if group.progress is not None and not group.progress.complete:
         yield cut(f"  live: {group.progress}", columns)
     yield from _file_order(group, columns)
-    said = recorded.line(group.main.dataset.recorded)
+    said = spoken.line(group.main.dataset.recorded)
     yield from _paragraph(said, columns, 2) if said else ()
     paths = _ordered(group)
     left = _left_out(group, verbose, columns)
@@ -383,7 +384,7 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
         yield from _paragraph(text, columns)
     if verbose and main:
         for name, one in array.dataset.recorded.items():
-            yield from _paragraph(f"{name}: {recorded.value(one)} (as {one.source} says)", columns)
+            yield from _paragraph(f"{name}: {spoken.value(one)} (as {one.source} says)", columns)
     if verbose and (main or not companion):
         can, how = referenceable(array, group.chosen(path))
         yield from _paragraph(f"{'' if can else 'not '}referenceable: {how}", columns)

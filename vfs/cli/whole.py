@@ -16,7 +16,7 @@ _FEW = 8  # values of a list that are printed on one line
 def tree_lines(group: OpenedSet, columns: int) -> Iterator[str]:
     """Yield a line for each entry; long texts and lists are cut to the width, `original_metadata` has all of them."""
     try:
-        said = original(group)
+        said = original(group.opening, group.arrays)
     except VfsError as error:
         yield f"  what the files say cannot be read: {printable(str(error))}"
         return

@@ -11,11 +11,12 @@ from vfs.contents.contents import Contents
 from vfs.contents.shown import InFace
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, printable
-from vfs.faces.documents import plain_json
 from vfs.faces.face import Face
 from vfs.http.guard import RefusedError
+from vfs.model import spoken
 from vfs.page.tiles import channels_of, levels_of
-from vfs.page.views import described
+from vfs.page.views import described, told
+from vfs.sets.original import original, whole
 from vfs.sets.recipe import Recipe
 
 WARNINGS = 100  # most warnings that are said of a set
@@ -77,6 +78,8 @@ class SetListing:
             "sources": [printable(path) for path in sources[:1]],
             "warnings": [printable(text) for text in islice(said, WARNINGS)],
             "npy": shown.file,
+            "said": printable(spoken.line(face.arrays[face.main].dataset.recorded)),
+            "original": shown.opening is not None and whole(shown.opening),
             **self._live(key),
             "count": len(face.arrays),
             "arrays": [
@@ -100,11 +103,24 @@ class SetListing:
         face, path, array = self.found(key)
         self.contents.at(key).version()
         return described(path, array, path == face.main) | {
-            "attrs": plain_json(dict(array.attrs)),
+            **told(array),
             "levels": levels_of(face, path),
             "channels": channels_of(face, path),
             "files": len(array.files),
         }
+
+    def original(self, key: str) -> dict[str, Any]:
+        """Return all that the files of a set say, as they say it.
+
+        Raises:
+            RefusedError: there is no such set, or its arrays have all.
+            SourceError: its files are not those that were opened, or cannot be read.
+        """
+        shown = self._set(key)
+        if shown.opening is None or not whole(shown.opening):
+            raise RefusedError(404, f"the metadata of its arrays are all that {printable(shown.name)} says")
+        shown.version()
+        return dict(original(shown.opening, shown.face.arrays))
 
     def opened(self, key: str) -> dict[str, Any]:
         """Say how the set behind a key was opened, for people who open it themselves.

@@ -18,12 +18,12 @@ import numpy as np
 
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, printable, size
-from vfs.faces.documents import plain_json
+from vfs.model import spoken
 from vfs.new_files import create
 from vfs.outputs.outputs import whole
 from vfs.page.centre import centre
 from vfs.page.pages import embedded
-from vfs.page.views import described
+from vfs.page.views import described, told
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.bright_field import tidy
@@ -107,10 +107,11 @@ def _known(opening: Opening, array: ArrayReader, progress: OnProgress | None) ->
                     _warning(side, bins["rounded"], "of the usual detectors" if disk else "that are sums of all")
                 ],
                 "npy": None,
+                "said": printable(spoken.line(array.dataset.recorded)),
                 "count": 1,
                 "arrays": [shown],
             },
-            "array": shown | {"attrs": plain_json(dict(array.attrs)), "files": len(array.files)},
+            "array": shown | told(array) | {"files": len(array.files)},
             "centre": disk,
             "recipe": recipe,
             "bins": bins,

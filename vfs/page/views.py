@@ -12,6 +12,7 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import VfsError, printable
 from vfs.faces.documents import plain_json
+from vfs.model import spoken
 from vfs.page.records import sendable
 from vfs.pictures.frames import FrameView, is_masked
 from vfs.pictures.small_frames import size_of, small_frame
@@ -46,6 +47,12 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "calibration": plain_json(known),
         "masked": _masked(view),
     }
+
+
+def told(array: ArrayReader) -> dict[str, Any]:
+    """Return what the files say of an array: `recorded`, by the names of the vocabulary as people say it; `attrs`."""
+    recorded = {name: printable(spoken.value(one)) for name, one in array.dataset.recorded.items()}
+    return {"recorded": recorded, "attrs": plain_json(dict(array.attrs))}
 
 
 def whites_are_low(array: ArrayReader) -> bool:

@@ -132,6 +132,11 @@ export async function array(key, path, signal) {
   return own ? own.known.array : json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
+/** @returns {Promise<Object>} all that the files of a set say, as they say it. */
+export function original(key, signal) {
+  return json(`api/original/${encoded(key)}`, signal);
+}
+
 /** @returns {Promise<Object>} what can be changed of a set or a file: format, options, given, raw, arrays, allowed. */
 export function options(key, signal) {
   return json(`api/options/${encoded(key)}`, signal);

@@ -57,6 +57,7 @@ const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true, tab
 const banners = el("div.banners", { role: "alert" });
 const title = el("h1", {}, "vfs");
 const about = el("span.about");
+const said = el("div.acquired", { hidden: true });
 const toggles = {
   up: button("All sets", "up", () => openFolder(page.view.folder), { class: "plain" }),
   list: button("Arrays of this set", "list", (event) => toggle("list", byKey(event)), { "aria-expanded": "false", class: "plain" }),
@@ -78,8 +79,7 @@ document.body.replaceChildren(
     {},
     toggles.up,
     toggles.list,
-    title,
-    about,
+    el("div.names", {}, el("div.name", {}, title, about), said),
     live.element,
     el("span.space"),
     toggles.link,
@@ -386,6 +386,8 @@ function head(name, path, array) {
   title.textContent = array?.label ? `${name} · ${array.label}` : name || path;
   about.title = path;
   about.textContent = array ? `${plainPath(path)} · ${array.shape.join(" × ") || "one number"} · ${array.dtype}` : "";
+  said.textContent = said.title = (array && page.set?.said) || "";
+  said.hidden = !said.textContent;
   document.title = `${name ? `${name} – ` : ""}${array?.label || path} – vfs`;
   toggles.up.hidden = !array || page.count === 1;
   for (const which of ["list", "info", "link", "data"]) toggles[which].hidden = !array || (api.alone && which !== "info");

@@ -102,6 +102,21 @@ export function showText(title, content, about = []) {
   area.select();
 }
 
+/**
+ * Copy a text; where the browser lets nobody, show it, to be copied by hand.
+ *
+ * @returns {Promise<boolean>} true if it was copied.
+ */
+export async function copyText(title, content) {
+  try {
+    await navigator.clipboard.writeText(content);
+    return true;
+  } catch {
+    showText(title, content);
+    return false;
+  }
+}
+
 async function copied(content, area) {
   try {
     await navigator.clipboard.writeText(content); // not there where the page came over plain http from elsewhere

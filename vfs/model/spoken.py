@@ -1,4 +1,4 @@
-"""Prints what files say of an acquisition: one line of what people ask first, and values with their units."""
+"""Says what files say of an acquisition as people do: one line of what they ask first, and values with their units."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def value(one: Said) -> str:
     if one.unit and isinstance(one.value, int | float):
         return _sized(one.value, one.unit)
     if not isinstance(one.value, tuple):
-        return str(one.value)
+        return f"{one.value:.9g}" if isinstance(one.value, float) else str(one.value)
     each = [_channel(part) if isinstance(part, Mapping) else _number(part, one.unit) for part in one.value]
     return ", ".join(each)
 
