@@ -54,7 +54,7 @@ def test_a_lazy_scan_reads_nothing_but_what_is_computed(
         ("y", 16, False, 2),
         ("x", 16, False, 3),
     ]
-    recorded = {"date": "2020-05-18", "time": "14:51:49", "time_zone": "UTC"}
+    recorded = {"date": "2020-05-18", "time": "14:51:49.971626178", "time_zone": "UTC"}
     assert signal["metadata"]["General"] == {"title": "scan", "original_filename": "scan.hdr"} | recorded
     assert signal["original_metadata"] == vfs.open(path, flip_y=True).attrs
     json.dumps(signal["original_metadata"])
@@ -262,3 +262,29 @@ def test_hdf5_has_calibrated_arrays_and_none_twice(tmp_path: Path) -> None:
         file["matrix"] = np.ones((3, 3))
     signals = vfs.rsciio.file_reader(tmp_path / "a.nxs", lazy=True)
     assert [signal["data"].shape for signal in signals] == [(4, 5, 6), (7, 8)]
+
+
+def test_what_hyperspy_wrote_comes_back(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.hspy", "w") as file:
+        file.attrs["file_format"] = "HyperSpy"
+        signal = file.create_group("Experiments/signal")
+        signal["data"] = np.ones((4, 5), "f4")
+        for place, said in {
+            "General": {"title": "of another file", "doi": "10.5281/zenodo.1", "date": "2020-01-02"},
+            "Signal": {"quantity": "Counts", "signal_type": "electron_diffraction"},
+            "Signal/Noise_properties": {"variance": 2.5},
+            "Acquisition_instrument/TEM": {"beam_energy": 200.0, "magnification": [1.0, 2.0], "probe": "small"},
+            "_HyperSpy/Folding": {"unfolded": False},
+        }.items():
+            signal.create_group(f"metadata/{place}").attrs.update(said)
+    (made,) = vfs.rsciio.file_reader(tmp_path / "a.hspy")
+    assert made["metadata"] == {
+        "General": {"title": "a", "original_filename": "a.hspy", "doi": "10.5281/zenodo.1", "date": "2020-01-02"},
+        "Signal": {
+            "quantity": "Counts",
+            "signal_type": "electron_diffraction",
+            "Noise_properties": {"variance": 2.5},
+        },
+        "Acquisition_instrument": {"TEM": {"probe": "small", "beam_energy": pytest.approx(200)}},
+    }

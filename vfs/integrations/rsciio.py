@@ -26,6 +26,7 @@ __all__ = ["file_reader"]
 
 _BINNED = ("EELS", "EDS_TEM", "EDS_SEM")
 """Types of spectra whose channels are counts between two energies."""
+_PLACES = {place for places in PLACES.values() for place, _ in places}
 _PROGRAMS = ("m", "1/m", "cm", "1/cm", "s", "rad")
 """Units that programs write whatever the size; people say 3.6 nm, not 3.6e-9 m."""
 
@@ -82,7 +83,7 @@ def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block:
         "axes": [
             {**_axis(array, k, kind), "navigate": k in axes.nav, "index_in_array": at} for at, k in enumerate(kept)
         ],
-        "metadata": _metadata(general, kind, said(dataset.terms, dataset.attrs)),
+        "metadata": _metadata(general, kind, said(dataset.terms, dataset.attrs), dataset.attrs),
         "original_metadata": _original(array),
         "mapping": {},
     }
@@ -96,9 +97,16 @@ def _original(array: api.VirtualArray) -> dict[str, Any]:
         return dict(plain_json(array.attrs))
 
 
-def _metadata(general: Mapping[str, str], kind: str, recorded: Mapping[str, Said]) -> dict[str, Any]:
-    """Return HyperSpy's metadata: what the files say, in its places and units."""
-    made: dict[str, Any] = {"General": {}, "Signal": {"signal_type": kind}}
+def _metadata(
+    general: Mapping[str, str], kind: str, recorded: Mapping[str, Said], attrs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return HyperSpy's metadata: what the files say, in its places and units; what it wrote itself as it is."""
+    root, said = attrs.get("root"), attrs.get("metadata")
+    own = isinstance(root, Mapping) and root.get("file_format") == "HyperSpy" and isinstance(said, Mapping)
+    made: dict[str, Any] = plain_json(_of_hyperspy(said)) if own and isinstance(said, Mapping) else {}
+    for group in ("General", "Signal"):
+        made[group] = dict(made[group]) if isinstance(made.get(group), dict) else {}
+    made["Signal"]["signal_type"] = kind
     sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
     for name, one in recorded.items():
         places = PLACES.get(name, ())
@@ -109,14 +117,33 @@ def _metadata(general: Mapping[str, str], kind: str, recorded: Mapping[str, Said
         value = one.value if factor == 1 or isinstance(one.value, str) else one.value * factor
         inside = made
         for group in groups:
-            inside = inside.setdefault(group, {})
+            if not isinstance(inside.get(group), dict):
+                inside[group] = {}
+            inside = inside[group]
         inside[field] = value
     if "time" in recorded:
         date, _, clock = recorded["time"].value.partition("T")
-        made["General"] |= {"date": date} | ({"time": clock[:8]} if clock else {})
-        if len(clock) > 8 and (zone := re.search(r"Z$|[+-]\d\d:\d\d$", clock)):
+        zone = re.search(r"Z$|[+-]\d\d:?\d\d$", clock)
+        clock = clock[: zone.start()] if zone else clock
+        made["General"] |= {"date": date} | ({"time": clock} if clock else {})
+        if zone:
             made["General"]["time_zone"] = "UTC" if zone[0] in ("Z", "+00:00") else zone[0]
     made["General"] |= general
+    return made
+
+
+def _of_hyperspy(attrs: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return the metadata that HyperSpy wrote into a file, but for what is said in the vocabulary, and what begins with
+    "_": how it stores lists and the like.
+    """
+    made: dict[str, Any] = {}
+    for name, value in attrs.items():
+        place = f"{above}{name}"
+        if name.startswith("_") or place in _PLACES:
+            continue
+        inner = _of_hyperspy(value, f"{place}.") if isinstance(value, Mapping) else value
+        if inner != {}:
+            made[name] = inner
     return made
 
 
