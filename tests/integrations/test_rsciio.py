@@ -288,3 +288,29 @@ def test_what_hyperspy_wrote_comes_back(tmp_path: Path) -> None:
         },
         "Acquisition_instrument": {"TEM": {"probe": "small", "beam_energy": pytest.approx(200)}},
     }
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_slices_of_prismatic_are_one_signal(tmp_path: Path, lazy: bool) -> None:
+    h5py = pytest.importorskip("h5py")
+    slices = np.random.default_rng(6).random((3, 4, 5, 6)).astype("f4")
+    with h5py.File(tmp_path / "a.emd", "w") as file:
+        for name, data in [(f"virtual_detector_depth{k:04}", one) for k, one in enumerate(slices)] + [
+            ("annular_detector_depth0000", slices[0, :, :, 0])
+        ]:
+            group = file.create_group(f"4DSTEM_simulation/data/realslices/{name}")
+            group.attrs["emd_group_type"] = 1
+            group["realslice"] = data
+            for k, (axis, n) in enumerate(zip(("R_x", "R_y", "bin_outer_angle"), data.shape, strict=False), 1):
+                group[f"dim{k}"] = np.arange(n) * 0.5
+                group[f"dim{k}"].attrs.update({"name": axis, "units": "[mrad]" if k == 3 else "[n_m]"})
+    stack, alone = vfs.rsciio.file_reader(tmp_path / "a.emd", lazy=lazy)
+    assert (np.asarray(stack["data"]) == slices).all()
+    assert axes_of(stack, "name", "size", "navigate", "index_in_array", "units") == [
+        ("depth", 3, True, 0, ""),
+        ("R_x", 4, True, 1, "nm"),
+        ("R_y", 5, True, 2, "nm"),
+        ("bin_outer_angle", 6, False, 3, "mrad"),
+    ]
+    assert stack["metadata"]["General"]["title"] == "virtual_detector"
+    assert alone["data"].shape == (4, 5)

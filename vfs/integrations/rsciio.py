@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from vfs import api
 from vfs.errors import VfsError
 from vfs.faces.documents import plain_json
-from vfs.integrations.signals import axes_of, signal_type, signals
+from vfs.integrations.signals import axes_of, signal_type, signals, slices_of
 from vfs.integrations.upright import open_upright
 from vfs.model.hyperspy_places import PLACES
 from vfs.model.metadata import Said, said
@@ -37,10 +37,10 @@ def file_reader(
     """Open a data set as a list of signals: the main array first, then the others; of Velox in RosettaSciIO's order.
 
     Of HDF5, which holds settings and masks too, arrays are signals that its program shows first, that have as many
-    axes as the main array, or a calibrated axis. Time stamps, thumbnails and the like are no signals. Axes of
-    length 1 that navigate are left out. Axes that are stored behind y and x, or around that of spectra, navigate and
-    come first. The top row of an image comes first; `flip_y=False` keeps the order of files that store the bottom
-    one first (Merlin).
+    axes as the main array, or a calibrated axis. Time stamps, thumbnails and the like are no signals. Slices that
+    Prismatic wrote for each depth are one signal. Axes of length 1 that navigate are left out; those that are stored
+    behind y and x, or around that of spectra, navigate and come first. The top row of an image comes first;
+    `flip_y=False` keeps the order of files that store the bottom one first (Merlin).
 
     Args:
         filename: a file that names its set.
@@ -58,14 +58,14 @@ def file_reader(
     """
     main = open_upright(filename, **options)
     asked = options.get("array") is not None
-    made = []
+    made: list[tuple[str, dict[str, Any]]] = []
     for array in [main] if asked else signals(main):
         dataset = array._reader.dataset
         own = dataset.label or dataset.path.removesuffix("/data")
         title = array.group.name if array is main and not asked and not dataset.label else f"{array.group.name} {own}"
         general = {"title": title, "original_filename": os.path.basename(filename)}
-        made.append(_signal(array, general, lazy, block))
-    return made
+        made.append((slices_of(array), _signal(array, general, lazy, block)))
+    return list(_stacked(made))
 
 
 def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
@@ -87,6 +87,30 @@ def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block:
         "original_metadata": _original(array),
         "mapping": {},
     }
+
+
+def _stacked(made: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield signals; those that are slices of one thing, by its name, are one signal with an axis `depth` first."""
+    together: dict[Any, list[dict[str, Any]]] = {}
+    for number, (name, signal) in enumerate(made):
+        alike = name, signal["data"].shape, signal["data"].dtype, repr(signal["axes"])
+        together.setdefault(alike if name else number, []).append(signal)
+    for alike, parts in together.items():
+        first, data = parts[0], [part["data"] for part in parts]
+        if len(parts) == 1:
+            yield first
+            continue
+        if isinstance(data[0], np.ndarray):
+            whole: Any = np.stack(data)
+        else:
+            import dask.array
+
+            whole = dask.array.stack(data)
+        depth = {"_type": "UniformDataAxis", "name": "depth", "size": len(parts), "scale": 1.0, "offset": 0.0}
+        depth |= {"units": "", "navigate": True, "index_in_array": 0}
+        axes = [{**axis, "index_in_array": axis["index_in_array"] + 1} for axis in first["axes"]]
+        general = {**first["metadata"]["General"], "title": alike[0]}
+        yield {**first, "data": whole, "axes": [depth, *axes], "metadata": {**first["metadata"], "General": general}}
 
 
 def _original(array: api.VirtualArray) -> dict[str, Any]:

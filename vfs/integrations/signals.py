@@ -12,6 +12,7 @@ from vfs.model.units import DIFFRACTION, ENERGIES
 
 _VELOX = re.compile(r"Data/(Spectrum|Image|EelsSpectrumImage|SpectrumImage|SpectrumStream)/[^/]+/[^/]+", re.ASCII)
 _VELOX_ORDER = ("Spectrum", "Image", "EelsSpectrumImage", "SpectrumImage", "SpectrumStream")
+_SLICE = re.compile(r"4DSTEM_simulation/data/\w+/(\w+)_depth\d{4}/\w+", re.ASCII)
 _SPECTRAL = ("energy", "wavelength")
 _EBSD = re.compile(r"(.*/)?EBSD/Data/[^/]+", re.IGNORECASE)
 
@@ -84,6 +85,12 @@ def _stored(array: api.VirtualArray) -> tuple[int, int]:
     """Return what is the same for two names of one array: which objects say where it lies and how it decodes."""
     dataset = array._reader.dataset
     return id(dataset.layout), id(dataset.decoder)
+
+
+def slices_of(array: api.VirtualArray) -> str:
+    """Return the name of what an array is a slice of, as Prismatic writes one for each depth; "" of others."""
+    slice = _SLICE.fullmatch(array._reader.dataset.path)
+    return slice[1] if slice else ""
 
 
 def axes_of(array: api.VirtualArray) -> SignalAxes:
