@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.testing.gatan_writers import write_dm
+from vfs.testing.gatan_writers import write_dm, write_k2is
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff
 from vfs.testing.writers import write_mib
@@ -201,3 +201,10 @@ def test_short_headers_are_the_attributes(tmp_path: Path) -> None:
     array = vfs.open(write_mib(tmp_path, np.ones((4, 8, 8), "u2")))
     assert dict(array.original_metadata) == json.loads(json.dumps(dict(array.attrs)))
     assert dict(array.group.original_metadata) == dict(array.original_metadata)
+
+
+def test_tags_of_k2(tmp_path: Path) -> None:
+    path = write_k2is(tmp_path, np.ones((1, 1860, 2048), "u2"))
+    assert dict(vfs.open(path).original_metadata) == {"Microscope": "K2"}
+    path.unlink()
+    assert dict(vfs.open(tmp_path / "set_1.bin", format="k2is").original_metadata) == {}

@@ -37,6 +37,7 @@ from vfs import kernels
 from vfs.errors import DecodeError, FormatError, MissingSourceError, OptionError
 from vfs.formats import Format, gatan_said, series
 from vfs.formats.gatan_tags import Tags, is_tag_file, plain, read_tags
+from vfs.formats.gatan_tags import original as all_tags
 from vfs.formats.headers import exists, numbered
 from vfs.formats.k2is.sectors import HEADER, SectorFile, aligned, counts_frames, first_with_open_shutter
 from vfs.formats.recorded import left_over
@@ -335,6 +336,15 @@ def open(
     return [scan_array(files, layout, decoder, attrs=attrs, absent=absent, written=written)]
 
 
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return all tags of the .gtg file; {} if there is none.
+
+    Raises: what `open` raises of files that are missing or garbled.
+    """
+    tag_file, _, _ = _members(sources, paths)
+    return all_tags([tag_file], sources) if tag_file else {}
+
+
 FORMAT = Format(
     "k2is",
     (".gtg",),
@@ -344,4 +354,5 @@ FORMAT = Format(
     open,
     terms=(*gatan_said.terms("tags"), *gatan_said.terms("tags:SI Image Tags")),
     index_extensions=(".gtg",),
+    original=original,
 )
