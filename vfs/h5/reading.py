@@ -45,7 +45,7 @@ def read(
     fd: int,
     boundary: Boundary | None,
     write: Callable[[bytes], None],
-    make: Callable[[int, Boundary | None, Callable[[bytes], None]], Reader] | None = None,
+    make: Callable[[int, Boundary | None, Callable[[bytes], None]], FactsReader] | None = None,
 ) -> None:
     """Write the facts of a file as messages.
 
@@ -60,10 +60,10 @@ def read(
         fd: a descriptor of it, open for reading; it is closed.
         boundary: the folders to which links may lead. None: the file is not on this machine, and `fd` is a
             socket through which its bytes are asked for (`vfs.h5.asking`).
-        make: makes what reads it; None: `Reader`.
+        make: makes what reads it; None: `FactsReader`.
     """
     try:
-        reader = (make or Reader)(fd, boundary, write)
+        reader = (make or FactsReader)(fd, boundary, write)
         reader.walk(path, fd)
         write(packed({"end": True}))
     except MemoryError:
@@ -74,7 +74,7 @@ def read(
         write(packed({"error": first_line(error)}))
 
 
-class Reader:
+class FactsReader:
     """Walks through a file and writes its facts.
 
     Args: see `read`.

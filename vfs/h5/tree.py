@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from vfs.h5.links import Opened, first_line
-from vfs.h5.reading import Reader
+from vfs.h5.reading import FactsReader
 from vfs.helper.messages import packed
 
 MOST_ATTRIBUTES = 20_000  # of an object
@@ -22,7 +22,7 @@ MOST = 32 << 20  # bytes of all values
 _REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")  # of dimension scales
 
 
-class TreeReader(Reader):
+class TreeReader(FactsReader):
     """Walks through a file and writes what it says.
 
     Messages are those of `vfs.h5.reading.read`; of a data set {"name": …, "attrs": …} and "value", or "shape" and

@@ -196,7 +196,7 @@ class StoredArray:
     @property
     def recorded(self) -> dict[str, Said]:
         """What the files say of the acquisition, by names of the vocabulary."""
-        return {} if self.companion or self.computed else self._said(self.terms)
+        return {} if self.companion else self._said(self.terms)
 
     def _said(self, terms: Sequence[Term]) -> dict[str, Said]:
         return said(terms, self.attrs if self.told is None else {**self.attrs, **self.told()})
@@ -205,8 +205,7 @@ class StoredArray:
     def channels(self) -> tuple[Channel, ...]:
         """What the files say of each channel: `recorded["channels"]`; () if they say nothing."""
         terms = [term for term in self.terms if term.name == "channels"]
-        own = not (self.companion or self.computed)
-        found = self._said(terms).get("channels") if terms and own else None
+        found = self._said(terms).get("channels") if terms and not self.companion else None
         return () if found is None else found.value
 
     @property
