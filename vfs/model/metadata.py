@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from vfs.errors import VfsError
@@ -133,7 +134,12 @@ class Told:
 
     def of(self, name: str) -> Told:
         """Return the part with a name, which is found with the others."""
-        return Told(lambda: self().get(name, {}))
+        return Told(partial(_part, self, name))
+
+
+def _part(told: Told, name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = told().get(name, {})
+    return found
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ class FormatTests(CountedTests, RemoteTests, ReferenceTests):
         same(found.open()[...], found.twin)
         for path, array in group.items():
             assert reader_of(array).dataset.path == path
+            assert group._opened.tree.weight > 0, "a tree of folders counts the memory of its sets"
             assert all(type(n) is int for n in array.shape), array.shape
             assert len(array.dims) == array.ndim == len(set(array.dims))
             assert all(isinstance(name, str) and name for name in array.dims)

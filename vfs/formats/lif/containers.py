@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -242,8 +242,12 @@ def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> 
     at += _OBJECT_START.size
     root, image = _described(sources, path, at + size)
     own = next((node.get("Name", "") for node in root.iter("Element")), "") or splitext(basename(path))[0]
-    told = Told(lambda: attrs_of(_described(sources, path, at + size)[1]))
+    told = Told(partial(_told_of_object, sources, path, at + size))
     return image_of(path, name or own, image, size, told).array(place, files, Memory(at, size))
+
+
+def _told_of_object(sources: Sources, path: str, at: int) -> Mapping[str, Any]:
+    return attrs_of(_described(sources, path, at)[1])
 
 
 def _described(sources: Sources, path: str, at: int) -> tuple[Element, Element]:
