@@ -314,3 +314,15 @@ def test_slices_of_prismatic_are_one_signal(tmp_path: Path, lazy: bool) -> None:
     ]
     assert stack["metadata"]["General"]["title"] == "virtual_detector"
     assert alone["data"].shape == (4, 5)
+
+
+def test_light_microscopes_are_no_electron_microscopes(tmp_path: Path) -> None:
+    """HyperSpy has no places for them; an exposure is not that of a spectrometer."""
+    xml = (
+        '<Channel ID="Channel:0:0" Name="DAPI" Color="65535" SamplesPerPixel="1"/>'
+        '<Plane TheZ="0" TheT="0" TheC="0" ExposureTime="0.5"/>'
+    )
+    path = write_ome_tiff(tmp_path, np.ones((1, 1, 1, 4, 5), "u2"), said=xml)
+    assert "channels" in vfs.open(path).metadata
+    (signal,) = vfs.rsciio.file_reader(path)
+    assert "Acquisition_instrument" not in signal["metadata"]

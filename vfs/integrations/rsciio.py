@@ -26,6 +26,9 @@ __all__ = ["file_reader"]
 
 _BINNED = ("EELS", "EDS_TEM", "EDS_SEM")
 """Types of spectra whose channels are counts between two energies."""
+_LIGHT = {"channels", "objective.name", "objective.magnification", "objective.na"}
+"""What only light microscopes say."""
+
 _PLACES = {place for places in PLACES.values() for place, _ in places}
 _PROGRAMS = ("m", "1/m", "cm", "1/cm", "s", "rad")
 """Units that programs write whatever the size; people say 3.6 nm, not 3.6e-9 m."""
@@ -132,11 +135,14 @@ def _metadata(
         made[group] = dict(made[group]) if isinstance(made.get(group), dict) else {}
     made["Signal"]["signal_type"] = kind
     sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
+    light = _LIGHT & recorded.keys() and "beam_energy" not in recorded  # HyperSpy has no places for it
     for name, one in recorded.items():
         places = PLACES.get(name, ())
         if not places or (name == "instrument" and one.value not in ("TEM", "STEM")):
             continue
         place, factor = places[-1] if sem else places[0]
+        if light and place.startswith("Acquisition_instrument."):
+            continue
         *groups, field = place.split(".")
         value = one.value if factor == 1 or isinstance(one.value, str) else one.value * factor
         inside = made
