@@ -265,7 +265,12 @@ def test_links_stay_in_the_folder_unless_told(tmp_path: Path) -> None:
         same(vfs.open_group(inside / "set.h5", follow_outside=True)["other"][...], image)
 
 
-@pytest.mark.parametrize("name", [n for n in FILTERS if n not in ("plain", "bitshuffle")])
+DAMAGED = [name for name in FILTERS if name not in ("plain", "bitshuffle")]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if k % 2 else ()) for k, name in enumerate(DAMAGED)]
+)
 def test_damaged_chunks_are_errors_or_other_numbers_never_crashes(tmp_path: Path, name: str) -> None:
     twin = (frames_of((4, 64, 64), "u2") % 50).astype("u2")
     path = written(tmp_path, data=(twin, {"chunks": (1, 64, 64), **FILTERS[name]}))

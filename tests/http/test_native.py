@@ -364,7 +364,7 @@ async def rest(made: socket.socket, got: bytes, size: int = LARGE) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("stored", ["<u2", ">u2"])
+@pytest.mark.parametrize("stored", ["<u2", pytest.param(">u2", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("change", ["nothing", "evicted", "truncated", "other bytes", "touched", "touched and seen"])
 def test_a_file_that_changes_while_it_is_sent(tmp_path: Path, stored: str, change: str) -> None:
     path, how, whole = large(tmp_path, stored)
