@@ -880,7 +880,7 @@ def test_demo_does_not_believe_what_it_reads(
 ) -> None:
     from vfs.cli import demo
 
-    monkeypatch.setattr(demo, "_second_process", lambda store, answer: demo.diffraction() + 1)
+    monkeypatch.setattr(demo._SecondProcess, "read", lambda *_: demo.diffraction() + 1)
     monkeypatch.setattr("vfs.api.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
     assert run("demo") == 2
     assert "not what was written" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from shlex import quote
+from typing import Any, Self
 
 import numpy as np
 from rich.console import Console
@@ -34,8 +35,8 @@ SIZE = 64
 CHUNKS = (1, -1, -1, -1)  # one line of the scan per chunk; files end within a line, so some chunks cross files
 READER = """
 import sys, numpy, zarr
-data = zarr.open_group(sys.argv[1], mode="r")["data"]
-numpy.save(sys.argv[2], data[:])
+store, answer = sys.stdin.read().split("\\0")
+numpy.save(answer, zarr.open_group(store, mode="r")["data"][:])
 """
 
 
@@ -76,11 +77,12 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         VfsError: the pixels that were read differ from those that were written.
     """
     out = Console(highlight=False) if console is None else console
-    with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary, _SecondProcess() as second:
         folder = _new_folder("--keep", keep) if keep else temporary
         written = diffraction()
         naming = write_mib(folder, written.reshape(-1, SIZE, SIZE), frames_per_file=50, scan=SCAN)
-        found = open_set(naming, OpenOptions(chunks=CHUNKS), {})
+        # Known, so that no process imports the other formats: a quarter of a second each
+        found = open_set(naming, OpenOptions(chunks=CHUNKS, format="mib"), {})
         array = found.main
         out.print(
             f"[bold]written[/]  a scan of {SCAN[0]} x {SCAN[1]} frames in {len(array.files)} files, with a header"
@@ -90,17 +92,15 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         mountpoint = os.path.join(temporary, "mount")
         os.mkdir(mountpoint)
         try:
-            with mount([naming], mountpoint, chunks=CHUNKS):
+            with mount([naming], mountpoint, chunks=CHUNKS, format="mib"):
                 out.print(f"[bold]mounted[/]  at {escape(mountpoint)}, until this demo ends")
                 out.print("         nothing is converted: what these files hold is computed when it is read")
                 out.print(Padding(_tree(mountpoint), (0, 0, 0, 9)))
-                read = _second_process(
-                    os.path.join(mountpoint, f"{found.name}.zarr"), os.path.join(temporary, "read.npy")
-                )
+                read = second.read(os.path.join(mountpoint, f"{found.name}.zarr"), os.path.join(temporary, "read.npy"))
                 reader = "a second process, zarr-python through the mount"
         except MountError as error:
             out.print(f"[bold]not mounted[/]  {escape(str(error))}")
-            read = np.asarray(open(naming, chunks=CHUNKS).zarr())
+            read = np.asarray(open(naming, chunks=CHUNKS, format="mib").zarr())
             reader = "this process, zarr-python through vfs's store"
         if not np.array_equal(read, written):
             raise VfsError(
@@ -182,11 +182,33 @@ def _branch(tree: Tree, folder: str) -> None:
             tree.add(f"{escape(label)}  [dim]{os.path.getsize(path):,} bytes{more}[/]")
 
 
-def _second_process(store: str, answer: str) -> np.ndarray:
-    """Read the array of a mounted store with zarr, in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", READER, store, answer], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise VfsError(f"demo: zarr could not read {store}: {done.stderr.strip().splitlines()[-1:]}")
-    return np.asarray(np.load(answer))
+class _SecondProcess:
+    """Reads the array of a mounted store with zarr, in a process that loads zarr while the scan is made."""
+
+    def __init__(self) -> None:
+        pipe: Any = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", READER], stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.returncode is None:  # nobody read
+            self._process.kill()
+            self._process.communicate()
+
+    def read(self, store: str, answer: str) -> np.ndarray:
+        """Return the elements of the array.
+
+        Args:
+            answer: file that the process writes.
+
+        Raises:
+            VfsError: zarr could not read it.
+        """
+        _, said = self._process.communicate(f"{store}\0{answer}")
+        if self._process.returncode:
+            raise VfsError(f"demo: zarr could not read {store}: {said.strip().splitlines()[-1:]}")
+        return np.asarray(np.load(answer))
