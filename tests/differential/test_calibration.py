@@ -51,8 +51,7 @@ DIFFERENT = {
     "diffraction_preview_1.ser": "without the .emi it takes 1/m for m",
     "not_square": "it takes the offset for that of element 0, the file says that of element 5",
     "2_point-spectra": "it keeps steps of 1 m, which TIA writes for spectra at single points",
-    "JEOL-SightX": "it computes the step from the camera length, the voltage and the dots per inch",
-    "olympus_SIS": "it reads a tag of Olympus on the second page",
+    "dioptas_CeO2_Pilatus1M": "it leaves out the size of a pixel, which the description of a PILATUS says",
     "tvips_2233": "it takes the size of a pixel of the detector for a step in the pattern, and the clock for time",
 }
 """Part of the name of a file -> why what they say differs from what vfs says. The first that fits counts."""
