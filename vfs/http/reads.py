@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -25,6 +26,14 @@ REFUSED = 10.0
 MORE = 32
 """Most threads that are begun in the places of others."""
 
+_OF_FILES = {
+    "x86_64": {0, 3, 4, 5, 6, 17, 19, 21, 89, 137, 138, 217, 257, 262, 267, 269, 295, 327, 332, 439},
+    "aarch64": {43, 44, 48, 56, 57, 61, 63, 65, 67, 69, 78, 79, 80, 286, 291, 439},
+}.get(platform.machine(), set())
+"""Numbers of the system calls that open, look at, list and read files (the kernel's unistd.h). What waits for another
+thread, or computes, is in none of them.
+"""
+
 
 class GoneError(Exception):
     """The client has gone away."""
@@ -37,11 +46,13 @@ class _SharedRead:
         place: the folder that it reads in; "" where that is not known.
         waiting: a future for each request.
         left: True once nobody waits for it any more.
-        since: `time.monotonic()` when a thread began it; 0 before.
+        thread: the system's number of the thread that does it; 0 before one does.
+        call: the system call of a file in which the thread was met, with its arguments; "": it was in none.
+        since: `time.monotonic()` when it was first met there.
         replaced: another thread was begun in the place of the one that does it.
     """
 
-    __slots__ = ("key", "left", "loop", "place", "replaced", "since", "waiting", "work")
+    __slots__ = ("call", "key", "left", "loop", "place", "replaced", "since", "thread", "waiting", "work")
 
     def __init__(self, key: Hashable, work: Callable[[], Any], loop: asyncio.AbstractEventLoop, place: str) -> None:
         self.key = key
@@ -50,7 +61,7 @@ class _SharedRead:
         self.place = place
         self.waiting: list[asyncio.Future[Any]] = []
         self.left = self.replaced = False
-        self.since = 0.0
+        self.call, self.since, self.thread = "", 0.0, 0
 
 
 class Reads:
@@ -95,7 +106,7 @@ class Reads:
         flight = self._flights.get(key)
         if flight is None:
             loop = asyncio.get_running_loop()
-            if len(self._running) >= self._workers:
+            if len(self._running) >= self._workers and any(one.replaced for one in list(self._running)):
                 self._check(place)
             if not self._looks:
                 self._looks = True
@@ -116,10 +127,20 @@ class Reads:
             flight.left = True
             del self._flights[key]
 
-    def hanging(self, seconds: float | None = None) -> list[str]:
-        """Return the folder of each piece of work that has been under way for so long; None: `HANGS`."""
-        until = time.monotonic() - (HANGS if seconds is None else seconds)
-        return [one.place for one in list(self._running) if one.since < until]
+    def _hanging(self, seconds: float) -> list[_SharedRead]:
+        """Return work whose thread has been in one system call of a file for so long, as far as it was looked at."""
+        found, now = [], time.monotonic()
+        for one in list(self._running):
+            call = _call_of(one.thread)
+            if not call or call != one.call:
+                one.call, one.since = call, now
+            elif now - one.since >= seconds:
+                found.append(one)
+        return found
+
+    def hanging(self) -> list[str]:
+        """Return the folder of each piece of work that hangs in its file system."""
+        return [one.place for one in self._hanging(HANGS)]
 
     def _check(self, place: str) -> None:
         """Refuse work in a folder where other work does not come to an end.
@@ -127,7 +148,7 @@ class Reads:
         Raises:
             RefusedError: there is some.
         """
-        if place and place in self.hanging(REFUSED):
+        if place and any(one.place == place for one in self._hanging(REFUSED)):
             raise RefusedError(503, f"{printable(place)}: its file system does not answer", retry_after=int(REFUSED))
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -135,21 +156,18 @@ class Reads:
         self._looks = not self._closed and not self._queue.empty()
         if not self._looks:
             return
-        now = time.monotonic()
-        late = [one for one in list(self._running) if now - one.since > HANGS and not one.replaced]
+        late = [one for one in self._hanging(HANGS) if not one.replaced]
         room = MORE - sum(one.replaced for one in list(self._running))
         for one in late[: max(0, min(room, self._queue.qsize()))]:
             one.replaced = True
-            log.warning(
-                "%s: a read has not ended for %.0f s; others go on", printable(one.place or "."), now - one.since
-            )
+            log.warning("%s: a read has not ended for %.0f s; others go on", printable(one.place or "."), HANGS)
             self._threads.append(threading.Thread(target=self._run, name="vfs-read-more", daemon=True))
             self._threads[-1].start()
         loop.call_later(HANGS / 2, self._look, loop)
 
     def _run(self) -> None:
         while (flight := self._queue.get()) is not None:
-            flight.since = time.monotonic()
+            flight.thread = threading.get_native_id()
             self._running.add(flight)
             self._run_one(flight)
             self._running.discard(flight)
@@ -203,3 +221,14 @@ class Reads:
         until = time.monotonic() + PATIENCE
         for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))
+
+
+def _call_of(thread: int) -> str:
+    """Return the system call of a file that a thread of this process is in, with its arguments; "" for none."""
+    try:
+        with open(f"/proc/self/task/{thread}/syscall", encoding="ascii") as file:
+            text = file.read()
+    except OSError:  # it has ended, or the kernel does not say
+        return ""
+    number = text.partition(" ")[0]
+    return text if number.isdigit() and int(number) in _OF_FILES else ""
