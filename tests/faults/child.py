@@ -165,7 +165,7 @@ def in_process(found: WrittenSet, backend: str) -> Generator[Case]:
             yield Case(path, lambda beside=beside, box=box: _read(group, beside, box), beside.read().tobytes(), ())
 
 
-class Said:
+class Answered:
     """Takes what a mount would log."""
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ def _read_files(group: VirtualGroup, direct: Any, paths: list[str], expected: li
     """
     forget(group)
     direct.folder.cache.clear()
-    direct.view.failures = said = Said()
+    direct.view.failures = said = Answered()
     got, failed = [], 0
     for path, content in zip(paths, expected, strict=True):
         info = direct.open(path)

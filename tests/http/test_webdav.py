@@ -205,8 +205,11 @@ def test_a_broken_set_is_an_error(tmp_path: Path) -> None:
     with vfs.serve(path, port=0, **options) as server, Client(server.url) as client:
         name = path.stem + ".zarr"
         assert client.ask(f"{name}/data/c/", "PROPFIND", depth="1").status == 207
+        listed = set(properties(client, ""))
         os.truncate(path, 1000)
         assert eventually(lambda: client.ask(f"{name}/data/c/", "PROPFIND", depth="1").status == 422)
+        assert set(properties(client, "")) == listed  # a copy that lacks a file would pass for whole
+        assert client.ask(f"{path.stem}.npy").status == 422
 
 
 def test_long_folders_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ log = logging.getLogger("vfs.http")
 
 PATIENCE = 5.0  # seconds that work under way has to end when the threads end
 HANGS = 2.0
-"""Seconds after which a thread whose work has not ended has another one in its place, where other work waits."""
+"""Seconds in one system call of a file after which a thread has another one in its place, where other work waits."""
 REFUSED = 10.0
-"""Seconds after which nothing more is begun in the folder of such work: a file system that does not answer."""
+"""Seconds in it after which nothing more is begun in that folder: its file system does not answer."""
 MORE = 32
 """Most threads that are begun in the places of others."""
 

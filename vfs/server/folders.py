@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
@@ -37,8 +38,10 @@ def _entry_at(contents: Contents, path: str, name: str, etags: bool) -> IndexRow
     node = shown.node()
     if node is None:
         return None
-    version = shown.version() if etags and not node.folder else b""
-    etag = etag_of(version, path) if version else b""
+    etag = b""
+    if etags and not node.folder:
+        with suppress(SourceError):  # it is listed, as on the page: whoever reads it gets the error
+            etag = etag_of(version, path) if (version := shown.version()) else b""
     return IndexRow(name, node.folder, node.size, shown.time(), node.json, etag)
 
 

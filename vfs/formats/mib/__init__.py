@@ -252,7 +252,7 @@ def _read_hdr(sources: Sources, path: str, named: bool) -> tuple[dict[str, str],
     return found, any(line.rstrip() == "End" for line in lines), ()
 
 
-class _Said(NamedTuple):
+class _ScanSaid(NamedTuple):
     """Holds what a .hdr file says about the scan.
 
     ScanY and ScanX count even if another number of frames is stored: surplus frames are left out,
@@ -281,7 +281,7 @@ class _Said(NamedTuple):
         return (stored,) if more >= columns or (more > 0 and more % lines == 0) else self.scan
 
 
-def _said(path: str | None, hdr: dict[str, str], stored: int) -> _Said:
+def _said(path: str | None, hdr: dict[str, str], stored: int) -> _ScanSaid:
     """Return what a .hdr file says about the scan of so many stored frames.
 
     LineSkip counts unless the number of frames, in the .hdr or stored, shows that these frames were not recorded.
@@ -297,8 +297,8 @@ def _said(path: str | None, hdr: dict[str, str], stored: int) -> _Said:
         skip = min(_count(hdr, "LineSkip") if "LineSkip" in hdr else behind, (_MOST_SCAN - y * x) // y)
         if skip and y * x == (frames if frames in (y * x, y * (x + skip)) else stored):
             skip = 0
-        return _Said((y, x), skip, y * (x + skip), True)
-    return _Said((frames // line, line) if 1 < line < frames and frames % line == 0 else (), 0, frames, False)
+        return _ScanSaid((y, x), skip, y * (x + skip), True)
+    return _ScanSaid((frames // line, line) if 1 < line < frames and frames % line == 0 else (), 0, frames, False)
 
 
 def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:

@@ -38,7 +38,7 @@ export function show(side, set, array) {
   const list = el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const tree = el("div.tree", { role: "group", "aria-label": "Metadata" });
   const status = el("span.said", { role: "status" });
-  const said = new Said(set, array, tree, status);
+  const said = new SaidTree(set, array, tree, status);
   const search = el("input", {
     type: "search",
     placeholder: "Search",
@@ -68,7 +68,7 @@ function steps(scale, offset, unit) {
  * What files say, in parts: of the acquisition, in one vocabulary; the format's metadata; all, in the files' own words,
  * which is asked for when somebody opens it or searches.
  */
-class Said {
+class SaidTree {
   constructor(set, array, tree, status) {
     Object.assign(this, { set, tree, status, words: "", asked: null, shown: {} });
     this.parts = { Acquisition: array.recorded ?? {}, Metadata: array.attrs };
