@@ -13,6 +13,8 @@ import pytest
 
 import vfs
 from vfs.live.file_watch import SEEN
+from vfs.sources.holes import tells_holes
+from vfs.sources.local import LocalSources
 from vfs.testing.tiff_writers import write_tiff
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
@@ -87,6 +89,23 @@ def test_frames_between_two_parts_that_are_written_at_once_are_not_there(tmp_pat
         assert 6 not in readable(vfs.open(path, **HOW))
     put(path, 0, middle)
     assert 6 in readable(array)
+
+
+def test_of_a_set_that_stopped_what_nobody_has_written_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "a.raw"
+    room(path, "hole", FRAMES.nbytes)
+    put(path, 0, 2 * SIZE + 10)
+    put(path, 6 * SIZE, 8 * SIZE)
+    if not tells_holes(LocalSources(), str(path)):
+        pytest.skip("this file system does not tell holes")
+    array = vfs.open(path, **HOW | {"give_up": 0.05})
+    with pytest.warns(vfs.IncompleteWarning, match="stopped: 2 of 12 frames are there"):
+        array.wait(timeout=20)
+    array = array.refresh()
+    assert not array.complete
+    assert np.flatnonzero(~array.valid).tolist() == [3, 4, 5, *range(8, 12)]  # of the third, a page was written
+    np.testing.assert_allclose(array.reduce(m=vfs.Mean())["m"].data[0, 0], array[:, 0, 0].sum() / 5)
+    assert vfs.open(path, **HOW | {"give_up": 0.0}).valid.all()  # the caller says that nobody writes it
 
 
 def test_a_file_of_a_series_that_is_finished_after_the_next_has_begun(tmp_path: Path) -> None:

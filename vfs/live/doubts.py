@@ -8,7 +8,7 @@ Frames that nobody has written, or has written a part of, hold a run of zeros. A
   a file were believed to be dark, those that are proved are, at once.
 
 All others are a `NotYetError`. One that the disk knows to be a hole always is. `said_of_holes` says of any set which
-frames are nothing but holes.
+frames are nothing but holes, and `without_holes` leaves these out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vfs.kernels.columns import FILE, S_BYTE, S_FILE, S_START, S_STOP, START, ST
 from vfs.live.file_watch import SEEN, places
 from vfs.live.written_part import BLOCK, SHORT, WrittenPart
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout
+from vfs.model.layout import BlockLayout, FrameLayout, altered
 from vfs.model.open_options import OpenOptions
 from vfs.model.region import Region
 from vfs.model.stored import StoredArray
@@ -163,10 +163,8 @@ def said_of_holes(dataset: StoredArray) -> Iterator[str]:
     Raises:
         SourceError: a file cannot be opened.
     """
-    files = dataset.files
-    for file in np.flatnonzero(files.sizes > 0).tolist() if not (dataset.companion or dataset.computed) else ():
-        path, pixels, first = files.paths[file], 0, 0
-        parts = holes(files.sources, path, 0, files.sizes.item(file)) if tells_holes(files.sources, path) else ()
+    for file, parts in _holes(dataset).items():
+        path, pixels, first = dataset.files.paths[file], 0, 0
         for begin, end in parts:
             within = _whole_pixels_between(dataset, file, begin, end)
             pixels, first = pixels + within, first if pixels else begin
@@ -175,6 +173,28 @@ def said_of_holes(dataset: StoredArray) -> Iterator[str]:
                 f"{path}: nothing proves that {size(pixels)} of its pixels were written, from byte {first:,} on: the"
                 " disk holds no bytes there, and shows zeros"
             )
+
+
+def without_holes(dataset: StoredArray) -> StoredArray:
+    """Leave out the frames, and the blocks that decode in parts, of which a disk holds no byte: they are missing.
+
+    Raises:
+        SourceError: a file cannot be opened.
+    """
+    layout, parts = dataset.layout, _holes(dataset)
+    if not parts or not isinstance(layout, FrameLayout | BlockLayout):
+        return dataset
+    return altered(dataset, layout=layout.without(parts))
+
+
+def _holes(dataset: StoredArray) -> dict[int, Sequence[tuple[int, int]]]:
+    """Return the holes of each file that has some, as far as its disk tells."""
+    files, sources = dataset.files, dataset.files.sources
+    if dataset.companion or dataset.computed:
+        return {}
+    told = {k: files.paths[k] for k in np.flatnonzero(files.sizes > 0).tolist() if tells_holes(sources, files.paths[k])}
+    found = {k: holes(sources, path, 0, files.sizes.item(k)) for k, path in told.items()}
+    return {k: parts for k, parts in found.items() if parts}
 
 
 def _whole_pixels_between(dataset: StoredArray, file: int, start: int, stop: int) -> int:

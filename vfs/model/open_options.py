@@ -322,6 +322,16 @@ class OpenOptions:
         group=FILES,
         asked=True,
     )
+    holes_missing: bool = option(
+        False,
+        "Take frames for which the disk holds no bytes (holes of a sparse file) as missing, not as dark.",
+        more=(
+            "They read as the fill value either way; `valid` and reductions leave them out. Only file systems of this"
+            " machine tell holes. A set that was followed and stopped before it was whole is taken so."
+        ),
+        saved="never",
+        group=FILES,
+    )
     follow_outside: bool = option(
         False,
         "Also read files outside of the set's folder, if the set or a symbolic link names them.",

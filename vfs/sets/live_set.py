@@ -243,7 +243,8 @@ class LiveSet:
         Args:
             at_last: if that fails, it stays as it is. Otherwise it is followed on: its writer may have it open still.
         """
-        options = replace(self.opening.options, follow=False, follow_blank=False)
+        missing = self.opening.options.holes_missing or (at_last and self._give_up > 0)
+        options = replace(self.opening.options, follow=False, follow_blank=False, holes_missing=missing)
         try:
             with self.opening.sources.opening():
                 opened = self.opening.changed(options, self.opening.format_options, self._cache or ChunkCache())

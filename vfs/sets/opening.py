@@ -41,6 +41,7 @@ from vfs.faces.data_set import Hierarchy
 from vfs.faces.ngff import check_version
 from vfs.formats import Format, by_name, detect
 from vfs.live.begun import as_before
+from vfs.live.doubts import without_holes
 from vfs.live.file_watch import SEEN
 from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
 from vfs.model.files import Files
@@ -314,6 +315,8 @@ def _open_named(
         for files in files_of(found):
             SEEN.look_at_last(files, FEW)
         found = [grown(one, options) for one in found]
+    elif options.holes_missing:
+        found = [without_holes(one) for one in found]
     if options.array is not None or options.main is not None or options.hide:
         options = by_path(found, options, names[0])
     masks_of_pixels = [one for one in found if one.mask_bits]

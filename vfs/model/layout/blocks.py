@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -253,13 +253,38 @@ class BlockLayout:
     def before(self, count: int, nav_ndim: int) -> BlockLayout:
         """Leave out the blocks that reach behind the first so many scan positions."""
         nd, n = len(self.shape), int(self.levels[1])
-        low, last = self.tree[:n, :nd], self.tree[:n, nd:] - 1
-        keep = np.flatnonzero(np.ravel_multi_index(tuple(last[:, :nav_ndim].T), self.shape[:nav_ndim]) < count)
+        last = self.tree[:n, nd:] - 1
+        return self._only(np.ravel_multi_index(tuple(last[:, :nav_ndim].T), self.shape[:nav_ndim]) < count)
+
+    def without(self, parts: Mapping[int, Sequence[tuple[int, int]]]) -> BlockLayout:
+        """Leave out the blocks that lie within one of some parts of files.
+
+        Args:
+            parts: of each file that has some: first byte of each, and the one behind its last, in order. Blocks that
+                decode only as a whole stay: their decoder says what is wrong.
+        """
+        if self.whole:
+            return self
+        nd, n = len(self.shape), int(self.levels[1])
+        shapes = self.pitch or self.tree[:n, nd:] - self.tree[:n, :nd]
+        start = self.place[:, 1]
+        stop = start + np.maximum(self.place[:, 2], np.prod(shapes, axis=-1) * self.word_bytes)
+        stay = np.ones(n, bool)
+        for file, held in parts.items():
+            first, behind = np.array(held, np.int64).T
+            at = np.searchsorted(first, start, "right") - 1  # the last part that begins at or before each block
+            stay &= (self.place[:, 0] != file) | (at < 0) | (stop > behind[at])
+        return self._only(stay)
+
+    def _only(self, which: np.ndarray) -> BlockLayout:
+        """Leave out all blocks but some: bool[n], in the tree's order."""
+        nd, n, keep = len(self.shape), int(self.levels[1]), np.flatnonzero(which)
         if len(keep) == n:
             return self
+        low, high = self.tree[keep, :nd], self.tree[keep, nd:]
         file, first, nbytes, numbers = self.place[keep].T
         box_starts = None if self.box_starts is None else self.box_starts[keep]
-        table = BlockTable(low[keep], (last - low)[keep] + 1, file, first, nbytes, numbers, box_starts)
+        table = BlockTable(low, high - low, file, first, nbytes, numbers, box_starts)
         return BlockLayout.of(self.shape, table, word_bytes=self.word_bytes, pitch=self.pitch)
 
     def touched(

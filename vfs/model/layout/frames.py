@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
@@ -108,6 +108,26 @@ class FrameLayout:
             if low < high:
                 found += self._pixels_before(high) - self._pixels_before(low)
         return found
+
+    def without(self, parts: Mapping[int, Sequence[tuple[int, int]]]) -> FrameLayout:
+        """Leave out the frames whose pixels lie within one of some parts of files.
+
+        Args:
+            parts: of each file that has some: first byte of each, and the one behind its last, in order.
+        """
+        rows = []
+        for start, stop, byte, file in self.stream.tolist():
+            held = start
+            for begin, end in parts.get(file, ()):
+                low, high = (edge - byte + start - self.header for edge in (begin, end))
+                first = max(-(-low // self.stride), -(-held // self.stride)) * self.stride
+                behind = ((min(high, stop - self.header) - self.pixel_bytes) // self.stride + 1) * self.stride
+                if first < behind:
+                    rows.append((held, first, byte + held - start, file))
+                    held = min(behind, stop)
+            rows.append((held, stop, byte + held - start, file))
+        stream = np.array(rows, np.int64).reshape(-1, 4)
+        return altered(self, stream=np.ascontiguousarray(stream[stream[:, 0] < stream[:, 1]]))
 
     def _pixels_before(self, place: int) -> int:
         """Return how many bytes of pixels the stream has before a byte."""
