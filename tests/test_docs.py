@@ -35,7 +35,6 @@ from vfs.model.options import named
 from vfs.serving.status import MountStatus
 from vfs.testing.writers import write_mib
 
-TABLE = re.compile(r"(<!-- formats: .*? -->\n).*?(<!-- /formats -->)", re.DOTALL)
 NO_NAMES = ("vfs.desktop", "vfs.json", "vfs.hdf5", "vfs.live")  # files, a codec, an attribute
 SECTION = re.compile(r"(?<=<!-- format )(\w+)( -->\n)(.*?)(?=<!-- /format -->)", re.DOTALL)
 
@@ -58,28 +57,6 @@ def test_all_code_of_pages_is_run() -> None:
     for name in {*PAGES} - {"adding-a-format"}:
         text = PAGES[name].read_text()
         assert len(re.findall(r"^```(?:console|python)$", text, re.M)) == len(SESSION.findall(text)), name
-
-
-def format_row(one: Format) -> str:
-    name = f"[{one.name}]({one.url})" if one.url else one.name
-    return (
-        f"| {name} | {' '.join(f'`{e}`' for e in one.extensions)} | {one.summary} |"
-        f" {', '.join(f'`{o}`' for o in one.options)} |"
-    )
-
-
-def test_table_of_formats_is_current() -> None:
-    text = README.read_text()
-    table = "\n".join(
-        [
-            "| format | files | what | options (`-o KEY=VALUE`) |",
-            "|---|---|---|---|",
-            *map(format_row, formats().values()),
-        ]
-    )
-    made = TABLE.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
-    assert made.count(table) == 1, "the marks of the table are gone"
-    compare(README, made, text)
 
 
 def format_section(one: Format) -> str:
@@ -123,7 +100,7 @@ def test_readme_is_short_and_begins_with_commands_and_sessions() -> None:
         assert os.access(ROOT / script, os.X_OK)
     assert [kind for kind, _ in SESSION.findall(first)] == ["console", "python"]
     assert len(first.splitlines()) < 70
-    assert len(TABLE.sub("", text).splitlines()) <= 134  # without the table, which grows with the formats
+    assert len(text.splitlines()) <= 130
 
 
 def anchors(text: str) -> set[str]:

@@ -106,11 +106,9 @@ FORMATS = (
     ),
     Place(
         "README.md",
-        "{} to the table of formats: VFS_WRITE_DOCS=1 scripts/test tests/test_docs.py -k table_of_formats",
-        lambda: (
-            {*re.findall(r"^\| \[?(\w+)", README.read_text().partition("<!-- formats")[2].partition("<!-- /")[0], re.M)}
-            - {"format"}
-        ),
+        "[{0}](vfs/docs/formats.md#{0}) under 'Formats'",
+        lambda: {*re.findall(r"formats\.md#(\w+)", README.read_text())} - {"descriptions"},
+        {"description"},
     ),
     Place(
         "vfs/docs/formats.md",

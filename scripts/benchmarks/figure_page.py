@@ -1,4 +1,4 @@
-"""What `figures.py` writes: `vfs/docs/figures.md` and the pictures in it."""
+"""What `figures.py` writes: the tables of `vfs/docs/figures.md` and the pictures in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from scripts.benchmarks.figure_samples import FULL_SHAPES, Shapes
 from scripts.benchmarks.figure_tools import WRONG
-from scripts.benchmarks.figures import BUSY, LOOKS, Figure, Row, Table
+from scripts.benchmarks.figures import BUSY, Figure, Row, Table
 from scripts.benchmarks.peers import PEERS, missing
 
 DOCS = Path(__file__).parents[2] / "vfs" / "docs"
@@ -41,32 +41,26 @@ TITLES = {
     "tiff": "A TIFF stack",
 }
 PUBLISHED = {
-    "sparse": "[SpyDE](https://github.com/directelectron/spyde/blob/main/benchmarks.md) publishes, for 256 x 256"
-    " frames of"
-    " 512 x 512 float32 on 48 logical cores, warm: opening 5.6 s, a frame 40 to 60 ms. Here the file has that shape,"
-    " but only 64 of its frames have room on the disk; these are read.",
-    "mrc": "SpyDE publishes for the virtual image 2.9 to 3.0 GB/s on 48 logical cores, 0.06 GB/s a core. Here it is"
-    " that of"
-    " a scan of 64 x 32 such frames, 2 GiB.",
-    "arina": "[quantem.gpu](https://github.com/bobleesj/quantem.gpu/blob/main/docs/dashboard.md) publishes, for 512"
-    " x 512"
-    " frames of 192 x 192 uint16 decoded into memory, warm (2026-08-19): 34.37 s on the CPU of an Apple M5 Max, 0.386 s"
-    " on an NVIDIA RTX PRO 6000. Here the scan is 128 x 128, a sixteenth. *Whole screening* is bright field, annular"
-    " dark field, centre of mass and mean pattern, from the file.",
-    "http": "[tiled #907](https://github.com/bluesky/tiled/issues/907) reports, for 60 x 1065 x 1030 on an Apple M1:"
-    " a frame"
-    " 3.4 s, all of it 44 s. Here pixels are uint32 in chunks of a frame (bitshuffle, LZ4), server and client on this"
-    " machine; memory is that of both.",
-    "export": "[zarr_benchmarks](https://github.com/zarrs/zarr_benchmarks) publishes the round trip of this cube, 1024³"
-    " uint16 in chunks of 256³ (inner chunks of shards 64³), on 8 cores: zarrs in Rust 0.59, 0.46 and 1.37 s,"
-    " tensorstore"
-    " 2.04, 2.04 and 1.46 s, zarr-python 4.03, 3.81 and 7.23 s. It begins with a zarr store, this with a .npy, which is"
-    " not in the page cache. vfs flushes what it wrote to the disk, zarr-python does not.",
+    "sparse": "[SpyDE](https://github.com/directelectron/spyde/blob/main/benchmarks.md) publishes 5.6 s for opening and"
+    " 40 to 60 ms for a frame, on 48 logical cores, warm. Here only 64 of the frames have room on the disk; these are"
+    " read.",
+    "mrc": "SpyDE publishes 2.9 to 3.0 GB/s for the virtual image on 48 logical cores, 0.06 GB/s a core.",
+    "arina": "[quantem.gpu](https://github.com/bobleesj/quantem.gpu/blob/main/docs/dashboard.md) publishes, for a scan"
+    " 16 times as large, decoded into memory, warm: 34.37 s on the CPU of an Apple M5 Max, 0.386 s on an NVIDIA RTX PRO"
+    " 6000. *Whole screening* is bright field, annular dark field, centre of mass and mean pattern, from the file.",
+    "http": "[tiled #907](https://github.com/bluesky/tiled/issues/907) reports, on an Apple M1, 3.4 s for a frame and"
+    " 44 s for all. Here chunks are of a frame (bitshuffle, LZ4), server and client on this machine.",
+    "export": "Chunks of 256³, inner chunks of shards 64³, from a .npy that is not in the page cache. vfs flushes to"
+    " the disk, zarr-python does not. [zarr_benchmarks](https://github.com/zarrs/zarr_benchmarks) publishes, on 8 cores and"
+    " from zarr: zarrs 0.59, 0.46 and 1.37 s, tensorstore 2.04, 2.04 and 1.46 s, zarr-python 4.03, 3.81 and 7.23 s.",
 }
+BEGIN, END = "<!-- published: scripts/bench --publish writes this part -->", "<!-- /published -->"
 
 
 def write(docs: Path, found: dict[str, Table], shapes: Shapes, seconds: float) -> Path:
-    """Write the page and its pictures into a folder.
+    """Write the measured part of the page, and its pictures, into a folder.
+
+    What stands around the part in a page that is there already stays.
 
     Args:
         found: what was measured; seconds: how long that took.
@@ -83,56 +77,39 @@ def write(docs: Path, found: dict[str, Table], shapes: Shapes, seconds: float) -
         if any(row.figures for row in table.rows) and len(table.rows) > 1:
             drawn = pictures / f"figures-{kind}.svg"
             draw(drawn, table)
-            lines += ["", f"![{TITLES[kind]}: seconds, less is better](pictures/{drawn.name})"]
+            lines += ["", f"![{TITLES[kind]}: seconds](pictures/{drawn.name})"]
     lines += _ahead(found)
     page = docs / "figures.md"
-    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    around = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
+    before, after = around.partition(BEGIN)[0], around.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n{chr(10).join(lines)}\n{END}{after}", encoding="utf-8")
     return page
 
 
 def _head(found: dict[str, Table], shapes: Shapes, seconds: float) -> Iterator[str]:
-    yield "# Figures\n"
-    yield "Seconds of vfs and other tools, on the same files.\n"
     most = max((table.busy for table in found.values()), default=0.0)
     if most > BUSY:
         yield (
-            f"**Measured while the machine was loaded**: others took up to {most:.0%} of the cores. Take these"
-            f" figures for"
-            " nothing but an example of the page.\n"
+            f"**Measured while the machine was loaded**: others took up to {most:.0%} of the cores. Take these figures"
+            " for nothing but an example of the page.\n"
         )
     if shapes != FULL_SHAPES:
         yield "**Measured with tiny files**, to see that it runs.\n"
-    yield "`scripts/bench --publish` writes this page, words and pictures; it took"
-    yield f"{seconds / 60:.0f} minutes, once the other tools were installed.\n"
-    yield "## How to read it\n"
-    yield f"- A number is the median of {shapes.rounds} rounds, with the least and the most of them."
     yield (
-        "- Behind it stands how it compares with numpy on the same file (for compressed files: with the frames that"
-        " were"
-        " written): `=` the same numbers, all of them; `≈ 3e-08` the largest difference, as a share of the largest"
-        " value; `≠`"
-        " something else."
+        f"Cells are milliseconds, the median of {shapes.rounds} rounds; the pictures have the least and the most."
+        " Memory is the most MiB that a process and its children had beyond what they had before; mapped files do not"
+        f" count. It took {seconds / 60:.0f} minutes, once the other tools were installed."
     )
     yield (
-        "- Every tool reads a file in a process of its own, one after the other, with all cores. It has read a small"
-        " file of"
-        " the kind before: libraries are imported, kernels compiled. Each round opens the file anew."
+        "Results equal numpy's on the same file (of compressed files: the frames that were written), except where"
+        " `≈ 3e-08` says the largest difference as a share of the largest value, or `≠` something else."
     )
     yield (
-        "- Files are in the page cache, where nothing else is said. So decoding and copying are compared, and no disks."
+        "Every tool reads in a process of its own with all cores, imported and compiled before; each round opens the"
+        " file anew. Files are in the page cache, except where the title says otherwise. The bright field is a disk of"
+        " 8 % of the frame, made as the tool's manual shows, or by what the name adds (numpy, dask)."
     )
-    yield (
-        f"- Memory is the most that the process and its children had for themselves in a step, beyond what they had"
-        f" before"
-        f" the file was opened, looked at every {LOOKS * 1000:.0f} ms. Mapped files do not count."
-    )
-    yield (
-        "- The bright field is a disk of 8 % of the frame. Tools make it as their manuals show; where one has no such"
-        " function, the name says what makes it (numpy, 128 frames at a time, or dask)."
-    )
-    yield ""
-    yield "## The machine\n"
-    yield _machine()
+    yield f"\n{_machine()}"
     absent = missing()
     here = [f"{name} {_version(PEERS[name])}" for name in PEERS if name not in absent]
     packages = ("vfs", "numpy", "zarr", "dask", "hdf5plugin")
@@ -157,15 +134,13 @@ def _version(package: str) -> str:
 
 def _section(kind: str, table: Table) -> Iterator[str]:
     sample = table.sample
-    yield f"\n## {TITLES[kind]}\n"
-    shape = " x ".join(map(str, (*sample.scan, *sample.sig)))
+    yield f"\n### {TITLES[kind]}\n"
+    shape = " × ".join(map(str, (*sample.scan, *sample.sig)))
     size = f"{sample.nbytes / 2**30:.2f} GiB" if sample.nbytes >= 2**28 else f"{sample.nbytes / 2**20:.1f} MiB"
-    yield f"{shape}, {np.dtype(sample.dtype).name}, {size} of pixels." + (
-        f" {PUBLISHED[kind]}" if kind in PUBLISHED else ""
-    )
+    yield f"{shape}, {np.dtype(sample.dtype).name}, {size}." + (f" {PUBLISHED[kind]}" if kind in PUBLISHED else "")
     steps = list(dict.fromkeys(step for row in table.rows for step in row.figures))
     yield ""
-    yield f"| tool | {' | '.join(NAMES[step] for step in steps)} | most memory |"
+    yield f"| tool | {' | '.join(NAMES[step] for step in steps)} | memory |"
     yield "|---" * (len(steps) + 2) + "|"
     for row in table.rows:
         if row.figures:
@@ -184,30 +159,30 @@ def _section(kind: str, table: Table) -> Iterator[str]:
 
 
 def _cell(figure: Figure, step: str) -> str:
-    least, most = min(figure.seconds), max(figure.seconds)
-    off = " =" if figure.off == 0 else " ≠" if figure.off > WRONG else f" ≈ {figure.off:.0e}"
-    if step == "open":  # what was opened is compared by the steps that follow
-        off = ""
-    unit, factor = ("s", 1.0) if figure.median >= 1 else ("ms", 1e3)
-    return f"{figure.median * factor:.3g} {unit} ({least * factor:.3g}–{most * factor:.3g}){off}"
+    # What was opened is compared by the steps that follow
+    differs = "" if figure.off == 0 or step == "open" else " ≠" if figure.off > WRONG else f" ≈ {figure.off:.0e}"
+    return f"{_three(figure.median * 1e3)}{differs}"
+
+
+def _three(number: float) -> str:
+    """Write a number with three digits that count, never as a power of ten."""
+    return f"{number:.3g}" if number < 1000 else f"{float(f'{number:.3g}'):,.0f}"
 
 
 def _memory(row: Row) -> str:
-    step, figure = max(row.figures.items(), key=lambda one: sorted(one[1].memory)[len(one[1].memory) // 2])
-    middle = sorted(figure.memory)[len(figure.memory) // 2]
-    least, most = min(figure.memory), max(figure.memory)
-    return f"{middle / 2**20:,.0f} MiB ({least / 2**20:,.0f}–{most / 2**20:,.0f}), {NAMES[step]}"
+    return f"{max(sorted(one.memory)[len(one.memory) // 2] for one in row.figures.values()) / 2**20:,.0f}"
 
 
 def _ahead(found: dict[str, Table]) -> Iterator[str]:
-    yield "\n## Where others are ahead\n"
+    yield "\n### Where others are ahead\n"
     said = False
     for kind, table in found.items():
         ours = [row for row in table.rows if row.tool.startswith("vfs") and row.figures]
+        behind = []
         for step in dict.fromkeys(step for row in ours for step in row.figures):
             best = min(row.figures[step].median for row in ours if step in row.figures)
             faster = [
-                f"{row.tool} {best / row.figures[step].median:.1f} times as fast"
+                f"{row.tool} {best / row.figures[step].median:.1f}"
                 for row in table.rows
                 if not row.tool.startswith("vfs")
                 and step in row.figures
@@ -215,8 +190,12 @@ def _ahead(found: dict[str, Table]) -> Iterator[str]:
                 and row.figures[step].median < best
             ]
             if faster:
-                said = True
-                yield f"- {TITLES[kind]}, {NAMES[step]}: {', '.join(faster)}."
+                behind.append(f"{NAMES[step]} ({', '.join(faster)})")
+        if behind:
+            if not said:
+                yield "How many times as fast as vfs they are:\n"
+            said = True
+            yield f"- {TITLES[kind]}: {', '.join(behind)}."
     if not said:
         yield "Nowhere in these tables."
 

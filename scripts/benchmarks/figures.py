@@ -1,4 +1,4 @@
-"""Writes `vfs/docs/figures.md` and its pictures: `scripts/bench --publish [--small] [FOLDER]`.
+"""Writes the tables and pictures of `vfs/docs/figures.md`: `scripts/bench --publish [--small] [FOLDER]`.
 
 The tables that others publish, with files of the same shapes, and vfs beside other tools on the same files. Each tool
 reads each file in a process of its own (`figure_tools.py`), one after the other, with all cores of the machine; this
