@@ -51,8 +51,9 @@ PUBLISHED = {
     "http": "[tiled #907](https://github.com/bluesky/tiled/issues/907) reports, on an Apple M1, 3.4 s for a frame and"
     " 44 s for all. Here chunks are of a frame (bitshuffle, LZ4), server and client on this machine.",
     "export": "Chunks of 256³, inner chunks of shards 64³, from a .npy that is not in the page cache. vfs flushes to"
-    " the disk, zarr-python does not. [zarr_benchmarks](https://github.com/zarrs/zarr_benchmarks) publishes, on 8 cores and"
-    " from zarr: zarrs 0.59, 0.46 and 1.37 s, tensorstore 2.04, 2.04 and 1.46 s, zarr-python 4.03, 3.81 and 7.23 s.",
+    " the disk, zarr-python does not. [zarr_benchmarks](https://github.com/zarrs/zarr_benchmarks) publishes, on 8"
+    " cores and from zarr: zarrs 0.59, 0.46 and 1.37 s, tensorstore 2.04, 2.04 and 1.46 s, zarr-python 4.03, 3.81 and"
+    " 7.23 s.",
 }
 BEGIN, END = "<!-- published: scripts/bench --publish writes this part -->", "<!-- /published -->"
 
