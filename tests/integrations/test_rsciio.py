@@ -274,7 +274,8 @@ def test_what_hyperspy_wrote_comes_back(tmp_path: Path) -> None:
             "General": {"title": "of another file", "doi": "10.5281/zenodo.1", "date": "2020-01-02"},
             "Signal": {"quantity": "Counts", "signal_type": "electron_diffraction"},
             "Signal/Noise_properties": {"variance": 2.5},
-            "Acquisition_instrument/TEM": {"beam_energy": 200.0, "magnification": [1.0, 2.0], "probe": "small"},
+            "Acquisition_instrument/TEM": {"beam_energy": 200.0, "tilt_stage": 9.0, "probe": "small"},
+            "Acquisition_instrument/SEM": {"magnification": 50.0},
             "_HyperSpy/Folding": {"unfolded": False},
         }.items():
             signal.create_group(f"metadata/{place}").attrs.update(said)
@@ -286,12 +287,18 @@ def test_what_hyperspy_wrote_comes_back(tmp_path: Path) -> None:
             "signal_type": "electron_diffraction",
             "Noise_properties": {"variance": 2.5},
         },
-        "Acquisition_instrument": {"TEM": {"probe": "small", "beam_energy": pytest.approx(200)}},
+        "Acquisition_instrument": {
+            "TEM": {"probe": "small", "beam_energy": pytest.approx(200), "Stage": {"tilt_alpha": pytest.approx(9)}},
+            "SEM": {"magnification": 50.0},
+        },
     }
 
 
-@pytest.mark.parametrize("lazy", [True, False])
-def test_slices_of_prismatic_are_one_signal(tmp_path: Path, lazy: bool) -> None:
+@pytest.mark.parametrize(("lazy", "thickness", "depth"), [(True, 7.5, (2.5, 2.5, "Å")), (False, 8.0, (0, 1, ""))])
+def test_slices_of_prismatic_are_one_signal(
+    tmp_path: Path, lazy: bool, thickness: float, depth: tuple[float, float, str]
+) -> None:
+    """Their depths are known unless the last output lies less than a step below the one before it."""
     h5py = pytest.importorskip("h5py")
     slices = np.random.default_rng(6).random((3, 4, 5, 6)).astype("f4")
     with h5py.File(tmp_path / "a.emd", "w") as file:
@@ -304,10 +311,13 @@ def test_slices_of_prismatic_are_one_signal(tmp_path: Path, lazy: bool) -> None:
             for k, (axis, n) in enumerate(zip(("R_x", "R_y", "bin_outer_angle"), data.shape, strict=False), 1):
                 group[f"dim{k}"] = np.arange(n) * 0.5
                 group[f"dim{k}"].attrs.update({"name": axis, "units": "[mrad]" if k == 3 else "[n_m]"})
+        simulation = file.create_group("4DSTEM_simulation/metadata/metadata_0/original/simulation_parameters")
+        simulation.attrs.update({"ns": 2, "s": 1.25, "zs": 0.0, "t": [1.0, 1.0, 1.0], "c": [thickness, 3.0, 3.0]})
     stack, alone = vfs.rsciio.file_reader(tmp_path / "a.emd", lazy=lazy)
     assert (np.asarray(stack["data"]) == slices).all()
+    assert axes_of(stack, "offset", "scale", "units")[0] == depth
     assert axes_of(stack, "name", "size", "navigate", "index_in_array", "units") == [
-        ("depth", 3, True, 0, ""),
+        ("depth", 3, True, 0, depth[2]),
         ("R_x", 4, True, 1, "nm"),
         ("R_y", 5, True, 2, "nm"),
         ("bin_outer_angle", 6, False, 3, "mrad"),

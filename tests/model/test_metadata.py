@@ -169,7 +169,7 @@ def test_what_hyperspy_wrote_comes_back_in_its_place(tmp_path: Path) -> None:
         instruments = made["metadata"]["Acquisition_instrument"]
         assert instruments[place]["beam_energy"] == pytest.approx(15.0)
         assert other not in instruments
-        assert "magnification" not in instruments[place]
+        assert instruments[place]["magnification"] == [1.0, 2.0], "no magnification, and as HyperSpy wrote it"
 
 
 def test_objects_that_differ_say_nothing() -> None:

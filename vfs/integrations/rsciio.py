@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ _BINNED = ("EELS", "EDS_TEM", "EDS_SEM")
 _LIGHT = {"channels", "objective.name", "objective.magnification", "objective.na"}
 """What only light microscopes say."""
 
-_PLACES = {place for places in PLACES.values() for place, _ in places}
 _PROGRAMS = ("m", "1/m", "cm", "1/cm", "s", "rad")
 """Units that programs write whatever the size; people say 3.6 nm, not 3.6e-9 m."""
 
@@ -61,13 +60,13 @@ def file_reader(
     """
     main = open_upright(filename, **options)
     asked = options.get("array") is not None
-    made: list[tuple[str, dict[str, Any]]] = []
+    made: list[tuple[str, Any, dict[str, Any]]] = []
     for array in [main] if asked else signals(main):
         dataset = array._reader.dataset
         own = dataset.label or dataset.path.removesuffix("/data")
         title = array.group.name if array is main and not asked and not dataset.label else f"{array.group.name} {own}"
         general = {"title": title, "original_filename": os.path.basename(filename)}
-        made.append((slices_of(array), _signal(array, general, lazy, block)))
+        made.append((slices_of(array), array.attrs.get("slice_depth"), _signal(array, general, lazy, block)))
     return list(_stacked(made))
 
 
@@ -92,13 +91,18 @@ def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block:
     }
 
 
-def _stacked(made: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Yield signals; those that are slices of one thing, by its name, are one signal with an axis `depth` first."""
-    together: dict[Any, list[dict[str, Any]]] = {}
-    for number, (name, signal) in enumerate(made):
+def _stacked(made: Sequence[tuple[str, Any, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield signals; those that are slices of one thing, by its name, are one signal with an axis `depth` first.
+
+    Args:
+        made: for each array the name of what it is a slice of, its depth, and its signal.
+    """
+    together: dict[Any, list[tuple[Any, dict[str, Any]]]] = {}
+    for number, (name, deep, signal) in enumerate(made):
         alike = name, signal["data"].shape, signal["data"].dtype, repr(signal["axes"])
-        together.setdefault(alike if name else number, []).append(signal)
-    for alike, parts in together.items():
+        together.setdefault(alike if name else number, []).append((deep, signal))
+    for alike, slices in together.items():
+        depths, parts = zip(*slices, strict=True)
         first, data = parts[0], [part["data"] for part in parts]
         if len(parts) == 1:
             yield first
@@ -111,6 +115,9 @@ def _stacked(made: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, A
             whole = dask.array.stack(data)
         depth = {"_type": "UniformDataAxis", "name": "depth", "size": len(parts), "scale": 1.0, "offset": 0.0}
         depth |= {"units": "", "navigate": True, "index_in_array": 0}
+        if all(depths):
+            offset, second = depths[0]["value"], depths[1]["value"]
+            depth |= {"offset": offset, "scale": second - offset, "units": depths[0]["unit"]}
         axes = [{**axis, "index_in_array": axis["index_in_array"] + 1} for axis in first["axes"]]
         general = {**first["metadata"]["General"], "title": alike[0]}
         yield {**first, "data": whole, "axes": [depth, *axes], "metadata": {**first["metadata"], "General": general}}
@@ -129,18 +136,19 @@ def _metadata(
 ) -> dict[str, Any]:
     """Return HyperSpy's metadata: what the files say, in its places and units; what it wrote itself as it is."""
     root, said = attrs.get("root"), attrs.get("metadata")
+    places = [one.source.removeprefix("metadata:").replace(":", ".") for one in recorded.values()]
     own = isinstance(root, Mapping) and root.get("file_format") == "HyperSpy" and isinstance(said, Mapping)
-    made: dict[str, Any] = plain_json(_of_hyperspy(said)) if own and isinstance(said, Mapping) else {}
+    made: dict[str, Any] = plain_json(_of_hyperspy(said, {*places})) if own and isinstance(said, Mapping) else {}
     for group in ("General", "Signal"):
         made[group] = dict(made[group]) if isinstance(made.get(group), dict) else {}
     made["Signal"]["signal_type"] = kind
     sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
     light = _LIGHT & recorded.keys() and "beam_energy" not in recorded  # HyperSpy has no places for it
     for name, one in recorded.items():
-        places = PLACES.get(name, ())
-        if not places or (name == "instrument" and one.value not in ("TEM", "STEM")):
+        theirs = PLACES.get(name, ())
+        if not theirs or (name == "instrument" and one.value not in ("TEM", "STEM")):
             continue
-        place, factor = places[-1] if sem else places[0]
+        place, factor = theirs[-1] if (":SEM:" in one.source if own else sem) else theirs[0]
         if light and place.startswith("Acquisition_instrument."):
             continue
         *groups, field = place.split(".")
@@ -162,16 +170,16 @@ def _metadata(
     return made
 
 
-def _of_hyperspy(attrs: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return the metadata that HyperSpy wrote into a file, but for what is said in the vocabulary, and what begins with
-    "_": how it stores lists and the like.
+def _of_hyperspy(attrs: Mapping[str, Any], places: Set[str], above: str = "") -> dict[str, Any]:
+    """Return the metadata that HyperSpy wrote into a file, but for places that are said in the vocabulary, and what
+    begins with "_": how it stores lists and the like.
     """
     made: dict[str, Any] = {}
     for name, value in attrs.items():
         place = f"{above}{name}"
-        if name.startswith("_") or place in _PLACES:
+        if name.startswith("_") or (place in places and not isinstance(value, Mapping)):
             continue
-        inner = _of_hyperspy(value, f"{place}.") if isinstance(value, Mapping) else value
+        inner = _of_hyperspy(value, places, f"{place}.") if isinstance(value, Mapping) else value
         if inner != {}:
             made[name] = inner
     return made

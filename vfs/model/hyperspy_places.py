@@ -18,6 +18,7 @@ _MICROSCOPE = {
     "convergence_angle": ("convergence_angle", 1e3),
     "magnification": ("magnification", 1.0),
     "working_distance": ("working_distance", 1e3),
+    "detector": ("detector", 1.0),
     "stage.alpha": ("Stage.tilt_alpha", _DEGREES),
     "stage.beta": ("Stage.tilt_beta", _DEGREES),
     "stage.rotation": ("Stage.rotation", _DEGREES),

@@ -95,7 +95,8 @@ _HYPERSPY = tuple(
     Term(name, f"metadata:{place.replace('.', ':')}", 1 / factor)
     for name, places in PLACES.items()
     for place, factor in places
-)
+) + tuple(Term("stage.alpha", f"metadata:Acquisition_instrument:{kind}:tilt_stage", DEGREES) for kind in ("TEM", "SEM"))
+"""Earlier versions of HyperSpy called the tilt of the stage `tilt_stage`."""
 
 
 def _in(unit: str, own: str, entry: Any) -> float | None:
