@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import vfs
+from vfs.testing.detector_writers import write_spe
+from vfs.testing.event_writers import write_eer
 from vfs.testing.gatan_writers import write_dm, write_k2is
+from vfs.testing.microscope_writers import write_czi, write_lif, write_lof, write_nd2, write_xlef
+from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.stack_writers import write_emi, write_ser
 from vfs.testing.tiff_writers import write_ome_tiff
 from vfs.testing.writers import write_mib
@@ -201,6 +205,38 @@ def test_short_headers_are_the_attributes(tmp_path: Path) -> None:
     array = vfs.open(write_mib(tmp_path, np.ones((4, 8, 8), "u2")))
     assert dict(array.original_metadata) == json.loads(json.dumps(dict(array.attrs)))
     assert dict(array.group.original_metadata) == dict(array.original_metadata)
+
+
+def test_xml_and_trees_of_light_microscopes(tmp_path: Path) -> None:
+    pixels = np.ones((2, 8, 9), "u2")
+    xml = "<ImageDocument><Metadata><Information><User><Name>me</Name></User></Information></Metadata></ImageDocument>"
+    czi = vfs.open(write_czi(tmp_path / "a.czi", [({"Y": 0, "X": 0}, pixels[0])], xml=xml)).original_metadata
+    assert czi["ImageDocument"]["Metadata"]["Information"]["User"]["Name"] == "me"
+    assert czi["left_out"] == ["metadata of single sub-blocks"]
+    lif = vfs.open(write_lif(tmp_path / "a.lif", {"a": ("cyx", pixels)})).original_metadata
+    assert lif["LMSDataContainerHeader"]["Element"]["Children"]["Element"]["Name"] == "a"
+    lof = vfs.open(write_lof(tmp_path / "b.lof", "b", "cyx", pixels)).original_metadata
+    assert lof["LMSDataContainerHeader"]["Element"]["Name"] == "b"
+    project = write_xlef(tmp_path, {"a": ("cyx", pixels)}, collection=True)
+    trees = vfs.open(project).original_metadata
+    assert len(trees) == 3, "the project, a collection and an image"
+    assert trees.keys() >= {project.name}
+    nd2 = vfs.open(write_nd2(tmp_path / "a.nd2", pixels, ("t",))).original_metadata
+    assert nd2["ImageAttributesLV"]["SLxImageAttributes"]["uiWidth"] == 9
+    planes = vfs.open(
+        write_ndtiff(tmp_path, pixels, {"time": [0, 1]}, said=lambda axes: {"Exposure": axes["time"]})
+    ).original_metadata
+    assert [one["axes"] for one in planes["planes"]] == [{"time": 0}, {"time": 1}]
+    assert [one["metadata"]["Exposure"] for one in planes["planes"]] == [0, 1]
+
+
+def test_xml_of_cameras(tmp_path: Path) -> None:
+    spe = vfs.open(write_spe(tmp_path / "a.spe", np.ones((2, 4, 5), "u2"), lightfield=True))
+    assert spe.original_metadata["header"]["version"] == 3
+    assert spe.original_metadata["SpeFormat"]["DataFormat"]["DataBlock"]["count"] == "2"
+    pytest.importorskip("imagecodecs")
+    eer = vfs.open(write_eer(tmp_path / "a.eer", [np.eye(16, dtype=bool)])).original_metadata
+    assert (eer["ImageWidth"], eer["ImageLength"]) == (16, 16)
 
 
 def test_tags_of_k2(tmp_path: Path) -> None:

@@ -315,6 +315,23 @@ def test_a_lif_says_when_each_plane_was_taken(tmp_path: Path) -> None:
     assert list(vfs.open_group(fewer)) == ["data"]
 
 
+def test_times_of_an_image_of_many_do_not_parse_the_xml_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = [f"1d71114eb8b{k:04x} 1d71114ebdc{k:04x}" for k in range(4)]
+    lists = iter(f'<TimeStampList NumberOfTimeStamps="2">{one}</TimeStampList>' for one in ticks)
+    more = {"TimeStampList": "<TimeStampList/>", "end": "</ImageDescription>"}  # an empty one, of nothing, comes first
+
+    def changed(xml: str) -> str:
+        xml = re.sub(more["end"], lambda _: f"{more['end']}{next(lists)}", xml)
+        return xml.replace("<Element", f"{more['TimeStampList']}<Element", 1)
+
+    images = dict.fromkeys("abcd", ("cyx", TWIN))
+    group = vfs.open_group(write_lif(tmp_path / "a.lif", images, xml=changed))
+    monkeypatch.setattr("vfs.formats.lif.containers._listed", None)
+    for k, one in enumerate(ticks):
+        seconds = [int(word, 16) / 1e7 - 11_644_473_600 for word in one.split()]
+        np.testing.assert_array_equal(group[f"image_{k}/timestamp"][...], seconds)
+
+
 CAMERA = """<Attachment Name="HardwareSetting"><ATLCameraSettingDefinition><WideFieldChannelConfigurator>
 <WideFieldChannelInfo ExposureTime="50 ms" EmissionWavelength="465"/><WideFieldChannelInfo ExposureTime="0.05"/>
 </WideFieldChannelConfigurator></ATLCameraSettingDefinition></Attachment>

@@ -29,7 +29,16 @@ def test_counts(tmp_path: Path, dtype: str) -> None:
 
 def test_files_beside_it_may_be_missing_or_garbled(tmp_path: Path) -> None:
     path = write_spd(tmp_path, TWIN)
+    assert {name: one.value for name, one in vfs.open(path).metadata.items()} == {
+        "beam_energy": 20_000,
+        "live_time": 12.5,
+        "stage.alpha": pytest.approx(np.radians(3)),
+        "eds.azimuth": pytest.approx(np.radians(45)),
+        "eds.elevation": pytest.approx(np.radians(35)),
+        "eds.resolution": 130,
+    }
     (tmp_path / "map.spc").write_bytes(b"short")
+    assert not vfs.open(path).metadata
     (tmp_path / "image.ipr").unlink()
     array = vfs.open(path)
     same(array[...], TWIN)

@@ -38,6 +38,26 @@ def test_regions_of_the_sensor(tmp_path: Path) -> None:
     same(group["region_1/data"][...], spectrum)
 
 
+def test_what_is_said_of_the_acquisition(tmp_path: Path) -> None:
+    path = write_spe(tmp_path / "a.spe", FRAMES, exposure=0.25, date=b"02Jan2020", time=b"134502")
+    assert {name: one.value for name, one in vfs.open(path).metadata.items()} == {
+        "time": "2020-01-02T13:45:02",
+        "exposure_time": 0.25,
+    }
+    origin = '<Origin software="LightField" creator="me" created="2021-03-04T10:22:00.5000000+01:00">'
+    camera = '<Camera model="ProEM" serialNumber="7"><ExposureTime type="Double">50</ExposureTime></Camera></Origin>'
+    write_spe(path, FRAMES, lightfield=True)
+    path.write_bytes(path.read_bytes().replace(b"</SpeFormat>", f"{origin}{camera}</SpeFormat>".encode()))
+    assert {name: one.value for name, one in vfs.open(path).metadata.items()} == {
+        "authors": "me",
+        "time": "2021-03-04T10:22:00.5000000+01:00",
+        "serial_number": "7",
+        "software": "LightField",
+        "exposure_time": 0.05,
+        "detector": "ProEM",
+    }
+
+
 @pytest.mark.parametrize("lightfield", [False, True])
 def test_cut(tmp_path: Path, lightfield: bool) -> None:
     path = write_spe(tmp_path / "a.spe", FRAMES, lightfield=lightfield)

@@ -29,6 +29,7 @@ from vfs.formats import Format
 from vfs.formats.headers import parse_xml
 from vfs.formats.planes import PlaneTable
 from vfs.formats.tiff_structure.headers import COMPRESSION, EER, EER_METADATA, Field, Reader, header_of, holds_events
+from vfs.formats.tiff_structure.original import original
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, altered
@@ -415,5 +416,6 @@ FORMAT = Format(
     sniff,
     open,
     terms=TERMS,
+    original=original,
     single=True,
 )

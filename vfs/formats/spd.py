@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,22 @@ from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
-from vfs.model.layout import FrameLayout, FrameRecord, Scan
+from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
+from vfs.model.metadata import DEGREES, Term, Told
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray, scan_array
 from vfs.model.written import Written
 from vfs.sources.names import beside, splitext
 
+SPECTRUM = np.dtype(
+    {
+        "names": ["live_time", "tilt", "resolution", "azimuth", "elevation", "voltage"],  # s, °, eV, °, °, kV
+        "formats": ["<f4"] * 6,
+        "offsets": [456, 460, 472, 508, 512, 532],
+        "itemsize": 536,
+    }
+)
+"""What an .spc says of the microscope and the detector."""
 HEADER = np.dtype(
     [
         ("_tag", "S16"),  # MAPSPECTRA_DATA
@@ -110,12 +121,30 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         Scan(scan)
     )
     attrs = {"header": known, "calibration": _calibration(sources, files.paths[0], known["image"])}
+    told = Told(partial(_told, sources, splitext(files.paths[0])[0] + ".spc"))
     absent, wanted = recorded.absences("a map", scan), math.prod(scan)
-    return [
-        scan_array(
-            files, layout, PlainDecoder(count), dims=("energy",), attrs=attrs, absent=absent, written=Written(wanted)
-        )
-    ]
+    made = scan_array(
+        files, layout, PlainDecoder(count), dims=("energy",), attrs=attrs, absent=absent, written=Written(wanted)
+    )
+    return [altered(made, told=told)]
+
+
+def _told(sources: Sources, path: str) -> dict[str, Any]:
+    """Return what the spectrum beside a map says."""
+    if not exists(sources, path):
+        return {}
+    return {"spc": fields(np.frombuffer(read_at(sources, path, SPECTRUM.itemsize), SPECTRUM)[0])}
+
+
+TERMS = (
+    Term("beam_energy", "spc:voltage", 1e3, zero=False),
+    Term("live_time", "spc:live_time", zero=False),
+    Term("stage.alpha", "spc:tilt", DEGREES),
+    Term("eds.azimuth", "spc:azimuth", DEGREES),
+    Term("eds.elevation", "spc:elevation", DEGREES),
+    Term("eds.resolution", "spc:resolution", zero=False),
+)
+"""What the .spc says, in the vocabulary of `vfs.model.metadata`."""
 
 
 FORMAT = Format(
@@ -126,5 +155,6 @@ FORMAT = Format(
     None,
     open,
     single=True,
+    terms=TERMS,
     marks=(_MARK,),
 )

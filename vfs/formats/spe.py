@@ -14,7 +14,8 @@ is an array; what lies behind the regions of a frame (times, gates) is not shown
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -22,12 +23,13 @@ import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import fields, parse_xml, read_at
+from vfs.formats.headers import fields, parse_xml, read_at, xml_tree
 from vfs.formats.numbering import joined
 from vfs.formats.planes import PlaneTable, plausible
 from vfs.formats.recorded import Recorded
 from vfs.model.files import Files
 from vfs.model.layout import altered
+from vfs.model.metadata import Term, Told, in_form
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 
@@ -192,6 +194,7 @@ def _arrays(
     file = np.repeat(np.arange(len(files)), counts)
     number = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
     several = len(sets[0].regions) > 1
+    told = Told(partial(_lightfield, files.sources, files.paths[0])) if sets[0].header["xml"] else None
     for k, region in enumerate(sets[0].regions):
         offset = HEADER.itemsize + number * sets[0].stride + region.start
         table = PlaneTable(file, offset, number + np.repeat(begin, counts), files.paths[0])
@@ -199,7 +202,56 @@ def _arrays(
         dims, path = ("frame", "y", "x"), f"region_{k}/data" if several else "data"
         made = table.array(path, files, (frames,), region.shape, dims, region.stored, attrs)
         own = tuple(one for one in made.absent if one.refused is not None)  # blank files are told by `absent`
-        yield altered(made, absent=absent + own)
+        yield altered(made, absent=absent + own, told=told)
+
+
+def _root(sources: Sources, path: str) -> Element | None:
+    """Return the XML of a file; None if it has none."""
+    at, size = int(np.frombuffer(read_at(sources, path, HEADER.itemsize), HEADER)[0]["xml"]), sources.state(path).size
+    return parse_xml(_xml(sources, path, at, size), path) if HEADER.itemsize <= at < size else None
+
+
+def _lightfield(sources: Sources, path: str) -> dict[str, Any]:
+    """Return the first elements of the XML that say who took the frames, and with what: their attributes, or text."""
+    root = _root(sources, path)
+    found: dict[str, Any] = {}
+    for node in () if root is None else root.iter():
+        name = node.tag.rpartition("}")[2]
+        if name in ("Origin", "Camera", "Spectrometer", "ExposureTime") and name not in found:
+            found[name] = dict(node.attrib) if name != "ExposureTime" else (node.text or "").strip()
+    return {"lightfield": found} if found else {}
+
+
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return the header of the first of some files, and its XML.
+
+    Raises:
+        FormatError, SourceError: it is garbled or cannot be read.
+    """
+    header = fields(np.frombuffer(read_at(sources, paths[0], HEADER.itemsize), HEADER)[0])
+    root = _root(sources, paths[0])
+    return {"header": header, **({} if root is None else {root.tag.rpartition("}")[2]: xml_tree(root)})}
+
+
+def _time(header: Any) -> str | None:
+    """Return the day (02JAN2010) and the time of day (134502) of the header."""
+    return (
+        in_form("%d%b%Y %H%M%S", f"{header.get('date')} {header.get('time')}") if isinstance(header, Mapping) else None
+    )
+
+
+TERMS = (
+    Term("authors", "lightfield:Origin:creator"),
+    Term("time", "lightfield:Origin:created"),
+    Term("time", "header", take=_time),
+    Term("serial_number", "lightfield:Camera:serialNumber"),
+    Term("software", "lightfield:Origin:software"),
+    Term("exposure_time", "lightfield:ExposureTime", 1e-3, zero=False),
+    Term("exposure_time", "header:exposure", zero=False),
+    Term("detector", "lightfield:Camera:model"),
+    Term("spectrometer", "lightfield:Spectrometer:model"),
+)
+"""What the header and the XML say, in the vocabulary of `vfs.model.metadata`."""
 
 
 FORMAT = Format(
@@ -209,4 +261,6 @@ FORMAT = Format(
     "Princeton Instruments: frames of WinView and WinSpec (2.x) and of LightField (3.0)",
     sniff,
     open,
+    terms=TERMS,
+    original=original,
 )

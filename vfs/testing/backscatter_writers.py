@@ -95,7 +95,8 @@ def write_up(
 def write_spd(folder: Folder, spectra: np.ndarray, *, map_shape: tuple[int, int] | None = None) -> Path:
     """Write spectra uint8, uint16 or uint32 [scan_y, scan_x, energy] as map.spd, with map.spc and image.ipr.
 
-    10 eV a channel from -0.2 keV on, 0.5 µm from column to column and 0.25 µm from row to row.
+    10 eV a channel from -0.2 keV on, 20 kV, 12.5 s of live time, 0.5 µm from column to column and 0.25 µm from row
+    to row.
 
     Args:
         map_shape: rows and columns of the map in the header, by default those of the spectra.
@@ -105,7 +106,9 @@ def write_spd(folder: Folder, spectra: np.ndarray, *, map_shape: tuple[int, int]
     head = struct.pack("<16s8i120s", b"MAPSPECTRA_DATA", *sizes, b"C:\\data\\image.bmp").ljust(1100, b"\0")
     path = Path(folder) / "map.spd"
     path.write_bytes(head + spectra.astype(spectra.dtype.newbyteorder("<")).tobytes())
-    path.with_suffix(".spc").write_bytes(bytes(384) + struct.pack("<i60xf", 10, -0.2) + bytes(100))
+    # live time, tilt, resolution, azimuth, elevation, voltage
+    said = struct.pack("<2f8xf32x2f16xf", 12.5, 3, 130, 45, 35, 20)
+    path.with_suffix(".spc").write_bytes(bytes(384) + struct.pack("<i60xf", 10, -0.2) + bytes(4) + said + bytes(4))
     (Path(folder) / "image.ipr").write_bytes(bytes(64) + struct.pack("<2f", 0.5, 0.25) + bytes(180))
     return path
 

@@ -56,7 +56,7 @@ def write_adsc(path: Path, frame: np.ndarray, **keys: object) -> Path:
     return path
 
 
-def write_spe(path: Path, *regions: np.ndarray, lightfield: bool = False, metadata: int = 0, **fields: int) -> Path:
+def write_spe(path: Path, *regions: np.ndarray, lightfield: bool = False, metadata: int = 0, **fields: Any) -> Path:
     """Write frames [n, y, x] as an .spe file, of version 2.x or as LightField writes it (3.0).
 
     Args:

@@ -22,7 +22,7 @@ from vfs.formats import Format
 from vfs.formats.czi.arrays import array_of, groups_of, unreadable
 from vfs.formats.czi.said import TERMS, attrs_of
 from vfs.formats.czi.segments import header_of, metadata_of, tiles_of
-from vfs.formats.headers import left_out
+from vfs.formats.headers import left_out, xml_tree
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.metadata import Told
@@ -92,6 +92,18 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     ]
 
 
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return the XML of a file. What each sub-block says, and attachments, have a line in `left_out`.
+
+    Raises:
+        FormatError, SourceError: the file is garbled or cannot be read.
+    """
+    header = header_of(sources, paths[0])
+    root = metadata_of(sources, paths[0], int(header["metadata"]))
+    left = ["metadata of single sub-blocks", *(["attachments"] if header["attachments"] else [])]
+    return {**({} if root is None else {root.tag: xml_tree(root)}), "left_out": left}
+
+
 FORMAT = Format(
     "czi",
     (".czi",),
@@ -101,5 +113,6 @@ FORMAT = Format(
     open,
     single=True,
     terms=TERMS,
+    original=original,
     marks=(b"ZISRAWFILE\0",),
 )

@@ -21,11 +21,19 @@ channels call blue, green, red (`ChannelTag`) are shown as red, green, blue.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from vfs.errors import FormatError
 from vfs.formats import Format
-from vfs.formats.lif.containers import image_of_object, images_of_container, is_container, is_object
-from vfs.formats.lif.projects import images_of_project, is_project
+from vfs.formats.lif.containers import (
+    image_of_object,
+    images_of_container,
+    is_container,
+    is_object,
+    tree_of_container,
+    tree_of_object,
+)
+from vfs.formats.lif.projects import images_of_project, is_project, trees_of_project
 from vfs.formats.lif.said import TERMS
 from vfs.model.layout import altered
 from vfs.model.sources import Sources
@@ -63,6 +71,19 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [altered(one, absent=(*lost, *one.absent), main=one is made[0] or None) for one in made]
 
 
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return the XML of a file; of a project, that of each file with XML, by the names of these.
+
+    Raises:
+        FormatError, SourceError: the file is garbled or cannot be read.
+    """
+    path = paths[0]
+    head = sources.read(path, 0, _HEAD)
+    if is_object(head):
+        return tree_of_object(sources, path)
+    return (trees_of_project if is_project(head) else tree_of_container)(sources, path)
+
+
 FORMAT = Format(
     "lif",
     (".lif", ".lof", ".xlef", ".xlcf", ".xlif"),
@@ -73,4 +94,5 @@ FORMAT = Format(
     index_extensions=(".xlef",),
     single=True,
     terms=TERMS,
+    original=original,
 )

@@ -13,9 +13,9 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, MissingSourceError, TruncatedSourceError, VfsError
-from vfs.formats.headers import parse_xml, read_at
+from vfs.formats.headers import parse_xml, read_at, xml_tree
 from vfs.formats.lif.images import Memory, image_of, number
-from vfs.formats.lif.said import attrs_of, stamps_of, ticks_of
+from vfs.formats.lif.said import STAMPS, attrs_of, stamps_of, ticks_of
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable
@@ -26,6 +26,7 @@ from vfs.sources.names import basename, splitext
 
 _BLOCK, _MARK = 0x70, 0x2A
 _MOST_XML = 256 << 20  # bytes
+_XML_HEAD = 13  # bytes before a text
 _MOST_IMAGES = 1 << 16
 _MOST = 1 << 60  # bytes
 _TO_1970 = 11_644_473_600  # seconds from 1601 to 1970
@@ -56,12 +57,12 @@ def _text(sources: Sources, path: str, at: int) -> tuple[bytes, int]:
         FormatError: it is garbled.
         TruncatedSourceError: the file ends before it does.
     """
-    first, size, mark, count = struct.unpack("<IIBI", read_at(sources, path, 13, at))
+    first, size, mark, count = struct.unpack("<IIBI", read_at(sources, path, _XML_HEAD, at))
     if first != _BLOCK or mark != _MARK or size != 5 + 2 * count or size > _MOST_XML:
         raise FormatError(
             f"{path}: expected a block of XML at byte {at:,}, found one of {size:,} bytes, {count:,} characters"
         )
-    return read_at(sources, path, 2 * count, at + 13), at + 13 + 2 * count
+    return read_at(sources, path, 2 * count, at + _XML_HEAD), at + _XML_HEAD + 2 * count
 
 
 def _parsed(text: bytes, path: str) -> Element:
@@ -124,6 +125,8 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
     if len(listed) > _MOST_IMAGES:
         raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")
     made: list[StoredArray] = []
+    nodes, places = [*root.iter(STAMPS)], [*_lists_of_stamps(text)]
+    lists = {id(node): place for node, place in zip(nodes, places, strict=False)} if len(nodes) == len(places) else {}
     told = Told(partial(_told, sources, path))
     for k, (name, image, memory) in enumerate(listed):
         try:
@@ -135,7 +138,7 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
             place = f"image_{k}/data" if len(listed) > 1 else "data"
             made.append(image_of(path, name, image, block.size, told.of(str(k))).array(place, files, block))
             if stamps_of(image) == math.prod(made[-1].shape[: made[-1].nav_ndim]) > 1:
-                made.append(_time_stamps(made[-1], k, len(text)))
+                made += _time_stamps(made[-1], *lists.get(id(image.find(STAMPS)), (0, 0)))
         except (FormatError, TruncatedSourceError) as error:
             lost.leave_out(error)
     return made, lost
@@ -151,47 +154,67 @@ def _told(sources: Sources, path: str) -> dict[str, Any]:
     return {str(k): attrs_of(image) for k, (_, image, _) in enumerate(listed)}
 
 
+def _lists_of_stamps(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield (first byte, bytes) of each list of time stamps in an XML in UTF-16, in their order."""
+    start, close = (f"<{mark}".encode("utf-16-le") for mark in (STAMPS, f"/{STAMPS}>"))
+    begin = _find(text, start, 0)
+    while begin >= 0:
+        end = _find(text, b">\0", begin)
+        if text[end - 2 : end] != b"/\0":
+            end = _find(text, close, begin) + len(close) - 2
+        yield begin, end + 2 - begin
+        begin = _find(text, start, max(end, begin + 2))
+
+
+def _find(text: bytes, part: bytes, at: int) -> int:
+    """Return the first place of a part of a text in UTF-16 from a byte on; -1 if there is none."""
+    found = text.find(part, at)
+    while found % 2 and found > 0:
+        found = text.find(part, found + 1)
+    return found
+
+
 @dataclass(frozen=True)
 class _Times(MadeBlocks):
-    """Decodes the XML of a .lif to the time of each plane of an image, in s since 1970; NaN where nobody can tell.
+    """Decodes a list of time stamps to the time of each plane, in s since 1970; NaN where nobody can tell.
 
     Args:
         path: of the file, for messages.
-        number: of the image.
-        planes: number of its planes.
+        planes: number of planes.
     """
 
     path: str
-    number: int
     planes: int
     dtype: np.dtype = field(default_factory=lambda: np.dtype("f8"))
 
     def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
         made = np.full(self.planes, np.nan, self.dtype)
         try:
-            listed = _listed(_parsed(data.tobytes(), self.path))
+            ticks = ticks_of(_parsed(data.tobytes(), self.path), made.size)
         except FormatError as error:
             raise DecodeError(str(error)) from None
-        ticks = ticks_of(listed[self.number][1], made.size) if self.number < len(listed) else []
         if len(ticks) == made.size and all(0 < one < 1 << 63 for one in ticks):
             made[:] = [one / 1e7 - _TO_1970 for one in ticks]
         return made.reshape(shape)
 
 
-def _time_stamps(main: StoredArray, number: int, size: int) -> StoredArray:
+def _time_stamps(main: StoredArray, at: int, size: int) -> list[StoredArray]:
     """Make the companion with the time of each plane of an image.
 
     Args:
-        number: of the image; size: bytes of the XML.
+        at: first byte of the list of time stamps in the XML; size: its bytes, 0 if nobody knows where it is.
     """
+    if not size:
+        return []
     nav, dims, path = main.shape[: main.nav_ndim], main.dims[: main.nav_ndim], main.files.paths[0]
     zeros, one = np.zeros(1, np.int64), np.ones(1, np.int64)
-    table = BlockTable(np.zeros((1, len(nav)), np.int64), np.array([nav], np.int64), zeros, 13 * one, size * one)
+    begin = (_XML_HEAD + at) * one
+    table = BlockTable(np.zeros((1, len(nav)), np.int64), np.array([nav], np.int64), zeros, begin, size * one)
     about: dict[str, Any] = {"attrs": {"unit": "s since 1970-01-01"}, "companion": True, "coordinate": True}
     place, layout = main.path.removesuffix("data") + "timestamp", BlockLayout.of(nav, table, pitch=nav)
-    return StoredArray(
-        place, main.files, layout, _Times(path, number, math.prod(nav)), nav, dims, len(nav), block=nav, **about
-    )
+    return [
+        StoredArray(place, main.files, layout, _Times(path, math.prod(nav)), nav, dims, len(nav), block=nav, **about)
+    ]
 
 
 class LostImages(list[Absence]):
@@ -220,6 +243,43 @@ def _left_out(error: VfsError, name: str) -> Absence:
     return Absence(f"{said}; it is left out", counts={"frames_left_out": 1})
 
 
+def tree_of_container(sources: Sources, path: str) -> dict[str, Any]:
+    """Return the XML of a .lif.
+
+    Raises:
+        FormatError, SourceError: it is garbled or cannot be read.
+    """
+    root = _parsed(_text(sources, path, 0)[0], path)
+    return {root.tag: xml_tree(root)}
+
+
+def tree_of_object(sources: Sources, path: str) -> dict[str, Any]:
+    """Return the XML of a .lof.
+
+    Raises:
+        FormatError, SourceError: it is garbled or cannot be read.
+    """
+    at, size = _memory_of_object(sources, path)
+    root = _described(sources, path, at + size)[0]
+    return {root.tag: xml_tree(root)}
+
+
+def _memory_of_object(sources: Sources, path: str) -> tuple[int, int]:
+    """Return (first byte, bytes) of the block of memory in a .lof.
+
+    Raises:
+        FormatError: it is garbled.
+        TruncatedSourceError: it ends before.
+    """
+    text, at = _text(sources, path, 0)
+    if not text.decode("utf-16-le", "replace").startswith(_OBJECT):
+        raise FormatError(f"{path}: expected an object file of Leica, found {text[:16]!r}")
+    *marks, size = _OBJECT_START.unpack(read_at(sources, path, _OBJECT_START.size, at))
+    if marks[::2] != [_MARK] * 3 or size > _MOST:
+        raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {bytes(marks[::2])!r}")
+    return at + _OBJECT_START.size, size
+
+
 def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> StoredArray:
     """Return the image of a .lof.
 
@@ -233,13 +293,7 @@ def image_of_object(sources: Sources, path: str, place: str, name: str = "") -> 
         TruncatedSourceError: it was cut before its XML, which stands behind the pixels.
     """
     files = Files.stat(sources, [path])
-    text, at = _text(sources, path, 0)
-    if not text.decode("utf-16-le", "replace").startswith(_OBJECT):
-        raise FormatError(f"{path}: expected an object file of Leica, found {text[:16]!r}")
-    *marks, size = _OBJECT_START.unpack(read_at(sources, path, _OBJECT_START.size, at))
-    if marks[::2] != [_MARK] * 3 or size > _MOST:
-        raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {bytes(marks[::2])!r}")
-    at += _OBJECT_START.size
+    at, size = _memory_of_object(sources, path)
     root, image = _described(sources, path, at + size)
     own = next((node.get("Name", "") for node in root.iter("Element")), "") or splitext(basename(path))[0]
     told = Told(partial(_told_of_object, sources, path, at + size))

@@ -11,8 +11,8 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, OutsideError, TruncatedSourceError, printable
-from vfs.formats.headers import parse_xml, read_side_file
+from vfs.errors import FormatError, MissingSourceError, OutsideError, SourceError, TruncatedSourceError, printable
+from vfs.formats.headers import parse_xml, read_side_file, xml_tree
 from vfs.formats.lif.containers import LostImages, image_of_object
 from vfs.formats.lif.images import LeicaImage, image_of, number
 from vfs.formats.lif.said import attrs_of
@@ -96,6 +96,32 @@ def images_of_project(sources: Sources, path: str) -> tuple[list[StoredArray], L
         except (FormatError, MissingSourceError, OutsideError, TruncatedSourceError) as error:
             lost.leave_out(error, name)
     return made, lost
+
+
+def trees_of_project(sources: Sources, path: str) -> dict[str, Any]:
+    """Return the XML of a file of a project and of those that it names, by their names in its folder.
+
+    Raises:
+        FormatError, SourceError: the file that is named is garbled or cannot be read.
+    """
+    made: dict[str, Any] = {}
+    left: list[str] = []
+    waiting, seen, folder = [path], {path}, dirname(path)
+    for file in waiting:
+        try:
+            root = parse_xml(read_side_file(sources, file), file)
+            named = [_file(sources, file, node.get("File", "")) for node in root.iter("Reference")]
+        except (FormatError, SourceError) as error:
+            if file == path:
+                raise
+            left.append(str(error))
+            continue
+        made[file.removeprefix(folder).lstrip("/")] = xml_tree(root)
+        for one in named[: _MOST_FILES - len(waiting)]:
+            if one not in seen:
+                seen.add(one)
+                waiting.append(one)
+    return made | ({"left_out": left} if left else {})
 
 
 def _image(sources: Sources, path: str, place: str, name: str, image: Element, memory: Element) -> StoredArray:

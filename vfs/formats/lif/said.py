@@ -140,18 +140,19 @@ def _seconds(text: str | None) -> float | None:
     return None if found is None or one is None else real(found[1], one)
 
 
+STAMPS = "TimeStampList"
+"""Element of an image with the time of each plane."""
+
+
 def stamps_of(image: Element) -> int:
     """Return how many times of planes the XML says it has."""
-    node = image.find("TimeStampList")
+    node = image.find(STAMPS)
     said = "" if node is None else node.get("NumberOfTimeStamps", "")
     return int(said) if said.isdecimal() and len(said) < 10 else 0 if node is None else len(node)
 
 
-def ticks_of(image: Element, most: int) -> list[int]:
-    """Return the time of each plane, in 100 ns since 1601; none where they are not said, or are more than `most`."""
-    node = image.find("TimeStampList")
-    if node is None:
-        return []
+def ticks_of(node: Element, most: int) -> list[int]:
+    """Return the times in a list of time stamps, in 100 ns since 1601; none where they are more than `most`."""
     words = (node.text or "").split(None, most)[: most + 1]
     try:
         if words:
@@ -163,8 +164,8 @@ def ticks_of(image: Element, most: int) -> list[int]:
 
 
 def _first_time(image: Element) -> str:
-    node = image.find("TimeStampList")
-    first = ticks_of(image, 1) if node is not None and len(node) else []
+    node = image.find(STAMPS)
+    first = ticks_of(node, 1) if node is not None and len(node) else []
     if not first and node is not None and (word := (node.text or "").lstrip()[:17].partition(" ")[0]):
         first = [int(word, 16)] if re.fullmatch(r"[0-9a-fA-F]{1,16}", word) else []
     try:

@@ -54,6 +54,7 @@ _TIME = 8  # bytes of the time before a frame
 _LONGEST_NAME = 1 << 16
 _MOST_MAP = 1 << 30  # bytes
 _MOST_CHUNK = 64 << 20  # bytes of metadata
+_MOST_SHOWN = 4 << 20  # bytes of a chunk that `original` shows
 _MOST_SIDE = 1 << 24
 _REAL = 2
 _KINDS = {0: "i", 1: "u", _REAL: "f"}
@@ -423,6 +424,36 @@ def _array(
     return made, (offsets - _TIME, table.position)
 
 
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return what the chunks of metadata say, by their names; those of frames, of the first one.
+
+    Raises:
+        FormatError, SourceError: the file is garbled or cannot be read.
+    """
+    path = paths[0]
+    size = sources.state(path).size
+    made: dict[str, Any] = {}
+    left: list[str] = []
+    later = 0
+    for key, chunk in (_mapped(sources, path, size) or _walked(sources, path, size)).items():
+        name = key.decode("latin-1").removesuffix("!")
+        number = name.rpartition("|")[2]
+        if _FRAME.fullmatch(key) or name.startswith("ND2 "):
+            continue
+        if number.isdecimal() and int(number):
+            later += 1
+        elif name.startswith("CustomData|") or chunk.size > _MOST_SHOWN:  # arrays with a number for each frame
+            left.append(f"{name}: {chunk.size:,} bytes")
+        else:
+            try:
+                data = read_at(sources, path, chunk.size, _data(sources, path, chunk, key))
+                made[name] = read_tree(data, path)
+            except FormatError:
+                left.append(f"{name}: {chunk.size:,} bytes")
+    left += [f"metadata of frames after the first one: {later:,}"] if later else []
+    return made | ({"left_out": left} if left else {})
+
+
 FORMAT = Format(
     "nd2",
     (".nd2",),
@@ -432,4 +463,5 @@ FORMAT = Format(
     open,
     single=True,
     terms=TERMS,
+    original=original,
 )

@@ -67,6 +67,7 @@ _DIMS = {"time": "t", "channel": "c"}
 _SUMMARY = 2_355_492  # mark before the length of the summary
 _MOST_INDEX = 1 << 30  # bytes: eight million planes
 _MOST_CHANNELS = 256  # of which the metadata of a plane are read
+_MOST_SHOWN = 1024  # planes whose metadata `original` reads
 _MOST_TEXT = 16 << 20  # bytes of the metadata of a plane
 
 
@@ -325,6 +326,24 @@ def _arrays(
     return [made, *companions(made, replace(table, offset=at, nbytes=nbytes), attrs["first_plane"])]
 
 
+def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
+    """Return the summary, the settings of the program, and axes and metadata of the first planes.
+
+    Raises:
+        FormatError, SourceError: the index is garbled or cannot be read.
+    """
+    folder, index = split(paths[0])[0], paths[0]
+    planes = _entries(sources.read(index, 0, sources.state(index).size), index)[0]
+    made: dict[str, Any] = {"summary": _summary(sources, sources.join(folder, planes[0].file))} if planes else {}
+    said = [
+        {"axes": one.axes, "metadata": _json(sources, sources.join(folder, one.file), *one.place[5:7])}
+        for one in planes[:_MOST_SHOWN]
+    ]
+    more = len(planes) - len(said)
+    left = {"left_out": [f"metadata of {more:,} more planes"]} if more else {}
+    return {**made, "display_settings": _drawn(sources, folder), "planes": said, **left}
+
+
 FORMAT = Format(
     "ndtiff",
     (_INDEX,),
@@ -335,4 +354,5 @@ FORMAT = Format(
     index_extensions=(_INDEX,),
     single=True,
     terms=TERMS,
+    original=original,
 )
