@@ -431,6 +431,9 @@ def test_scans_of_one_and_of_three_axes(tmp_path: Path) -> None:
         found = compute(application, f"three.zarr/{name}", results={"s": "max()"}, within=[k])
         np.testing.assert_array_equal(found[-2][1]["s"], values[k].max((0, 1)))
     np.save(tmp_path / "flat.npy", VALUES.reshape(-1, *FRAME))
+    asked = {"results": {"s": "max()"}, "region": {"box": [[1, 2], [0, 2], [3, 7]]}}
+    found = compute(application, f"three.zarr/{name}", **asked)
+    np.testing.assert_array_equal(found[-2][1]["s"], values[1, :2, 3:7].max((0, 1)))
     flat = application_of(contents_of(tmp_path / "flat.npy"))
     found = compute(flat, "flat.zarr/data", results={"s": "sum()"}, region={"range": [10, 13]})
     np.testing.assert_array_equal(found[-2][1]["s"], VALUES.reshape(-1, *FRAME)[10:13].sum(0))
@@ -527,6 +530,9 @@ HUGE = "[" * 30_000
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"point": [1]}}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"range": [1, 2]}}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": 3}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"box": [[0, 1]]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"box": [[0, 1], [0, 99]]}}', 400),
+        ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "region": {"box": [[0, 1], 3]}}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": [0]}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "within": 0}', 400),
         ("compute/scan.zarr/data", '{"results": {"a": "sum()"}, "more": 0}', 400),

@@ -29,12 +29,12 @@ from vfs.engine.stored_reader import Token
 from vfs.errors import NotYetError, OptionError, size
 from vfs.model.stored import StoredArray
 from vfs.model.wording import ANY, option
+from vfs.page.positions import positions
 from vfs.page.records import described, head_of, record, sendable
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.in_frames import Masks
 from vfs.reduce.magnitudes import MagnitudeSum
-from vfs.reduce.masks import between
 from vfs.reduce.passes import Needs, Pass, needs, reduce, reduce_partial, usual_threads
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result
@@ -124,7 +124,8 @@ class Asked:
     Attributes:
         results: name -> reduction in words, as `derive=` takes them; also `binned(n)` and `magnitude_sum()`.
         region: positions of the scan: {"rectangle": [y0, x0, y1, x1]}, {"disk": [cy, cx, r]},
-            {"point": [y, x]}, of a scan with one axis {"range": [first, stop]}; None: all.
+            {"point": [y, x]}, of a scan with one axis {"range": [first, stop]}; or of all axes of frames
+            {"box": [[first, stop], …]}, which `within` says nothing of; None: all.
         within: indices along the axes of the scan before the last two.
         coarse: begin with every step-th position.
 
@@ -183,8 +184,9 @@ class Computation:
         nav = array.shape[: array.dataset.nav_ndim]
         if not nav or not math.prod(array.shape):
             raise OptionError(f"{array.dataset.path} has shape {list(array.shape)}: there are no frames to reduce")
-        self.shape = nav[-2:]
-        self.first = picture_of(nav, asked.within) * math.prod(self.shape)
+        boxed = isinstance(asked.region, dict) and "box" in asked.region
+        self.shape = nav if boxed else nav[-2:]
+        self.first = 0 if boxed and not asked.within else picture_of(nav, asked.within) * math.prod(self.shape)
         pixels = math.prod(array.shape[len(nav) :])
         self.frame = pixels * array.dtype.itemsize
         self.count = math.prod(self.shape)
@@ -200,7 +202,7 @@ class Computation:
         nav_sent = [one.selected[:1].size for one in tried.values() if one.kind == "nav"]
         self.entry = sum(nav_sent) * 8  # bytes sent for a position, at most
         self._bound_entry(self.entry)
-        self.chosen = _positions(asked.region, self.shape)
+        self.chosen = positions(asked.region, self.shape)
         self.coarse = asked.coarse
         self.reach = self.count
         if array.dataset.written.head is not None:
@@ -462,37 +464,3 @@ def picture_of(nav: tuple[int, ...], within: tuple[int, ...]) -> int:
     if len(within) != len(others) or not all(0 <= k < n for k, n in zip(within, others, strict=True)):
         raise OptionError(f"within: expected an index for each of {list(others)}, found {list(within)}")
     return int(np.ravel_multi_index(within, others)) if others else 0
-
-
-def _positions(region: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return int64[m], the flat positions of a region in a scan's picture; None: all.
-
-    Raises:
-        OptionError: it is no region of such a scan, or nothing lies in it.
-    """
-    if region is None:
-        return None
-    kinds = {"rectangle": 4, "disk": 3, "point": 2} if len(shape) == 2 else {"range": 2}
-    said = " or ".join(f"{kind} of {n} numbers" for kind, n in kinds.items())
-    if not isinstance(region, dict) or len(region) != 1 or not set(region) <= set(kinds):
-        raise OptionError(f"region: expected {said}")
-    ((kind, numbers),) = region.items()
-    if (
-        not isinstance(numbers, list)
-        or len(numbers) != kinds[kind]
-        or not all(type(k) in (int, float) and abs(k) < 1e9 for k in numbers)
-    ):
-        raise OptionError(f"region: expected {said}")
-    if kind == "disk":
-        inside = between(shape, numbers[0], numbers[1], 0, numbers[2])
-    elif kind == "range":
-        inside = (np.arange(shape[0]) >= numbers[0]) & (np.arange(shape[0]) < numbers[1])
-    else:
-        y0, x0, *end = numbers
-        y1, x1 = end or (y0 + 1, x0 + 1)
-        y, x = np.ogrid[: shape[0], : shape[1]]
-        inside = np.asarray((y >= y0) & (y < y1) & (x >= x0) & (x < x1))
-    chosen = np.flatnonzero(inside)
-    if not len(chosen):
-        raise OptionError(f"region: no position of a scan of {list(shape)} lies in it")
-    return chosen

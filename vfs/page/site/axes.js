@@ -2,15 +2,19 @@
  * Sliders for the leading axes of an array, each with a number to type and a button that plays along it.
  */
 
-import { button, el, icon, select, short } from "./dom.js";
+import { button, el, icon, number, select, short } from "./dom.js";
 import { fitting } from "./units.js";
 
 const RATES = [2, 5, 10, 20, 40]; // frames a second
 
 export class Axes {
-  /** @param {function(number, number)} moved called with an axis and its new index. */
-  constructor(moved) {
-    this.moved = moved;
+  /**
+   * @param {function(number, number)} moved called with an axis and its new index.
+   * @param {{how: HTMLElement, toggle: function(number), range: function(number, number, number)}} projecting what of frames
+   *   along an axis is shown; called with an axis, and the first and last index that are taken.
+   */
+  constructor(moved, projecting) {
+    Object.assign(this, { moved, projecting });
     this.rate = 10;
     this.playing = -1;
     this.rows = [];
@@ -35,7 +39,7 @@ export class Axes {
     const moves = lengths.some((length) => length > 1);
     if (moves) {
       const rates = RATES.map((rate) => [String(rate), `${rate} / s`]);
-      this.element.append(select("Speed of playing", rates, String(this.rate), (value) => (this.rate = Number(value))));
+      this.element.append(this.projecting.how, select("Speed of playing", rates, String(this.rate), (value) => (this.rate = Number(value))));
     }
     this.element.hidden = !moves;
   }
@@ -50,23 +54,40 @@ export class Axes {
       "aria-label": name,
       oninput: () => this._set(axis, slider.valueAsNumber),
     });
-    const number = el("input", {
-      type: "number",
-      min: 0,
-      max: Math.max(0, last),
-      step: 1,
-      "aria-label": `${name}: index`,
-    });
-    number.style.minWidth = `calc(${String(last).length}ch + 20px)`; // of 10^10 frames all digits are seen
-    number.addEventListener("change", () =>
-      this._set(axis, Number.isFinite(number.valueAsNumber) ? number.valueAsNumber : this.at[axis]),
-    );
+    const index = number(`${name}: index`, 0, Math.max(0, last), (value) => this._set(axis, Number.isFinite(value) ? value : this.at[axis]));
     const play = button(`Play along ${name}`, "play", () => (this.playing === axis ? this.stop() : this.play(axis)), {
       "aria-pressed": "false",
     });
     const where = el("span.where");
-    const element = el("div.axis", { hidden: last < 1 }, el("span.name", {}, name), play, slider, number, where);
-    return { element, slider, number, play, where };
+    const project = button(`Project along ${name}`, "project", () => this.projecting.toggle(axis), { "aria-pressed": "false", hidden: true });
+    const ends = ["first", "last"].map((end) => number(`${name}: ${end} that is projected`, 0, Math.max(0, last), () => this._range(axis)));
+    const range = el("span.range", { hidden: true }, ends[0], "to", ends[1]);
+    const element = el("div.axis", { hidden: last < 1 }, el("span.name", {}, name), project, play, slider, index, range, where);
+    return { element, slider, number: index, play, where, project, range, ends };
+  }
+
+  _range(axis) {
+    const [first, last] = this.rows[axis].ends.map((end) => end.valueAsNumber);
+    if (Number.isFinite(first + last)) this.projecting.range(axis, first, last);
+  }
+
+  /**
+   * Show along which axes frames are projected.
+   *
+   * @param {number[]} able axes along which they can be. @param {function(number): ?number[]} rangeOf first and stop index along an
+   *   axis; empty: all, which is said elsewhere; null: they are not projected along it.
+   */
+  projected(able, rangeOf) {
+    this.rows.forEach(({ slider, number: index, play, project, range, ends }, axis) => {
+      const taken = able.includes(axis) ? rangeOf(axis) : null;
+      project.hidden = !able.includes(axis);
+      project.setAttribute("aria-pressed", String(taken !== null));
+      const here = taken?.length === 2;
+      slider.hidden = index.hidden = play.hidden = here;
+      range.hidden = !here;
+      if (here) [taken[0], taken[1] - 1].forEach((end, k) => document.activeElement !== ends[k] && (ends[k].value = end));
+    });
+    this.put(this.at);
   }
 
   _set(axis, index) {
@@ -82,11 +103,11 @@ export class Axes {
       if (document.activeElement !== row.number || row.number.valueAsNumber !== at[axis]) row.number.value = at[axis];
       const { scale, offset, unit } = this.calibrations[axis] || {};
       const fit = scale && unit && fitting(Math.abs(scale) * this.lengths[axis], unit);
-      const word = this.words[axis]?.[at[axis]];
-      row.where.title = word ?? "";
+      const word = row.range.hidden && this.words[axis]?.[at[axis]];
+      row.where.title = word || "";
       row.where.textContent = word
         ? word
-        : fit
+        : fit && row.range.hidden
         ? `${short((at[axis] * scale + (offset || 0)) * fit.factor)} ${fit.unit}`
         : `of ${this.lengths[axis]}`;
     });

@@ -3,6 +3,7 @@
  */
 
 import { toPython, toText } from "./detectors.js";
+import { projectionText } from "./projecting.js";
 
 const PLAIN = /^[\w@%+=:,./-]+$/; // words that no shell changes
 
@@ -10,7 +11,7 @@ const PLAIN = /^[\w@%+=:,./-]+$/; // words that no shell changes
  * Write the command.
  *
  * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
- * @param {Object} what {channels, presets, selection, how, size, degrees, side}: detectors, see detecting.js; usual
+ * @param {Object} what {channels, presets, selection, how, size, degrees, side}: detectors, see detecting.js; a `project`ion of a stack, of all its channels; usual
  *   detectors by name; a selection of the scan and what is made of its frames, with the scan's height and width;
  *   of centres of mass, see state.js.
  * @returns {{text: string, said: string[]}} the command, and what of the picture it does not make.
@@ -28,11 +29,13 @@ export function command(recipe, array, what) {
   };
   for (const { shape } of channels) add(nameOf(shape, what.presets), reduction(shape, array));
   const said = ["A file that ends in .hspy, .tif, .npy or .csv instead holds one of them."];
+  if (what.project) add(what.project.how, projectionText(what.project));
   if (selection && isAll(selection, size) && array.nav === size.length) add("frame", how);
   else if (selection) said.push(`The ${how} of the selected frames is not in it: for that, --roi takes a mask of positions.`);
   if (channels.some(({ fit }) => fit)) said.push("Backgrounds are not taken away: the Python that makes an image does that.");
   if (what.degrees || what.side === "potential") said.push("Centres of mass are neither turned nor integrated.");
-  if (array.nav > 2) said.push("Images are of the whole scan: those that are shown are a part of them.");
+  if (what.project) said.push("It is made of all channels, and at every index of the axes that stay.");
+  else if (array.nav > 2) said.push("Images are of the whole scan: those that are shown are a part of them.");
   const [path, ...options] = recipe.words;
   if (!array.main) options.push(`--array=${array.own}`);
   const results = [...named].map(([name, made]) => `${name}=${made}`);

@@ -30,6 +30,7 @@ const ICONS = {
   swap: "M3 3l10 10M9.5 3H13v3.5M3 9.5V13h3.5",
   turn: "M12.8 8a4.8 4.8 0 1 1-1.6-3.6M12.8 2.2v3H9.8",
   add: "M8 3v10M3 8h10",
+  project: "M2.5 2.5h11M2.5 5.5h11M8 7.2v4.3M5.8 9.6L8 11.7l2.2-2.1M2.5 13.6h11",
   planes: "M2.5 2.5h7v7h-7zM11.5 2.5h2v7h-2zM2.5 11.5h7v2h-7z",
   size: "M1.5 12.5l3-8l3 8M2.6 9.8h3.8M9 12.5l2.2-5.5l2.3 5.5M9.8 10.8h2.9",
   help: "M5.7 6.2a2.3 2.3 0 1 1 3.3 2c-.7.4-1 .8-1 1.6M8 12v.1",
@@ -91,6 +92,20 @@ export function icon(name) {
 export function button(label, face, pressed, how = {}) {
   const inside = typeof face === "string" && face in ICONS ? icon(face) : face;
   return el("button", { type: "button", "aria-label": label, title: label, onclick: pressed, ...how }, inside);
+}
+
+/**
+ * Make a field of a whole number.
+ *
+ * @param {string} label its name.
+ * @param {number} min @param {number} max
+ * @param {function(number)} typed called with what was typed; NaN where that is no number.
+ * @returns {HTMLInputElement}
+ */
+export function number(label, min, max, typed) {
+  const made = el("input", { type: "number", min, max, step: 1, "aria-label": label, title: label, onchange: () => typed(made.valueAsNumber) });
+  made.style.minWidth = `calc(${String(max).length}ch + 20px)`; // of 10^10 frames all digits are seen
+  return made;
 }
 
 /**

@@ -177,7 +177,7 @@ function captionOf(viewer, panel, version) {
   const { shown, contrast, kind } = panel;
   const places = array.where.map((axis, k) => (array.shape[axis] > 1 ? `${array.dims[axis]} ${view.at[k]}` : ""));
   const at = places.filter(Boolean).join(", ");
-  const what = panel.id === "frame" && view.selection ? shown.caption : panel.id === "scan" ? imagesOf(viewer) : at;
+  const what = panel.id === "frame" && (view.selection || view.project) ? shown.caption : panel.id === "scan" ? imagesOf(viewer) : at;
   const detectors = panel.id === "frame" && viewer.detects ? `detectors: ${detecting.channels.map(({ shape }) => toText(shape)).join("; ")}` : "";
   const bend = contrast.curve === "gamma" ? `gamma ${short(contrast.gamma)}` : CURVES[contrast.curve];
   const limits = `${bend}, ${short(contrast.lo, 5)} to ${short(contrast.hi, 5)}`;

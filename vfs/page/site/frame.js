@@ -150,6 +150,42 @@ export class Frames {
     }, SETTLED);
   }
 
+  /**
+   * Want frames that are projected along some axes.
+   *
+   * @param {string} how name of a reduction. @param {number[]} at an index for each leading axis. @param {number[][]} ats of those that
+   *   are shown together. @param {function(number[]): number[][]} boxOf says which frames, see `Projecting.boxOf`.
+   */
+  project(how, at, ats, boxOf) {
+    this._wanted = null;
+    const order = (this._newest = ++this._count);
+    const { set, path, nav } = this.array;
+    this._selected.run(async (signal) => {
+      const parts = [];
+      for (const one of ats) {
+        const box = boxOf(one);
+        const key = `${how} ${box} ${one.slice(nav)}`;
+        if (!this._kept.get(key)) {
+          for await (const { head, values } of api.compute(set, path, { results: { frame: `${how}()` }, region: { box } }, signal)) {
+            const made = { ...this._picture(values.frame, one.slice(nav)), bin: 1, stored: head.stored, rounded: head.rounded };
+            if (head.exact) this._kept.set(key, { ...made, order: { parts: head.parts, workers: head.workers } });
+            else if (ats.length === 1) this._projected({ at, order }, [{ ...made, at: one, done: head.done / head.of }]);
+          }
+        }
+        parts.push({ ...this._kept.get(key), at: one });
+      }
+      this._projected({ at, order }, parts);
+    });
+  }
+
+  _projected({ at, order }, parts) {
+    if (order !== this._newest) return;
+    const own = parts.find((one) => String(one.at) === String(at));
+    const stored = parts.some((one) => one.stored !== false);
+    const status = own.done < 1 ? `${Math.floor(100 * own.done)} %` : !stored ? NOT_STORED : own.rounded ? "rounded" : "exact";
+    this.shown({ ...own, size: this.size, status, part: own.done ?? 1, at, parts, projected: true });
+  }
+
   /** Take the picture at indices of the other axes out of a whole frame, with colours last. */
   _picture({ data, shape }, at) {
     const { nav, picture, colour, where } = this.array;

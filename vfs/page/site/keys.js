@@ -18,6 +18,7 @@ const HELP = [
   ["n Delete , .", "add a detector, leave the chosen one out; choose the one before, the next (up to four)"],
   ["t", "of several detectors: the chosen one, tiles, in colours"],
   ["o", "of a stack: views along it through one place, which a drag moves"],
+  ["j", "of a stack: the projection along its last axis, and frames again"],
   ["c", "of an image with channels: these as layers in their colours, or one of them"],
   ["b < >", "of a window in spectra: its background; make the window of that smaller, larger"],
   ["k", "keep the spectrum that is shown, to compare"],

@@ -449,6 +449,7 @@ function actions() {
     t: () => viewer.arrangeNext(),
     z: enlarge,
     o: () => viewer.orthogonal.toggle(),
+    j: () => viewer.projecting.toggleLast(),
     c: () => viewer.mixing.toggle(),
     b: () => viewer.detects && viewer.detecting.nextModel(),
     "<": () => viewer.detects && viewer.detecting.growFit(-2),
@@ -471,6 +472,7 @@ function actions() {
 function leave(panel) {
   if (viewer.measuring.leave(panel)) return;
   if (viewer.orthogonal.on) return viewer.orthogonal.toggle();
+  if (viewer.projecting.on) return viewer.projecting.leave();
   if (viewer.view.selection) viewer.selecting.pick("point");
   else viewer.axes.stop();
 }

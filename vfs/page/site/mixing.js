@@ -11,10 +11,14 @@ const FIRST = 6; // channels that are on at first: more can hardly be told from 
 const STEPS = 1024; // of a curve
 const USUAL = ["#ff0000", "#00ff00", "#0000ff", "#ff00ff", "#00ffff", "#ffff00"]; // where the file gives all one colour
 
+/** @returns {Object} limits that a file says, as part of a contrast. */
+function fitted(window) {
+  return window ? { mode: "never", lo: window[0], hi: window[1] } : {};
+}
+
 /** Make the layer of a channel with its name, colour and contrast: that of the file where it says one. */
 function startOf({ name, colour, window }, k) {
-  const contrast = usual(window ? { mode: "never", lo: window[0], hi: window[1] } : {});
-  return { name, colour: `#${colour.toLowerCase()}`, on: k < FIRST, contrast };
+  return { name, colour: `#${colour.toLowerCase()}`, on: k < FIRST, contrast: usual(fitted(window)), window };
 }
 
 export class Mixing {
@@ -27,6 +31,7 @@ export class Mixing {
   /** Begin with the array and view of the viewer. */
   begin() {
     const { array, view } = this.viewer;
+    this._scaled = false;
     const { axis, of } = array.channels || { axis: -1, of: [] };
     this.place = array.where.indexOf(axis);
     this.channels = this.place < 0 ? [] : of.map(startOf);
@@ -103,6 +108,13 @@ export class Mixing {
     if (this.on) this.choose();
     else this.viewer.frame.use(usual());
     this._changed();
+  }
+
+  /** Have limits that suit numbers of another scale than the file's; or, for those of frames, the file's again. */
+  rescale(other) {
+    if (other === this._scaled) return;
+    this._scaled = other;
+    for (const { contrast, window } of this.channels) if (window) Object.assign(contrast, other ? { mode: "always" } : fitted(window));
   }
 
   /** Switch a channel on or off. */

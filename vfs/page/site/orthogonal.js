@@ -44,6 +44,7 @@ export class Orthogonal {
     const { viewer } = this;
     if (this.on) this.leave();
     else {
+      viewer.projecting.leave();
       viewer.view.cross = viewer.frames.size.map((n) => n >> 1);
       this._enter();
       this.update();

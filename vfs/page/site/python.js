@@ -14,7 +14,7 @@ const WIDE = 100; // letters of a line, where it can be cut
  *
  * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
  * @param {Object} what {kind, detector, channels, axis, com, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
- *   "scan" the image of `detector`; of kind "frame" that of `selection`, or at `at`; bin: pixels along squares
+ *   "scan" the image of `detector`; of kind "frame" that of `selection`, of `project` and its `box`, or at `at`; bin: pixels along squares
  *   that are shown; order: {parts, workers} in which sums were made; blank: there may be places where no frame is
  *   stored.
  * @returns {string}
@@ -190,6 +190,7 @@ function numbers(blank, index = "") {
 function frameLines(array, what) {
   const masked = array.masked ? ["frame = np.where(data.masked_pixels, np.nan, frame)"] : [];
   if (what.selection) return [...selectedLines(array, what), ...masked];
+  if (what.project) return [...projectedLines(array, what), ...masked];
   return [...binned(what.bin), `frame = ${partOf(whole(array, what.at), what.part)}`, ...masked];
 }
 
@@ -228,9 +229,9 @@ function coloured({ picture, colour }, values) {
 }
 
 function selectedLines(array, { selection, how, within, at, order, blank }) {
-  const reduction = `frame=vfs.${how[0].toUpperCase()}${how.slice(1)}(), roi=roi`;
+  const reduction = `frame=vfs.${classOf(how)}(), roi=roi`;
   const lines = [...chosen(array, selection, within)];
-  if (how === "max" || !array.dtype.startsWith("float") || !order?.parts)
+  if (how === "max" || how === "min" || !array.dtype.startsWith("float") || !order?.parts)
     return [...lines, `frame = ${shownOf(array, `data.reduce(${reduction})["frame"]${numbers(blank)}`, at)}`];
   return [
     ...lines,
@@ -238,6 +239,26 @@ function selectedLines(array, { selection, how, within, at, order, blank }) {
     `*_, last = data.reduce_partial(${reduction}, parts=${order.parts}, workers=${order.workers})`,
     `frame = ${shownOf(array, `last["frame"]${numbers(blank)}`, at)}`,
   ];
+}
+
+/** @returns {string} the name of a reduction's class. */
+function classOf(how) {
+  return `${how[0].toUpperCase()}${how.slice(1)}`;
+}
+
+/** @returns {string[]} lines that make a projection of the frames that count: `box`, first and stop index along each axis of frames. */
+function projectedLines(array, { project, box, at, blank }) {
+  const { how, over } = project;
+  const [cut, kept] = [[], []];
+  box.forEach(([first, stop], axis) => {
+    const along = array.dims[axis] in over;
+    cut.push(along ? (over[array.dims[axis]] ? `${first}:${stop}` : ":") : first);
+    if (!along) kept.push(first);
+  });
+  const named = Object.entries(over).map(([name, range]) => `${text(name)}: slice(${range ? range.join(", ") : "None"})`);
+  const reduction = `frame=vfs.${classOf(how)}(over={${named.join(", ")}}), roi=roi`;
+  const made = `data.reduce(${reduction})["frame"]${numbers(blank, kept.length ? `[${kept.join(", ")}]` : "")}`;
+  return [...roi(array, `roi[${cut.join(", ")}] = True`), `frame = ${shownOf(array, made, at)}`];
 }
 
 /** @returns {string[]} lines that make the mask of a selection. */

@@ -9,6 +9,7 @@ import { CURVES, MODES, usual } from "./contrast.js";
 import { fromText, toText } from "./detectors.js";
 import { symbols } from "./elements.js";
 import { quoted, unquoted } from "./names.js";
+import { PROJECTIONS, projectionOf, projectionText } from "./projecting.js";
 
 /**
  * A view: which array, where in it, how it is looked at.
@@ -26,7 +27,8 @@ import { quoted, unquoted } from "./names.js";
  * @property {string} elements symbols of elements that are marked in spectra, with spaces between.
  * @property {string} marks of them: edges or lines; "": as is usual for such energies.
  * @property {?Object} selection a rectangle or disk in the scan; null: the position is selected.
- * @property {string} how mean, sum, max or std: of the selection.
+ * @property {string} how mean, sum, max, min or std: of the selection.
+ * @property {?Object} project {how, over: name of an axis -> [first, stop], null: all}: a projection; null: single frames.
  * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
  * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
@@ -35,7 +37,7 @@ import { quoted, unquoted } from "./names.js";
  * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
  */
 
-const HOW = ["mean", "sum", "max", "std"];
+const HOW = Object.keys(PROJECTIONS);
 const SIDES = ["wheel", "x", "y", "magnitude", "potential"];
 const ARRANGED = ["one", "tiles", "colours"];
 const MARKS = ["edges", "lines"];
@@ -63,6 +65,7 @@ export function empty() {
     turn: null,
     part: "abs",
     cross: null,
+    project: null,
     layers: null,
     scan: null,
     frame: null,
@@ -94,6 +97,7 @@ export function write(view) {
   if (view.turn !== null) add("turn", String(view.turn));
   if (view.part !== "abs") add("part", view.part);
   if (view.cross) add("cross", view.cross.join(","));
+  if (view.project) add("project", projectionText(view.project).replaceAll(" ", ""));
   if (view.layers) add("layers", view.layers.map(layerText).join(";") || "off");
   for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
   return pairs.join("&");
@@ -126,6 +130,7 @@ export function read(text) {
   view.at = indicesOf(given.get("at"));
   view.cross = indicesOf(given.get("cross"));
   if (view.cross?.length !== 2) view.cross = null;
+  view.project = projectionOf(given.get("project"));
   view.detector = shapeOr(given.get("detector"));
   view.selection = shapeOr(given.get("selection"), ["rectangle", "disk"]);
   view.channels = channelsOr(given.get("detectors"));

@@ -126,7 +126,8 @@ export async function takeSnippet(viewer, panel) {
   const { shape: detector, channels: several, more } = viewer.detecting;
   const channels = { channels: more ? several : null, axis: viewer.frame.axis };
   const com = { degrees: viewer.showing.degrees || 0, side: viewer.view.side, upward: array.upward };
-  const where = { selection, how, at, within: viewer.within(), part: partOf(viewer) };
+  const { project } = viewer.view;
+  const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer) };
   const what = { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
   const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {
@@ -156,10 +157,11 @@ export async function takeServing(viewer) {
 /** Show the command that reduces all that is shown to a file. */
 export async function takeCommand(viewer) {
   const { set, array, detecting, showing, view } = viewer;
-  const { channels, presets } = detecting;
-  if (!detecting.shape) return;
+  const { presets } = detecting;
+  if (!detecting.shape && !view.project) return;
+  const channels = view.project ? [] : detecting.channels;
   const com = { degrees: showing.degrees || 0, side: channels.some(({ shape }) => shape.kind === "com") ? view.side : "" };
-  const what = { channels, presets, selection: view.selection, how: view.how, size: viewer.scanSize(), ...com };
+  const what = { channels, presets, project: view.project, selection: view.selection, how: view.how, size: viewer.scanSize(), ...com };
   try {
     const { text, said } = command(await recipe(set.key), array, what);
     take.showText("Command that reduces all that is shown to a file", text, said);

@@ -8,6 +8,7 @@ import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet, short } from "./dom.js";
 import { ARRANGED } from "./maps.js";
 import { layerTools } from "./mixing.js";
+import { PROJECTIONS } from "./projecting.js";
 import { radiiTools } from "./radii.js";
 import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePage, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
 import { SIDES } from "./wheel.js";
@@ -28,12 +29,6 @@ const PRESETS = {
   ADF: "ADF: annular dark field",
   HAADF: "HAADF: high-angle annular dark field",
 };
-const HOW = [
-  ["mean", "mean"],
-  ["sum", "sum"],
-  ["max", "maximum"],
-  ["std", "standard deviation"],
-];
 const PARTS = [
   ["abs", "magnitude"],
   ["phase", "phase"],
@@ -157,7 +152,7 @@ export function scanTools(viewer) {
     (kind) => viewer.selecting.pick(kind),
     (kind) => kind,
   );
-  const how = select("Frames of the selection", HOW, "mean", (value) => viewer.selecting.how(value));
+  const how = select("Frames of the selection", Object.entries(PROJECTIONS), "mean", (value) => viewer.selecting.how(value));
   const side = select("Centre of mass", Object.entries(SIDES), "wheel", (value) => viewer.setSide(value));
   const turn = el("input.turn", {
     type: "number",
@@ -214,6 +209,7 @@ function common(viewer, panel) {
   };
   const item = (word, what) => el("button.item", { type: "button", onclick: chosen(what) }, word);
   const sums = () => panel.id === "scan" && !alone && !viewer.complex;
+  const reduces = () => sums() || (panel.id === "frame" && viewer.projecting.on);
   const menu = sheet(`${title}: take away`, "take", () => [
     item("Figure with bars and caption (PNG)", () => takeFigure(viewer, panel, "png")),
     item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
@@ -225,7 +221,7 @@ function common(viewer, panel) {
     alone ? null : item("Address of the zarr array", () => takeAddress(viewer)),
     sums() ? item("Python that serves it as zarr", () => takeServing(viewer)) : null,
     sums() && viewer.array.nav === 2 ? item("Page for a mail (HTML)", () => takePage(viewer)) : null,
-    sums() ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
+    reduces() ? item("Command that reduces all to a file", () => takeCommand(viewer)) : null,
   ]);
   const across = button("Orthogonal views of the stack", "planes", () => viewer.orthogonal.toggle(), { "aria-pressed": "false" });
   if (panel.id === "frame" && !alone) panel.planesButton = across;

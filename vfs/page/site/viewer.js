@@ -24,6 +24,7 @@ import { Measuring } from "./measuring.js";
 import { Mixing } from "./mixing.js";
 import { Orthogonal } from "./orthogonal.js";
 import { Panel, nothing } from "./panel.js";
+import { PROJECTIONS, Projecting } from "./projecting.js";
 import { Pyramid } from "./pyramid.js";
 import { readOut } from "./readout.js";
 import { ScanImages } from "./scan.js";
@@ -67,7 +68,8 @@ export class Viewer {
     Object.assign(this, { changed, failed, told, set: null, array: null, view: null, live: null, newest: false });
     this.scan = new Panel("scan", "Scan", () => this._changed());
     this.frame = new Panel("frame", "Frame", () => this._changed());
-    this.axes = new Axes((axis, index) => this._slid(axis, index));
+    this.projecting = new Projecting(this);
+    this.axes = new Axes((axis, index) => this._slid(axis, index), this.projecting);
     this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : this._origin());
     this.measuring = new Measuring(this);
     this.mixing = new Mixing(this);
@@ -188,6 +190,7 @@ export class Viewer {
     this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear", invert: array.inverted }));
     this.mixing.choose();
     if (scanned) this._startScan(fresh);
+    this.projecting.begin();
     this.orthogonal.begin();
     this.wantFrame();
     this.update();
@@ -333,6 +336,7 @@ export class Viewer {
   /** Show the state in toolbars and above the pictures. */
   update() {
     for (const bar of this._toolbars) bar.update();
+    this.projecting.show();
     this.scan.view?.draw();
     this.showing.tiles.draw();
     this.spectra.curves();
@@ -508,7 +512,10 @@ export class Viewer {
     const { selection, at, how, part } = this.view;
     if (selection && this.images) this.frame.say("waiting");
     if (selection && this.images) this.frames.select(selection, how, at, this.images.axes);
-    else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at));
+    else if (this.projecting.on) {
+      this.frame.say("waiting");
+      this.frames.project(this.view.project.how, at, this.mixing.ats(at), (one) => this.projecting.boxOf(one));
+    } else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at));
   }
 
   /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
@@ -537,24 +544,26 @@ export class Viewer {
   }
 
   /** @returns {string} indices of a frame along axes that have a length; those of images with several of these have names. */
-  _placeOf(at) {
+  _placeOf(at, projected = false) {
     const { array } = this;
-    const long = at.map((index, axis) => [index, axis]).filter(([, axis]) => this.lengths[axis] > 1);
-    const named = !this.scanned && long.length > 1;
+    const taken = (axis) => projected && this.projecting.rangeOf(axis);
+    const long = at.map((index, axis) => [index, axis]).filter(([, axis]) => this.lengths[axis] > 1 && !taken(axis));
+    const named = !this.scanned && (projected || long.length > 1);
     return long.map(([index, axis]) => (named ? `${array.dims[array.where[axis]]} ${index}` : index)).join(", ");
   }
 
   _showFrame(frame) {
     if (!this.frames) return;
     const { selection, how } = this.view;
+    const plain = frame.at && !frame.projected;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
-      ? this._placeOf(frame.at)
-      : `${{ mean: "mean", sum: "sum", max: "maximum", std: "standard deviation" }[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
+      ? [frame.projected && this.projecting.caption, this._placeOf(frame.at, frame.projected)].filter(Boolean).join("; ")
+      : `${PROJECTIONS[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
     const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
-    if (this.pyramid && frame.at) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
-    if (this.frame.view) this.frame.view.tiles = frame.at ? this.pyramid : null;
+    if (this.pyramid && plain) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
+    if (this.frame.view) this.frame.view.tiles = plain ? this.pyramid : null;
     this._whole = frame;
-    if (this.pyramid && frame.at && frame.part === 1 && frame.status !== NOT_STORED) this.images?.glimpse(frame);
+    if (this.pyramid && plain && frame.part === 1 && frame.status !== NOT_STORED) this.images?.glimpse(frame);
     const flat = this.line ? { ...asLines(frame), size: [1, Math.max(...frame.size)] } : {};
     this.frame.show({ ...frame, ...flat, caption: caption + leftOut(this.array), mixed });
     this._finer();

@@ -1,0 +1,92 @@
+"""The page of stacks: channels, projections along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+
+import vfs
+from tests.page.support import Browsed
+from vfs.reduce.spelling import read
+
+Browse = Callable[..., Browsed]
+REDUCED: dict[str, Any] = {"max": np.max, "sum": np.sum, "mean": np.mean, "min": np.min, "std": np.std}
+CHANNELS = {"DAPI": 0x0000FFFF, "GFP": 0x00FF00FF, "mCherry": 0xFF0000FF - 2**32}
+
+
+@pytest.fixture(scope="module")
+def cells() -> np.ndarray:
+    """uint16[t, c, z, y, x]"""
+    return np.random.default_rng(8).poisson(60, (2, 3, 7, 20, 26)).astype(np.uint16)
+
+
+@pytest.fixture(scope="module")
+def url(cells: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    path = tmp_path_factory.mktemp("stacks") / "cells.ome.tif"
+    said: dict[str, Any] = {"axes": "TCZYX", "Channel": {"Name": list(CHANNELS), "Color": list(CHANNELS.values())}}
+    tifffile.imwrite(path, cells, photometric="minisblack", metadata=said)
+    with vfs.serve(path, port=0) as server:
+        yield server.url
+
+
+def opened(browse: Browse, url: str, view: str = "") -> Browsed:
+    page = browse(url).open(view)
+    page.wait("window.vfs && vfs.frame.status === 'exact'")
+    return page
+
+
+def test_projections_along_axes(browse: Browse, url: str, cells: np.ndarray) -> None:
+    page = opened(browse, url, "at=1,2,3")
+    for how, made in REDUCED.items():
+        if how == "max":
+            page.press("j")
+        else:
+            page.named("combobox", "Projection").select_option(how)
+        page.wait(f"vfs.frame.caption.startsWith({vfs_word(how)!r}) && vfs.frame.status === 'exact'")
+        np.testing.assert_allclose(page.numbers("frame"), made(cells[1, 2].astype(float), axis=0), rtol=1e-12)
+    page.named("combobox", "Projection").select_option("max")
+    first, last = (page.named("spinbutton", f"z: {end} that is projected") for end in ("first", "last"))
+    first.fill("2")
+    last.fill("4")
+    last.press("Enter")
+    page.wait("vfs.frame.caption === 'maximum along z 2 to 4; t 1, c 2' && vfs.frame.status === 'exact'")
+    assert np.array_equal(page.numbers("frame"), cells[1, 2, 2:5].max(axis=0))
+    page.screenshot("projection")
+    names: dict[str, np.ndarray] = {}
+    exec(page.text_of("Frame", "Python that makes it"), names)
+    assert np.array_equal(names["frame"], page.numbers("frame"))
+    command = page.text_of("Frame", "Command that reduces all to a file")
+    text = next(word for word in command.split("'") if word.startswith("max="))
+    assert read(text)[1] == vfs.Max(over={"z": slice(2, 5)})
+    page.named("button", "Project along t").click()
+    page.wait("vfs.frame.caption === 'maximum along z 2 to 4 and t; c 2' && vfs.frame.status === 'exact'")
+    assert np.array_equal(page.numbers("frame"), cells[:, 2, 2:5].max(axis=(0, 1)))
+    page.wait("location.hash.includes('5,t)')")
+    page = opened(browse, url, page.page.evaluate("() => location.hash.slice(1)"))
+    page.wait("vfs.frame.caption === 'maximum along z 2 to 4 and t; c 2'")
+    page.press("j")
+    page.wait("vfs.frame.caption === 't 1, c 2, z 3' && vfs.frame.status === 'exact'")
+    assert np.array_equal(page.numbers("frame"), cells[1, 2, 3])
+
+
+def vfs_word(how: str) -> str:
+    return {"max": "maximum", "min": "minimum", "std": "standard"}.get(how, how)
+
+
+def test_a_stack_of_one_axis_is_projected_as_its_selection(browse: Browse, tmp_path: Path) -> None:
+    movie = np.random.default_rng(2).integers(0, 50, (9, 12, 14), np.uint16)
+    np.save(tmp_path / "movie.npy", movie)
+    with vfs.serve(tmp_path / "movie.npy", port=0) as server:
+        page = opened(browse, server.url)
+        page.press("j")
+        page.wait("vfs.frame.caption === 'maximum of all positions' && vfs.frame.status === 'exact'")
+        assert np.array_equal(page.numbers("frame"), movie.max(axis=0))
+        page.named("combobox", "Frames of the selection").select_option("min")
+        page.wait("vfs.frame.caption === 'minimum of all positions' && vfs.frame.status === 'exact'")
+        assert np.array_equal(page.numbers("frame"), movie.min(axis=0))
+        page.close()
