@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -72,6 +74,40 @@ def test_projections_along_axes(browse: Browse, url: str, cells: np.ndarray) -> 
     page.press("j")
     page.wait("vfs.frame.caption === 't 1, c 2, z 3' && vfs.frame.status === 'exact'")
     assert np.array_equal(page.numbers("frame"), cells[1, 2, 3])
+
+
+def test_channels_begin_as_the_face_says_and_stay_colours_from_all_sides(
+    browse: Browse, url: str, cells: np.ndarray
+) -> None:
+    page = opened(browse, url)
+    with urlopen(f"{url}cells.ome.zarr/zarr.json") as told:
+        said = json.load(told)["attributes"]["ome"]["omero"]
+    assert page.state("at") == [0, 0, said["rdefs"]["defaultZ"]] == [0, 0, 3]
+    windows = [(one["window"]["start"], one["window"]["end"]) for one in said["channels"]]
+    page.wait("vfs.frame.contrast.mode === 'never'")
+    assert page.page.evaluate("() => [vfs.frame.contrast.lo, vfs.frame.contrast.hi]") == list(windows[0])
+    assert not page.named("slider", "c").is_visible()
+    page.press("ArrowUp")
+    page.wait("String(vfs.state.at) === '0,0,3'")  # along t, from its first
+    page.press("ArrowDown")
+    page.wait("String(vfs.state.at) === '1,0,3'")
+    page.press("o")
+    page.click("frame", 4, 9)
+    page.wait("vfs.state.sides[0]?.data")
+    page.screenshot("orthogonal-colours")
+    place = """async () => {
+        await new Promise((then) => setTimeout(then, 300));
+        const canvas = document.querySelector('[data-side="below"] canvas');
+        const scale = [canvas.height / 7, canvas.width / 26];
+        return Array.from(canvas.getContext("2d").getImageData(9.5 * scale[1], 5.5 * scale[0], 1, 1).data);
+    }"""
+    at = cells[1, :, 5, 4, 9]
+    share = [np.clip((value - low) / (high - low), 0, 1) for value, (low, high) in zip(at, windows, strict=True)]
+    assert np.abs(np.array(page.page.evaluate(place))[[2, 1, 0]] - 255 * np.array(share)).max() <= 4
+    page.press("Escape", "c")
+    page.wait("vfs.state.layers.length === 0")
+    page.named("slider", "c").press("ArrowRight")
+    page.wait("String(vfs.state.at) === '1,1,3' && vfs.frame.caption === 't 1, c 1, z 3'")
 
 
 def vfs_word(how: str) -> str:

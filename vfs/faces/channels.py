@@ -29,6 +29,8 @@ _VALUES = 1 << 18
 """Pixels that the contrast is chosen from."""
 _COSTLY = 16 << 20
 """Bytes that are read at most to look at a channel; where it takes more, viewers choose the contrast."""
+_PLANES = (5, 3, 1)
+"""Planes of a stack that are looked at, all over it: so many as cost no more."""
 _ONE = ("FFFFFF",)
 _SEVERAL = ("FF0000", "00FF00", "0000FF", "FF00FF", "00FFFF", "FFFF00")
 _ACTIVE = 6
@@ -114,6 +116,16 @@ def channel_looks(image: ShownImage) -> list[ChannelLook]:
     return list(_looks(image, count)) if 1 < count <= _MOST else []
 
 
+def channel_windows(image: ShownImage) -> list[tuple[float, float]] | None:
+    """Return the numbers of each channel that are shown black and full, as `omero` does; None if that costs too much.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    found = _windows(image, channel_looks(image))
+    return None if found is None else [(one["start"], one["end"]) for one in found]
+
+
 def _model(channels: int) -> str:
     return "greyscale" if channels == 1 else "color"
 
@@ -142,7 +154,7 @@ def _windows(image: ShownImage, looks: Sequence[ChannelLook]) -> list[dict[str, 
         return [{"min": 0, "max": 1, "start": 0, "end": 1}] * count
     found = []
     for k, look in enumerate(looks):
-        limits = look.window or _limits(finest, image.channels, k)
+        limits = look.window or _limits(image, k)
         if limits is None:
             return None
         found.append(limits)
@@ -155,31 +167,47 @@ def _windows(image: ShownImage, looks: Sequence[ChannelLook]) -> list[dict[str, 
     return [_window(*limits, finest.dtype) for limits in found]
 
 
-def _limits(array: ArrayReader, axis: int | None, channel: int) -> tuple[float, float] | None:
+def _limits(image: ShownImage, channel: int) -> tuple[float, float] | None:
     """Choose the numbers of one channel that are shown black and white; None if that costs too much.
 
-    They are those of the middle image, as `contrast` chooses them: of all of it, or of lines or tiles all over it.
+    They are those of the middle image, of a stack those of planes all over it, as `contrast` chooses them: of all of
+    these, or of lines or tiles all over them.
     Pixels that the set's own mask marks as dead do not count.
 
     Raises:
         SourceError: it cannot be read.
     """
+    array, axis = image.levels[0], image.channels
     at = [n // 2 for n in array.shape[:-2]]
     if axis is not None:
         at[axis] = channel
     *where, y, x = range(array.ndim)
     view = FrameView(array, tuple(where), (y, x), None)
-    cut = pieces(view, _LOOK)[0]
-    parts = [view.region(at, rows, columns) for rows, columns in cut]
-    if _cost(array, parts) > _COSTLY:
+    for most in _PLANES:
+        planes = _planes(at, array, image.dims, most)
+        cut = [(place, *piece) for place in planes for piece in pieces(view, _LOOK // len(planes))[0]]
+        parts = [view.region(place, rows, columns) for place, rows, columns in cut]
+        if _cost(array, parts) <= _COSTLY:
+            break
+    else:
         return None
     every = -(-sum(part.size for part in parts) // _VALUES)
     read = (
         without_masked(view, array.read(part).reshape(len(rows), -1), rows, columns)
-        for part, (rows, columns) in zip(parts, cut, strict=True)
+        for part, (_, rows, columns) in zip(parts, cut, strict=True)
     )
     low, high, _ = contrast(np.concatenate([values.reshape(-1)[::every].astype(np.float64) for values in read]))
     return low, high
+
+
+def _planes(at: Sequence[int], array: ArrayReader, dims: Sequence[str], most: int) -> list[list[int]]:
+    """Return the places of planes all over a stack, the middle one among them: no more than `most`, which is odd."""
+    if "z" not in dims:
+        return [list(at)]
+    axis = dims.index("z")
+    count = array.shape[axis]
+    chosen = range(count) if count <= most else [(2 * k + 1) * count // (2 * most) for k in range(most)]
+    return [[*at[:axis], z, *at[axis + 1 :]] for z in chosen]
 
 
 def _window(low: float, high: float, dtype: np.dtype) -> dict[str, float]:

@@ -108,6 +108,7 @@ class Api:
             "list": RequestKind(self._list, fields=("first", "count")),
             "set": RequestKind(self._set, fields=("first", "count")),
             "array": RequestKind(self._array),
+            "windows": RequestKind(partial(self._told, self._listing.windows), reads=True),
             "original": RequestKind(partial(self._told, self._listing.original)),
             "python": RequestKind(self._python),
             "frame": RequestKind(

@@ -14,7 +14,7 @@ from vfs.errors import NoChunkError, printable
 from vfs.faces.face import Face
 from vfs.http.guard import RefusedError
 from vfs.model import spoken
-from vfs.page.tiles import channels_of, levels_of
+from vfs.page.tiles import channels_of, levels_of, windows_of
 from vfs.page.views import described, told
 from vfs.sets.original import original, whole
 from vfs.sets.recipe import Recipe
@@ -108,6 +108,17 @@ class SetListing:
             "channels": channels_of(face, path),
             "files": len(array.files),
         }
+
+    def windows(self, key: str) -> list[tuple[float, float]] | None:
+        """Return the numbers of each channel of an array that are black and full, see `windows_of`.
+
+        Raises:
+            RefusedError: there is none.
+            SourceError: its files are not those that were opened, or cannot be read.
+        """
+        face, path, _ = self.found(key)
+        self.contents.at(key).version()
+        return windows_of(face, path)
 
     def original(self, key: str) -> dict[str, Any]:
         """Return all that the files of a set say, as they say it.

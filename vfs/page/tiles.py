@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import OptionError
-from vfs.faces.channels import channel_looks
+from vfs.faces.channels import channel_looks, channel_windows
 from vfs.faces.face import Face
 from vfs.faces.images import BY_NAME, ShownImage
 from vfs.model.region import Region
@@ -56,6 +56,15 @@ def channels_of(face: Face, path: str) -> dict[str, Any] | None:
         return None
     each = [{"name": one.label, "colour": one.colour, "window": one.window} for one in looks]
     return {"axis": group[0], "of": each}
+
+
+def windows_of(face: Face, path: str) -> list[tuple[float, float]] | None:
+    """Return the numbers of each channel that are black and full, over the stack; None: too costly, or no channels.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    return channel_windows(face.images[path]) if channels_of(face, path) is not None else None
 
 
 def _image(face: Face, path: str) -> ShownImage | None:

@@ -132,6 +132,11 @@ export async function array(key, path, signal) {
   return own ? own.known.array : json(`api/array/${encoded(key)}/${encoded(path)}`, signal);
 }
 
+/** @returns {Promise<?number[][]>} the numbers of each channel of an array that are black and full, over the stack; null: not known. */
+export function windows(key, path, signal) {
+  return json(`api/windows/${encoded(key)}/${encoded(path)}`, signal);
+}
+
 /** @returns {Promise<Object>} all that the files of a set say, as they say it. */
 export function original(key, signal) {
   return json(`api/original/${encoded(key)}`, signal);

@@ -113,10 +113,20 @@ export class Axes {
     });
   }
 
-  /** Play along an axis, around and around; the last one that has a length if none is given. */
-  play(axis = this.lengths.findLastIndex((length) => length > 1)) {
+  /** @returns {number[]} the axes with a slider. */
+  slides() {
+    return this.rows.map((_, axis) => axis).filter((axis) => !this.rows[axis].element.hidden && this.rows[axis].range.hidden);
+  }
+
+  /** Have no slider for an axis, or the usual one. */
+  without(axis, away) {
+    if (this.rows[axis]) this.rows[axis].element.hidden = away || this.lengths[axis] < 2;
+  }
+
+  /** Play along an axis, around and around; the last one that has a slider if none is given. */
+  play(axis = this.slides().at(-1)) {
     this.stop();
-    if (axis < 0) return;
+    if (axis === undefined) return;
     this.playing = axis;
     this._mark(axis, true);
     let due = performance.now();

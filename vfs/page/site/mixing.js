@@ -4,6 +4,7 @@
  * and of which numbers are measured.
  */
 
+import { windows } from "./api.js";
 import { bend, limits, sample, usual } from "./contrast.js";
 import { button, el } from "./dom.js";
 
@@ -40,7 +41,26 @@ export class Mixing {
     this.on = this.channels.length > 0 && (view.layers ? view.layers.length === this.channels.length : several);
     if (this.on && view.layers) {
       view.layers.forEach((layer, k) => Object.assign(this.channels[k], layer, { contrast: usual(layer.contrast) }));
-    }
+    } else if (this.on && array.where.some((one) => one !== axis && array.shape[one] > 1)) this._overStack(array);
+  }
+
+  /** Take limits that are made over the stack, for channels of which neither the file nor somebody has said any. */
+  async _overStack(array) {
+    const { channels, viewer } = this;
+    const found = await windows(viewer.set.key, array.path).catch(() => null); // what cannot be read, pictures say
+    if (!found || channels !== this.channels) return;
+    channels.forEach((channel, k) => {
+      channel.window ??= found[k];
+      if (channel.contrast.mode === "always" && !this._scaled) Object.assign(channel.contrast, fitted(channel.window));
+    });
+    viewer.frame.colour();
+    viewer.orthogonal.colour();
+    viewer.changed();
+  }
+
+  /** @returns {Object[]} names and colours of the channels that are on, for the picture. */
+  legend() {
+    return this.on ? this.channels.filter(({ on }) => on).map(({ name, colour }) => ({ text: name, colour })) : [];
   }
 
   /** Take the contrast of the chosen channel as that of the panel. */
@@ -68,12 +88,13 @@ export class Mixing {
    * Say how pictures are mixed.
    *
    * @param {Object[]} pictures {data, shape, at} of each, as `ats` names them.
+   * @param {boolean} [fit] limits that follow pictures follow these.
    * @returns {{parts: Object[], ats: number[][], painter: Function, table: Uint32Array}} those that are on; see `Picture.use`; the
    *   colours of the chosen one.
    */
-  how(pictures) {
+  how(pictures, fit = true) {
     const shown = pictures.filter(({ at }) => this.channels[at[this.place]].on);
-    const layers = shown.map(({ data, at }) => this._layer(data, at[this.place]));
+    const layers = shown.map(({ data, at }) => this._layer(data, at[this.place], fit));
     const { colour, contrast } = this.channels[this._chosen()];
     const table = new Uint32Array(256);
     const bytes = new Uint8ClampedArray(table.buffer);
@@ -86,9 +107,9 @@ export class Mixing {
   }
 
   /** @returns {{lo: number, scale: number, curve: Float32Array, light: number[]}} how a channel is drawn. */
-  _layer(data, k) {
+  _layer(data, k, fit) {
     const { contrast, colour } = this.channels[k];
-    if (k !== this._chosen() && (contrast.mode === "always" || !(contrast.hi > contrast.lo))) {
+    if (fit && k !== this._chosen() && (contrast.mode === "always" || !(contrast.hi > contrast.lo))) {
       [contrast.lo, contrast.hi] = limits(this._sample(data), contrast.low, contrast.high);
     }
     const curve = Float32Array.from({ length: STEPS }, (_, i) => bend(i / (STEPS - 1), contrast.curve, contrast.gamma));
@@ -190,6 +211,7 @@ export function layerTools(viewer) {
     update() {
       const { channels, on, place } = viewer.mixing;
       element.hidden = !channels.length;
+      if (channels.length) viewer.axes.without(place, on); // of layers, none but those here is to be chosen
       if (made !== channels) {
         made = channels;
         inputs = channels.map(row);

@@ -24,7 +24,7 @@ export class Orthogonal {
   constructor(viewer) {
     Object.assign(this, { viewer, on: false, place: -1, sides: [] });
     viewer.frame.layers.push(this._lines(() => viewer.view.cross));
-    viewer.frame.coloured = () => this._colour();
+    viewer.frame.coloured = () => this.colour();
     this._room = viewer.frame.stage.parentElement;
     new ResizeObserver(() => this.on && this._arrange()).observe(this._room);
   }
@@ -173,27 +173,31 @@ export class Orthogonal {
     if (!this.on) return;
     for (const side of this.sides) {
       side.view.draw();
-      const { axes, at } = this._wanted(side);
-      const key = `${axes} ${at}`;
+      const { array, mixing, view } = this.viewer;
+      const ats = mixing.ats(view.at); // of a picture in colours, a view of each channel
+      const wanted = ats.map((at) => this._wanted(side, at));
+      const key = JSON.stringify(wanted);
       if (key === side.key) continue;
       side.key = key;
       side.latest.run(async (signal) => {
-        const { array } = this.viewer;
-        const got = await plane(array.set, array.path, at, axes, MOST, signal);
+        const { axes } = wanted[0];
+        const got = await Promise.all(wanted.map(({ at }) => plane(array.set, array.path, at, axes, MOST, signal)));
         side.view.down = side.where === "right" ? this.viewer.frame.view.down : 1;
-        side.view.show(got.data, got.shape, axes.map((axis) => array.shape[axis]), got.bin);
-        this._colour();
+        side.parts = got.map((one, k) => ({ ...one, at: ats[k] }));
+        const { data, shape, bin } = side.parts.find(({ at }) => String(at) === String(view.at)) ?? side.parts[0];
+        side.view.show(data, shape, axes.map((axis) => array.shape[axis]), bin);
+        this.colour();
       });
     }
   }
 
-  /** @returns {{axes: number[], at: number[]}} axes of a view, and an index along each other one, in their order. */
-  _wanted({ where }) {
+  /** @returns {{axes: number[], at: number[]}} axes of a view at a frame, and an index along each other one, in their order. */
+  _wanted({ where }, frame) {
     const { array, view } = this.viewer;
     const [rows, columns] = array.picture;
     const along = array.where[this.place];
     const axes = where === "right" ? [rows, along] : [along, columns];
-    const index = new Map(array.where.map((axis, k) => [axis, view.at[k]]));
+    const index = new Map(array.where.map((axis, k) => [axis, frame[k]]));
     index.set(rows, view.cross[0]).set(columns, view.cross[1]);
     const others = [...index.keys()].filter((axis) => !axes.includes(axis)).sort((a, b) => a - b);
     return { axes, at: others.map((axis) => index.get(axis)) };
@@ -220,10 +224,17 @@ export class Orthogonal {
     for (const { view } of this.sides) view.draw();
   }
 
-  /** Take the contrast of the frame again. */
-  _colour() {
-    const { contrast } = this.viewer.frame;
+  /** Take the contrast of the frame, or of its layers, again. */
+  colour() {
+    const { frame, mixing } = this.viewer;
+    const { contrast } = frame;
     if (!(contrast.hi > contrast.lo)) return;
-    for (const { view } of this.sides) if (view.numbers) view.colour(contrast, table(contrast.map, contrast.invert));
+    for (const { view, parts } of this.sides) {
+      if (!view.numbers) continue;
+      if (mixing.on) {
+        const { painter, parts: shown } = mixing.how(parts, false);
+        view.use(painter, shown);
+      } else view.colour(contrast, table(contrast.map, contrast.invert));
+    }
   }
 }

@@ -3,6 +3,7 @@
  */
 
 import { address, alone, encoded, hyperspy, mail, recipe } from "./api.js";
+import { axesOf } from "./axesof.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
 import * as figures from "./figure.js";
@@ -55,7 +56,7 @@ export function takeTiff(viewer, panel) {
   const { data, shape, bin } = panel.shown;
   if (!data || shape.length !== 2) return viewer.failed(new Error("A TIFF holds one number for each pixel: of colours, take the picture as PNG."));
   const [height, width] = shape;
-  const axes = viewer.axesOf(panel).map((axis) => ({ ...axis, scale: axis.scale * bin, offset: axis.offset + (axis.scale * (bin - 1)) / 2 }));
+  const axes = axesOf(viewer, panel).map((axis) => ({ ...axis, scale: axis.scale * bin, offset: axis.offset + (axis.scale * (bin - 1)) / 2 }));
   let rows = data;
   if (panel.view.down < 0) {
     rows = data.slice();

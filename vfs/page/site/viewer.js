@@ -3,6 +3,7 @@
  */
 
 import { Axes } from "./axes.js";
+import { across, asLines, aspectOf, frameName, isLine, origin, phases, scanName, steps, titles } from "./axesof.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
@@ -32,32 +33,12 @@ import { Selecting } from "./selecting.js";
 import { leftOut, Showing } from "./showing.js";
 import { Spectra } from "./spectra.js";
 import { frameTools, scanTools } from "./tools.js";
-import { factorBetween } from "./units.js";
 
-const EQUAL = 1e-4; // of a step: those that differ less are the same, which files round
-const OBLONG = 16; // times: pixels that are longer are drawn as squares
 const LONGEST = 8192; // numbers of a line that are fetched
 const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at least
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
-const ENERGY = /^(energy|e|ev|kev|eloss|energy.?loss|wavelength)$/i; // axes of spectra
 const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of diffraction patterns
-const LINES = 3; // rows or columns of a picture that is drawn as so many lines, if it is long
-
-/** @returns {boolean} true for a picture of a few long rows or columns, which are better drawn as lines. */
-function isLine([height, width]) {
-  return Math.min(height, width) <= LINES && Math.max(height, width) > 64;
-}
-
-/** @returns {Object} numbers of a picture [rows, columns] as lines [samples, lines], as plots take them. */
-function asLines({ data, shape: [rows, columns] }) {
-  const [count, lines] = [Math.max(rows, columns), Math.min(rows, columns)];
-  if (rows > columns || lines === 1) return { data, shape: lines > 1 ? [count, lines] : [count] };
-  const turned = new data.constructor(data.length);
-  for (let i = 0; i < count; i++) for (let k = 0; k < lines; k++) turned[i * lines + k] = data[k * count + i];
-  return { data: turned, shape: [count, lines] };
-}
-
 export class Viewer {
   /**
    * @param {function()} changed called when the view was changed.
@@ -70,7 +51,7 @@ export class Viewer {
     this.frame = new Panel("frame", "Frame", () => this._changed());
     this.projecting = new Projecting(this);
     this.axes = new Axes((axis, index) => this._slid(axis, index), this.projecting);
-    this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : this._origin());
+    this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : origin(this));
     this.measuring = new Measuring(this);
     this.mixing = new Mixing(this);
     this.note = el("p.note", { hidden: true });
@@ -92,22 +73,23 @@ export class Viewer {
   }
 
   _layers() {
-    const sig = () => this.array.calibration?.[this._across()];
+    const sig = () => this.array.calibration?.[across(this)];
     const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
     const usable = (one) => (one?.scale && one.unit ? one : null);
     this.frame.layers.push(
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
       marksLayer(() => this.spectra.marks()),
+      labelLayer(() => this.mixing.legend()),
       ...this.measuring.layers(this.frame),
-      scaleBarLayer(() => this._steps(this.frame)),
-      phaseLayer(() => this._phases()),
+      scaleBarLayer(() => steps(this, this.frame)),
+      phaseLayer(() => phases(this)),
     );
     this.scan.layers.push(
       shapeLayer(() => this.view.selection),
       cursorLayer(() => (this.view.selection ? null : this.position())),
       ...this.measuring.layers(this.scan),
       channelsLayer(() => this.spectra.places()),
-      scaleBarLayer(() => this._steps(this.scan)),
+      scaleBarLayer(() => steps(this, this.scan)),
       Object.assign(wheelLayer(() => this.showing.wheel), { tiled: false }),
       labelLayer((place) => this.showing.labels(place)),
     );
@@ -147,7 +129,7 @@ export class Viewer {
     this.line = shown === 2 && isLine(sizes);
     this.curves = shown === 1 || (this.line && sizes[0] === 1); // frames are lines, in which a window is a detector
     const areas = scanned && plain && shown === 2 && !this.line; // of which a part can be a detector
-    this.patterns = areas && (nav > 1 || ANGLES.test(array.calibration?.[this._across()]?.unit || ""));
+    this.patterns = areas && (nav > 1 || ANGLES.test(array.calibration?.[across(this)]?.unit || ""));
     this.detects = areas || (scanned && plain && this.curves);
     this.detecting.begin();
     this.showing.begin();
@@ -168,7 +150,7 @@ export class Viewer {
       names.map((name) => array.calibration?.[name]),
       array.where.map((axis) => (axis === array.channels?.axis ? array.channels.of.map(({ name }) => name) : null)),
     );
-    const first = () => this._newest() || (scanned ? [...array.middle] : this.lengths.map(() => 0));
+    const first = () => this._newest() || (scanned ? [...array.middle] : names.map((name, k) => (name === "z" ? this.lengths[k] >> 1 : 0))); // the plane that NGFF calls the default
     const fresh = view.at?.length !== names.length;
     const given = fresh ? first() : view.at;
     view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
@@ -234,10 +216,10 @@ export class Viewer {
 
   _prepare(panel, kind, hint) {
     panel.become(kind, hint);
-    panel.rename(panel === this.frame ? this._frameName(kind) : this._scanName());
+    panel.rename(panel === this.frame ? frameName(this, kind) : scanName(this));
     panel.axis = this._axisOf[panel.id]();
-    panel.aspect = this._aspect(panel);
-    panel.titles = this._titles(panel);
+    panel.aspect = aspectOf(this, panel);
+    panel.titles = titles(this, panel);
     if (panel.kind === "plot") panel.view.noise = panel === this.frame ? this.spectra.noise : 0;
     this.measuring.leave(panel);
     if (panel.view) Object.assign(panel.view, { aspect: panel.aspect, down: panel === this.frame && this.array.upward ? -1 : 1 });
@@ -249,75 +231,6 @@ export class Viewer {
         : [(place) => this.orthogonal.press(place), (place) => this.detecting.press(place)];
     listen(panel.view, [...this.measuring.tools(panel), ...tools], (place) => readOut(panel, place));
     panel.view.moved = () => (panel.id === "frame" ? (this._zoomed(), this.orthogonal.follow()) : this.showing.tiles.follow());
-  }
-
-  /** @returns {?Object} the contrast of a picture of phases; null where there is none, or its colours do not go around. */
-  _phases() {
-    const { kind, contrast } = this.frame;
-    return this.complex && this.view.part === "phase" && kind === "picture" && contrast.map === "cyclic" ? contrast : null;
-  }
-
-  /** @returns {Array<{scale: number, offset: number, unit: string}>} the axes of rows and columns of a panel; a unit of "" is none. */
-  axesOf(panel) {
-    const { array } = this;
-    const along = panel === this.scan ? [array.nav - 2, array.nav - 1] : array.picture;
-    return along.map((axis) => {
-      const { scale, offset, unit } = array.calibration?.[array.dims[axis]] || {};
-      return scale && unit ? { scale, offset: offset || 0, unit } : { scale: 1, offset: 0, unit: "" };
-    });
-  }
-
-  /** @returns {?{x: Object, y: ?Object}} the steps of a picture for its bars; y null where they are those of x; null: it is no picture. */
-  _steps(panel) {
-    if (panel.kind !== "picture") return null;
-    const [y, x] = this.axesOf(panel).map((axis) => (axis.unit ? axis : {}));
-    const larger = Math.abs((y.scale ?? 1) / (x.scale ?? 1));
-    const same = y.unit === x.unit && Math.abs(larger - 1) < EQUAL;
-    return { x, y: same ? null : y };
-  }
-
-  /** @returns {?{cy: number, cx: number}} where the file says that the middle of a pattern is; null: nowhere in the picture. */
-  _origin() {
-    const { array, frames } = this;
-    const [y, x] = array.picture.map((axis) => array.calibration?.[array.dims[axis]]);
-    if (!frames || ![y, x].every((axis) => axis?.unit?.startsWith("1/") && axis.scale && axis.offset)) return null;
-    const [cy, cx] = [y, x].map(({ scale, offset }) => -offset / scale);
-    const inside = [cy, cx].every((at, axis) => at >= 0 && at < frames.size[axis]);
-    return inside ? { cy, cx } : null;
-  }
-
-  /** @returns {number} height of a pixel over its width, where both are known in like units and differ by less than OBLONG. */
-  _aspect(panel) {
-    const { array } = this;
-    const along = panel === this.scan ? [array.nav - 2, array.nav - 1] : array.picture;
-    const [y, x] = along.map((axis) => array.calibration?.[array.dims[axis]]);
-    const found = y?.unit && x?.unit ? Math.abs((y.scale * factorBetween(y.unit, x.unit)) / x.scale) : 1;
-    return found > 1 / OBLONG && found < OBLONG ? found : 1;
-  }
-
-  /** @returns {{x: string, y: string}} what the axes of a plot are. */
-  _titles(panel) {
-    const { array } = this;
-    if (panel === this.scan) return { x: array.dims[array.nav - 1] || "", y: "" };
-    const name = this._across() || "";
-    return { x: ENERGY.test(name) && panel.axis ? this.spectra.word : name, y: array.units || "intensity" };
-  }
-
-  _frameName(kind) {
-    if (kind === "plot") return ENERGY.test(this._across()) ? "Spectrum" : "Line";
-    return this.scanned && this.array.nav > 0 && kind === "picture" ? "Frame" : { picture: "Image", number: "Number" }[kind];
-  }
-
-  _scanName() {
-    const { dims, nav } = this.array;
-    return nav === 1 ? `Along ${dims[0]}` : "Scan";
-  }
-
-  /** @returns {?string} the axis of frames that goes from left to right. */
-  _across() {
-    const { picture, dims, shape } = this.array;
-    const last = picture[picture.length - 1];
-    return dims[this.line && shape[picture[0]] > shape[last] ? picture[0] : last];
   }
 
   /** Stop all work. */
@@ -471,7 +384,8 @@ export class Viewer {
     if (selection && !this.selecting.whole) return this.selecting.set(moved(selection, dy, dx, size));
     if (this.images) return this.goTo(this.position().map((n, axis) => n + [dy, dx][axis]));
     if (!at?.length) return undefined;
-    const axis = at.length - (dy && at.length > 1 ? 2 : 1);
+    const slides = this.axes.slides();
+    const axis = slides[Math.max(0, slides.length - (dy ? 2 : 1))] ?? at.length - 1;
     return this._slid(axis, Math.max(0, Math.min(this.lengths[axis] - 1, at[axis] + (dx || dy))));
   }
 
