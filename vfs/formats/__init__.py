@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
+from vfs.formats.first_look import may_be
 from vfs.formats.headers import exists
 from vfs.model.metadata import Term
 from vfs.model.open_options import OpenOptions
@@ -241,7 +242,8 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     head = sources.read(path, 0, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
-    claims = [f for f in formats().values() if f.claims(path, head, sources)]
+    asked = (_loaded(name) for name in _entries() if may_be(name, path, head))
+    claims = [f for f in asked if f is not None and f.claims(path, head, sources)]
     if len(claims) == 1:
         return claims[0]
     candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]
