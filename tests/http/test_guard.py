@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import os
 from pathlib import Path
@@ -158,6 +159,53 @@ def test_paths_that_lead_nowhere(path: str, status: int, reason: str) -> None:
         Guard(TOKEN).place(path.encode())
     assert refused.value.status == status
     assert TOKEN not in refused.value.reason
+
+
+def header(kind: str, said: str) -> dict[bytes, bytes]:
+    return {
+        b"authorization": f"{kind} ".encode() + (base64.b64encode(said.encode()) if kind == "Basic" else said.encode())
+    }
+
+
+@pytest.mark.parametrize("said", [("Basic", f"me:{TOKEN}"), ("basic", f":{TOKEN}"), ("Bearer", TOKEN)])
+def test_the_token_may_come_as_a_password(said: tuple[str, str]) -> None:
+    guard, kind = Guard(TOKEN, logins=True), said[0].capitalize()
+    headers = header(kind, said[1]) | {b"host": b"localhost"}
+    headers[b"authorization"] = headers[b"authorization"].replace(kind.encode(), said[0].encode(), 1)
+    assert guard.place(b"/a/b/", "GET", headers) == Place("a/b", True)
+    assert guard.base_of(b"/a/b/") == "/"
+    assert guard.place(f"/t/{TOKEN}/a".encode(), "GET", headers) == Place("a", False)
+    elsewhere = headers | {b"origin": b"https://evil.example", b"sec-fetch-site": b"cross-site"}
+    if kind == "Basic":  # a browser sends it by itself, whichever page asks
+        with pytest.raises(RefusedError, match="another site"):
+            guard.place(b"/a", "GET", elsewhere)
+    else:
+        assert guard.place(b"/a", "GET", elsewhere) == Place("a", False)
+    with pytest.raises(RefusedError, match="expected the token") as refused:
+        Guard(TOKEN).place(b"/a", "GET", headers)  # where others can read what is sent
+    assert not refused.value.login
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        header("Basic", f"{TOKEN}:"),
+        header("Basic", f"me:{TOKEN}x"),
+        header("Basic", TOKEN),
+        header("Bearer", f"{TOKEN} x"),
+        header("Digest", TOKEN),
+        {b"authorization": b"Basic \xff%%"},
+        {b"authorization": b"Basic"},
+        {b"authorization": b""},
+    ],
+)
+def test_logins_that_are_refused(headers: dict[bytes, bytes]) -> None:
+    guard = Guard(TOKEN, logins=True)
+    for path, login in ((b"/a", True), (b"/", True), (b"/t/another/a", False)):
+        with pytest.raises(RefusedError, match="as the password of a login") as refused:
+            guard.place(path, "GET", headers)
+        assert (refused.value.status, refused.value.login) == (401, login)
 
 
 @given(

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -443,6 +444,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         pytest.skip("NO ENCRYPTION IS TESTED: there is no openssl to make a certificate")
     folder = tmp_path_factory.mktemp("certificate")
     cert, key = folder / "cert.pem", folder / "key.pem"
+    make_certificate(cert, key)
+    return cert, key
+
+
+def make_certificate(cert: Path, key: Path) -> None:
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
@@ -451,7 +457,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         check=True,
         capture_output=True,
     )
-    return cert, key
 
 
 def test_encrypted(folder: Path, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,6 +477,40 @@ def test_encrypted(folder: Path, certificate: tuple[Path, Path], monkeypatch: py
             monkeypatch.setenv("https_proxy", proxy)
             np.testing.assert_array_equal(vfs.open(server.url + "a.npy")[...], np.load(folder / "a.npy"))
         assert asked[0].startswith(f"CONNECT localhost:{server.url.split(':')[2].split('/')[0]} ".encode())
+
+
+def test_a_hang_up_reads_certificate_and_token_again(
+    folder: Path, certificate: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cert, key = (Path(shutil.copy(path, tmp_path)) for path in certificate)
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text("one-token-of-many")
+
+    def shown(port: int) -> str:
+        return ssl.get_server_certificate(("localhost", port))
+
+    how = {"tls_cert": str(cert), "tls_key": str(key), "token": str(token)}
+    with vfs.serve(folder / "a.npy", port=0, host="localhost", **how) as server:
+        port = urlsplit(server.url).port or 0
+        before, pid = shown(port), next(one.pid for one in servers() if one.address == server.address)
+        text = cert.read_text()
+        cert.write_text("garbled")
+        os.kill(pid, signal.SIGHUP)
+        heard = []
+        assert eventually(lambda: heard.append(capfd.readouterr().err) or "what was read before" in "".join(heard))
+        assert shown(port) == before
+        cert.write_text(text)
+        make_certificate(cert, key)
+        token.write_text("another-token-of-many")
+        os.kill(pid, signal.SIGHUP)
+        assert eventually(lambda: shown(port) != before)
+        trusting = ssl.create_default_context(cafile=str(cert))
+        renewed = server.url.replace("one-", "another-")
+        with urllib.request.urlopen(renewed + "a.npy", context=trusting) as answer:
+            assert answer.read() == (folder / "a.npy").read_bytes()
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(server.url + "a.npy", context=trusting)
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class Contents(Protocol):
         """Return how far the sets are that are still being written, by the paths of their main faces."""
         ...
 
+    @property
+    def open_sets(self) -> tuple[int, int]:
+        """How many sets are open, and how many were opened so far."""
+        ...
+
     def place(self, path: str) -> tuple[str, str]:
         """Split a path into the source folder behind it, and the rest of the path, without looking into the folder.
 

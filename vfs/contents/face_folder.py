@@ -269,6 +269,10 @@ class FaceFolder:
     def progress(self) -> Mapping[str, Progress]:
         return {}
 
+    @property
+    def open_sets(self) -> tuple[int, int]:
+        return len(self._member), len(self._member)
+
     def place(self, path: str) -> tuple[str, str]:
         return "", path
 

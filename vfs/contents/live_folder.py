@@ -162,6 +162,11 @@ class LiveFolder:
         return {entry.path: one.progress for entry, one in shown if one.progress is not None}
 
     @property
+    def open_sets(self) -> tuple[int, int]:
+        """How many sets are open, and how many were opened so far: they stay open."""
+        return len(self._state.sets), len(self._state.sets)
+
+    @property
     def current(self) -> Sequence[OpenedSet]:
         """The sets as they were when somebody looked last."""
         return self._state.sets

@@ -320,6 +320,10 @@ class FolderTree:
     def progress(self) -> Mapping[str, Progress]:
         return self._live.progress()
 
+    @property
+    def open_sets(self) -> tuple[int, int]:
+        return len(self._live), self._live.opened
+
     def place(self, path: str) -> tuple[str, str]:
         listing, gone, rest = self._top, "", path
         while rest:

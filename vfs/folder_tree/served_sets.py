@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -17,8 +18,9 @@ from vfs.folder_tree.listing import Listing
 from vfs.folder_tree.records import MemberSet, Record, SingleFlight
 from vfs.live.growing import Progress
 
-OPEN = 256  # most data sets that are kept open
-WEIGHT = 64 << 20  # most bytes of memory that open data sets may take, about
+OPEN = 1 << 14  # most data sets that are kept open
+WEIGHT = max(64 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 32)
+"""The default of the bytes of memory that open data sets may take, about."""
 LIGHT = 100_000  # bytes of memory that an open data set takes besides its tables
 ACQUISITIONS = 1 << 10  # numbers for the acquisitions that follow on each other in an open set
 
@@ -145,15 +147,26 @@ class ServedSets:
 
     Args:
         opened_with: see `vfs.folder_tree.folder_tree.FolderTree`.
+        memory: bytes that open sets may take, about; None: `WEIGHT`.
+
+    Attributes:
+        opened: how often a set was opened so far.
     """
 
-    def __init__(self, opened_with: bytes | None) -> None:
+    def __init__(self, opened_with: bytes | None, memory: int | None = None) -> None:
         self._opened_with = opened_with
+        self._memory = memory
+        self.opened = 0
         self._live: OrderedDict[str, ServedSet] = OrderedDict()
         self._recently_used: dict[str, tuple[ServedSet, Face]] = {}
+        self._held = 0  # bytes that they take, about
         self._lock = threading.RLock()
         self._single_flight = SingleFlight()
         self._numbers = count(1)
+
+    def __len__(self) -> int:
+        """Number of sets that are open."""
+        return len(self._live)
 
     def progress(self) -> dict[str, Progress]:
         """Return how far the open sets that are still being written are, by the paths of their main faces."""
@@ -269,16 +282,18 @@ class ServedSets:
             if opened is None or record is None or not record.faces:
                 return
         made = ServedSet(listing, name, opened, record, next(self._numbers), self._opened_with)
+        most = WEIGHT if self._memory is None else self._memory
         with self._lock:
             self._live[key] = made
-            while len(self._live) > 1 and (
-                len(self._live) > OPEN or sum(each.weight for each in self._live.values()) > WEIGHT
-            ):
+            self._held += made.weight
+            self.opened += 1
+            while len(self._live) > 1 and (len(self._live) > OPEN or self._held > most):
                 self._drop(next(iter(self._live)))
 
     def _drop(self, key: str) -> None:
         live = self._live.pop(key, None)
         if live is not None:
+            self._held -= live.weight
             for path in live.paths:
                 self._recently_used.pop(path, None)
             live.drop()

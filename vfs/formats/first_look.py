@@ -1,8 +1,8 @@
 """Says which formats a file cannot be of, by its first bytes and its name, so that these are not imported: `may_be`.
 
 Importing the modules of all formats takes longer than opening a small file. A row here is a condition that all files
-that its format claims meet (`Format.claims`), and most others do not; `tests/formats/test_first_look.py` holds it against
-the formats. One without a row, as of another package, is imported and asked about each file.
+that its format claims meet (`Format.claims`), and most others do not; `tests/formats/test_first_look.py` holds it
+against the formats. One without a row, as of another package, is imported and asked about each file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOKS = {
     "eer": _Look(rb"II|MM"),
     "empad": _Look(rb"(?=.*<root)" + _BLANK + rb"<", (".raw",)),
     "fabio": _Look(
-        rb"FORMAT :|\{\nHEADER_BYTES|OD SAPPHIRE|\xd2\x04\0\0|\0\0\x04\xd2|M\0\0\0A|\\\$FFF|R-AXIS|ESPERANTO|\n\xb8\x03\0",
+        rb"FORMAT :|\{\nHEADER_BYTES|OD SAPPH|\xd2\x04\0\0|\0\0\x04\xd2|M\0\0\0A|\\\$FFF|R-AXIS|ESPERANTO|\n\xb8\x03\0",
         (".kcd", ".mpa", ".sfrm"),
     ),
     "fits": _Look(rb"SIMPLE  ="),

@@ -121,10 +121,12 @@ def refusal(method: str, refused: RefusedError, browser: bool = False) -> Reply:
     allow = [(b"allow", (refused.allow or METHODS).encode())] if refused.status == 405 else []
     size = [(b"content-range", b"bytes */%d" % refused.size)] if refused.size is not None else []
     retry = [(b"retry-after", b"%d" % refused.retry_after)] if refused.retry_after is not None else []
+    login = [(b"www-authenticate", b'Basic realm="vfs", charset="UTF-8"')] if refused.login else []
     if browser and refused.status == 401:
-        return whole(method, 401, OLD, b"text/html; charset=utf-8", [*close, (b"content-security-policy", policy())])
+        about = [*close, *login, (b"content-security-policy", policy())]
+        return whole(method, 401, OLD, b"text/html; charset=utf-8", about)
     text = f"{refused.reason}\n".encode("utf-8", "backslashreplace")
-    return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *allow, *size, *retry])
+    return whole(method, refused.status, text, b"text/plain; charset=utf-8", [*close, *login, *allow, *size, *retry])
 
 
 def options(request: Mapping[bytes, bytes], may: bool) -> Reply:

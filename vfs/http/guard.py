@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 import os
@@ -38,6 +39,7 @@ class RefusedError(Exception):
         size: bytes of the file, if a range lies outside of it.
         allow: methods that go, if this one does not; None: those that go with files.
         retry_after: seconds after which it may be answered; None: nobody knows.
+        login: a user name and a password may be sent.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class RefusedError(Exception):
         size: int | None = None,
         allow: str | None = None,
         retry_after: int | None = None,
+        login: bool = False,
     ) -> None:
         super().__init__(reason)
+        self.login = login
         self.retry_after = retry_after
         self.size = size
         self.allow = allow
@@ -79,6 +83,7 @@ class Guard:
         origins: the origins whose pages may read. Empty: with a token all, since the token is the secret; without one
             only the server's own.
         embed: the origins whose pages may show the server's page in a frame.
+        logins: the token may also come in the `Authorization` header: nobody can read it on the way.
 
     Attributes:
         base: what every path begins with.
@@ -91,17 +96,23 @@ class Guard:
         names: Iterable[str] = (),
         origins: Sequence[str] = (),
         embed: Sequence[str] = (),
+        logins: bool = False,
     ) -> None:
-        self.base = f"/t/{token}/" if token else "/"
+        self.logins = logins
         self.embed = embed
-        self._token = token
-        self._base = self.base.encode()
+        self.renew(token)
         own = socket.gethostname().lower()
         called = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
         self._names = called - {""}  # it stands for all hosts of this machine, and for a header that is garbled
         self._origins = frozenset(origin.encode() for origin in origins)
         self._addresses = not is_loopback(host)
         self._known: set[bytes | None] = set()  # headers that were let in
+
+    def renew(self, token: str) -> None:
+        """Let in who has another token, and no longer who has the one before."""
+        self.base = f"/t/{token}/" if token else "/"
+        self._token = token
+        self._base = self.base.encode()
 
     def check(self, method: str, headers: Mapping[bytes, bytes]) -> None:
         """Refuse a request under a foreign name; without a token, also one that a page of another site sends.
@@ -141,6 +152,8 @@ class Guard:
             RefusedError: it is of another site, and of no origin that may read.
         """
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if origin is None and site is None:
+            return
         if origin in self._origins or site in (b"same-origin", b"none"):
             return
         if site is None and origin is not None and _is_own(origin, headers.get(b"host", b"")):
@@ -175,21 +188,32 @@ class Guard:
             f" serving with {option(allow_host=[Word('NAME')])} lets it in",
         )
 
-    def place(self, raw: bytes) -> Place:
+    def base_of(self, raw: bytes) -> str:
+        """Return what the path of a URL begins with: `base`, or "/" where the token comes in a header."""
+        return self.base if raw.startswith(self._base) else "/"
+
+    def place(self, raw: bytes, method: str = "GET", headers: Mapping[bytes, bytes] | None = None) -> Place:
         """Return what a path names.
 
         Args:
             raw: path of the URL, with its %-escapes.
+            method, headers: see `check`.
 
         Raises:
-            RefusedError: the token is wrong (401), or nothing has such a path (404; 422 if it looks like a chunk).
+            RefusedError: the token is wrong (401), or nothing has such a path (404; 422 if it looks like a chunk);
+                see also `check_site`.
         """
         if hmac.compare_digest(raw[: len(self._base)], self._base):
             raw = raw[len(self._base) :]
         elif hmac.compare_digest(raw, self._base[:-1]):
             raise RefusedError(404, "expected a slash behind the token")
         elif len(self._base) > 1:
-            raise RefusedError(401, "expected the token of this server in the path: /t/TOKEN/…")
+            # A page with a token of before asks again and again, and no browser should ask its user each time
+            login = self.logins and not raw.startswith(b"/t/")
+            if not (login and headers and self._logged_in(method, headers)):
+                also = ", or as the password of a login" if self.logins else ""
+                raise RefusedError(401, f"expected the token of this server in the path: /t/TOKEN/…{also}", login=login)
+            raw = raw.removeprefix(b"/")
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash, named = key.endswith("/") or not key, bool(key)
         key = key.removesuffix("/")
@@ -198,6 +222,26 @@ class Guard:
         if (named and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
             raise RefusedError(_absent(key), f"nothing is called {printable(key[:200]) or '/'}")
         return Place(key, slash)
+
+    def _logged_in(self, method: str, headers: Mapping[bytes, bytes]) -> bool:
+        """Return True if the `Authorization` header of a request holds the token: as a password, or by itself.
+
+        Raises:
+            RefusedError: it is a password that a page of another site had a browser send.
+        """
+        kind, _, said = headers.get(b"authorization", b"").partition(b" ")
+        if kind.lower() == b"basic":
+            try:
+                said = base64.b64decode(said.strip(), validate=True).partition(b":")[2]
+            except ValueError:
+                return False
+        elif kind.lower() != b"bearer":
+            return False
+        if not hmac.compare_digest(said.strip(), self._token.encode()):
+            return False
+        if kind.lower() == b"basic":  # browsers send it by themselves
+            self.check_site(method, headers)
+        return True
 
 
 _NOTHING = frozenset(("", ".", ".."))

@@ -112,6 +112,10 @@ class Reopened:
         return self._served.progress()
 
     @property
+    def open_sets(self) -> tuple[int, int]:
+        return self._served.open_sets
+
+    @property
     def entry_timeout(self) -> float:
         return self._served.entry_timeout
 

@@ -63,7 +63,7 @@ class Application:
         self.natively = natively and not debug
         self.log = ServerLog(debug)
         self.api = Api(shown, self._read, self.log, allow_describe)
-        own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds)
+        own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds, lambda: len(reads.hanging()))
         self.decisions = Decisions(shown, guard, own, self.log)
 
     @property
@@ -178,7 +178,7 @@ class Application:
 
     def metrics(self) -> bytes:
         """Return the counts as text that Prometheus reads."""
-        remote = asked()
+        remote, (sets, opened) = asked(), self.contents.open_sets
         cache, tally, native = self.contents.cache, self.done, self.native.done[0] if self.native else 0
         rows: list[tuple[str, str, str, int]] = [
             ("requests_total", "counter", "Requests that came", tally.requests),
@@ -191,6 +191,8 @@ class Application:
             ("cache_misses_total", "counter", "Decoded pieces that were not in the cache", cache.misses),
             ("cache_bytes", "gauge", "Bytes of decoded pieces in the cache", cache.held),
             ("cache_limit_bytes", "gauge", "Most bytes of decoded pieces in the cache", cache.limit),
+            ("sets_open", "gauge", "Data sets that are open", sets),
+            ("sets_opened_total", "counter", "Data sets that were opened", opened),
             (
                 "remote_requests_total",
                 "counter",

@@ -80,12 +80,14 @@ class OwnPages(NamedTuple):
         first: returns what the page to look at data need not ask for.
         opened: is called when somebody opens the page.
         requests: what paths below `api/` begin with that `vfs.page.api` answers.
+        hanging: returns how many reads hang in their file systems.
     """
 
     metrics: Callable[[], bytes]
     first: Callable[[], Mapping[str, Any]]
     opened: Callable[[], None]
     requests: Collection[str]
+    hanging: Callable[[], int]
 
 
 class _PathAsked(NamedTuple):
@@ -177,14 +179,16 @@ class Decisions:
         """
         key = ""
         try:
+            if path in _HEALTH and method in _READS:
+                return self._health(method, path)
             self.guard.check(method, headers)
             if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
                 return self._options(headers)
-            key, slash = self.guard.place(path)
+            key, slash = self.guard.place(path, method, headers)
             if lends and path[-1:].isdigit() and self._is_native(path, key, slash, headers):
                 return ForNative(key)
             own = method not in _READS or key.startswith(_OWN)  # or of a folder so called
-            decision: Decision | None = self._of_server(method, key, slash, headers) if own else None
+            decision: Decision | None = self._of_server(method, key, slash, headers, path) if own else None
             if decision is None:
                 decision = self._path(_PathAsked(method, key, slash, headers))
         except Exception as error:
@@ -213,19 +217,29 @@ class Decisions:
         found = self.contents.at_hand(key)
         return found is not None and self.native.ready(path, key, found, found.time())
 
+    def _health(self, method: str, path: bytes) -> Reply:
+        """Answer who watches servers, and knows neither token nor name: is it alive, and does it read?"""
+        hanging = self._own.hanging() if path == b"/readyz" else 0
+        said = f"{hanging} reads hang: their file systems do not answer\n" if hanging else "ok\n"
+        return whole(method, 503 if hanging else 200, said.encode(), _TEXT)
+
     def _options(self, headers: Mapping[bytes, bytes]) -> Reply:
         """Answer with what goes here."""
         may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
         return options(headers, may)
 
     def _of_server(
-        self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes]
+        self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes], path: bytes
     ) -> Reply | ForApi | ForBody | None:
-        """Decide how a request is answered that does not read the contents; None: it does."""
+        """Decide how a request is answered that does not read the contents; None: it does.
+
+        Args:
+            path: path of the URL.
+        """
         if method == "OPTIONS":
             return self._options(headers)
         if method == "PROPFIND":
-            return drive.propfind(self.contents, self.guard.base, key, headers)
+            return drive.propfind(self.contents, self.guard.base_of(path), key, headers)
         if key.startswith("api/") and key.split("/", 2)[1] in self._own.requests:  # else a folder of the data
             return ForApi(key)
         if method not in _READS:
@@ -385,7 +399,9 @@ _FOR_OTHERS: Usual = ((b"vary", b"origin"), *SHARED, *USUAL)
 _FOR_OWN: Usual = ((b"cross-origin-resource-policy", b"same-origin"), *USUAL)
 _READS = frozenset(("GET", "HEAD"))
 _TEXT, _HTML = b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
-_CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range"))
+_CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range", b"authorization"))
+"""Headers of a request that no thread without the interpreter looks at."""
+_HEALTH = frozenset((b"/healthz", b"/readyz"))
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 
 

@@ -157,6 +157,13 @@ class NativeAnswers:
         held = sum(each.held for each in (*self._sources.values(), *tables.sources.retired))
         return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
 
+    def forget(self) -> None:
+        """Answer for no path any more until it is asked for anew: the token in paths may be another one."""
+        if self._tables is not None:
+            for source in list(self._sources.values()):
+                self._drop(self._tables, source)
+            self._collect(self._tables)
+
     def _drop(self, tables: AnswerTables, source: ArraySource) -> None:
         """End a source. Its memory is freed when nobody uses it."""
         del self._sources[source.path]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.contents.contents import Contents
 from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
-from vfs.http.guard import Guard, choose_token, framer_of, name_of, origin_of
+from vfs.http.guard import Guard, choose_token, framer_of, is_loopback, name_of, origin_of
 from vfs.model.wording import option, option_names
 from vfs.page.computing import passed
 from vfs.server.accepting import Acceptor, more_descriptors
@@ -56,7 +56,9 @@ def serve(
     to_log: bool = False,
     debug: bool = False,
 ) -> ServerStatus:
-    """Serve contents over HTTP until SIGINT, SIGTERM or SIGHUP ends it.
+    """Serve contents over HTTP until SIGINT or SIGTERM ends it, or SIGHUP if there is nothing to be read again.
+
+    SIGHUP reads the certificate with its key, and the token's file, again. It ends a server whose terminal is gone.
 
     This must run in the main thread.
 
@@ -90,7 +92,8 @@ def serve(
     encryption = _encryption(how.tls_cert, how.tls_key)
     with _listening(how.host, how.port) as listener:
         address = _address(listener, how.host, encryption is not None)
-        guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)))
+        logins = encryption is not None or is_loopback(how.host)
+        guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)), logins)
         run = _Run(contents, guard, address, how, ready, watch, to_log=to_log, debug=debug)
         return asyncio.run(run.run(web, listener, encryption))
 
@@ -120,12 +123,30 @@ def _encryption(cert: str | None, key: str | None) -> ssl.SSLContext | None:
     if cert is None or key is None:
         raise OptionError(f"{option_names('tls_cert', 'tls_key')} go together: a certificate and its key, as PEM files")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _certify(context, cert, key)
+    return context
+
+
+def _certify(context: ssl.SSLContext, cert: str, key: str) -> None:
+    """Have connections that come show a certificate.
+
+    Raises:
+        OptionError: certificate or key cannot be used.
+    """
     try:
         context.load_cert_chain(cert, key, password=lambda: "")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OptionError(f"{cert}, {key}: expected a certificate and its key, as PEM files: {reason}") from None
-    return context
+
+
+def _has_terminal() -> bool:
+    """Return True if this process belongs to a terminal that is there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
@@ -230,9 +251,16 @@ class _Run:
             reads.end_early()
             application.api.end_early()
 
+        began_in_terminal = _has_terminal()
+
+        def hang_up() -> None:
+            closed = began_in_terminal and not _has_terminal()
+            if closed or not self._read_again(encryption, application):
+                end()
+
         for number in ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                loop.add_signal_handler(number, end)
+                loop.add_signal_handler(number, hang_up if number == signal.SIGHUP else end)
         try:
             running = asyncio.ensure_future(server._serve([]))  # it accepts nothing itself
             while not server.started and not running.done():
@@ -254,6 +282,29 @@ class _Run:
             if entry:
                 entry.end()
         return last
+
+    def _read_again(self, encryption: ssl.SSLContext | None, application: Application) -> bool:
+        """Read the certificate and the token again. What cannot be used stays as it was; the log says so.
+
+        Returns: False if the server has neither from a file.
+        """
+        how = self.how
+        chosen = how.token not in (None, "none")
+        if encryption is None and not chosen:
+            return False
+        try:
+            if encryption is not None and how.tls_cert and how.tls_key:
+                _certify(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), how.tls_cert, how.tls_key)
+                _certify(encryption, how.tls_cert, how.tls_key)
+            if chosen:
+                self.guard.renew(choose_token(how.token, how.host))
+                if application.native is not None:
+                    application.native.forget()
+        except OptionError as error:
+            log.warning("%s; what was read before stays", error)
+        else:
+            log.info("read certificate and token again")
+        return True
 
     def _begin(self, entry: Entry | None, reporter: Reporter[ServerStatus]) -> None:
         """Say that the server answers."""
