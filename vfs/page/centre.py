@@ -9,6 +9,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 from vfs.page.computing import picture_of, state_of
+from vfs.page.scattering import geometry
 from vfs.reduce.bright_field import CentralDisk, central_disk
 
 
@@ -24,8 +25,14 @@ def centre(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> Ce
         SourceError: no frame can be read.
     """
     picture_of(array.shape[: array.dataset.nav_ndim], within)
-    kept = cache.get(_key(array, within), lambda: np.array(central_disk(array, within)))
+    kept = cache.get(_key(array, within), lambda: np.array(_found(array, within)))
     return _of(kept)
+
+
+def _found(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
+    """Find the disk; where the file says the centre of the beam, around that."""
+    disk, said = central_disk(array, within), geometry(array)
+    return disk if said is None else disk._replace(cy=said["centre"][0], cx=said["centre"][1])
 
 
 def at_hand(array: ArrayReader, within: tuple[int, ...], cache: ChunkCache) -> CentralDisk | None:

@@ -14,6 +14,7 @@ from vfs.errors import VfsError, printable
 from vfs.faces.documents import plain_json
 from vfs.model import spoken
 from vfs.page.records import sendable
+from vfs.page.scattering import geometry
 from vfs.pictures.frames import FrameView, is_masked
 from vfs.pictures.small_frames import size_of, small_frame
 
@@ -46,6 +47,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "beside": array.dataset.main is False,
         "calibration": plain_json(known),
         "masked": _masked(view),
+        "geometry": geometry(array),
     }
 
 

@@ -14,6 +14,7 @@ from vfs.model import calibration
 from vfs.model.as_scan import as_scan
 from vfs.model.axis_order import AxisOrder, axis_order
 from vfs.model.layout import FrameLayout, Scan, altered, mirrored, permuted
+from vfs.model.metadata import Term
 from vfs.model.open_options import OpenOptions
 from vfs.model.options import shape_option
 from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, PixelMask, StoredArray
@@ -104,12 +105,13 @@ def _of_companion(order: AxisOrder, main: StoredArray, dataset: StoredArray) -> 
 def _turned(dataset: StoredArray, order: AxisOrder, as_stored: bool) -> Arranged:
     """Return an array with its axes in order, by its layout where that can say it."""
     layout = None if as_stored else _layout(dataset, order)
-    about = {"dims": order.dims, "attrs": _attributes(dataset, order), "pixel_mask": _mask(dataset, order)}
+    about = {"attrs": _attributes(dataset, order), "pixel_mask": _mask(dataset, order), "terms": _terms(dataset, order)}
     if layout is None:
-        return Arranged(altered(dataset, attrs=about["attrs"], pixel_mask=about["pixel_mask"]), order)
+        return Arranged(altered(dataset, **about), order)
     shape = tuple(dataset.shape[axis] for axis in order.axes)
     block = tuple(dataset.block[axis] for axis in order.axes) if dataset.block else ()
-    return Arranged(altered(dataset, layout=layout, shape=shape, block=block, nav_ndim=order.nav_ndim, **about))
+    how: dict[str, Any] = {"shape": shape, "block": block, "dims": order.dims, "nav_ndim": order.nav_ndim}
+    return Arranged(altered(dataset, layout=layout, **how, **about))
 
 
 def _layout(dataset: StoredArray, order: AxisOrder) -> Any:
@@ -136,6 +138,14 @@ def _mask(dataset: StoredArray, order: AxisOrder) -> PixelMask | None:
     if mask is None or sorted(axes) != [*range(len(mask.axes))]:
         return None
     return PixelMask(mask.array, tuple(axes), tuple(order.flipped[nav:]))
+
+
+def _terms(dataset: StoredArray, order: AxisOrder) -> tuple[Term, ...]:
+    """Return the terms of an array whose axes are in order; not that of the beam's centre where rows and columns are
+    others then.
+    """
+    stay = order.axes[-2:] == (len(order.axes) - 2, len(order.axes) - 1) and not any(order.flipped[-2:])
+    return tuple(term for term in dataset.terms if stay or term.name != "beam_center")
 
 
 def _attributes(dataset: StoredArray, order: AxisOrder) -> dict[str, Any]:

@@ -29,9 +29,11 @@ export class Measuring {
     };
   }
 
-  /** @returns {[number, number]} the centre of a pattern: that of the chosen detector, else of the disk that was found, else of the picture. */
+  /** @returns {[number, number]} the centre of a pattern: that of the beam, else that of the chosen detector, else of the disk that was found, else of the picture. */
   _centre(panel) {
     const { frame, detects, patterns, detecting } = this.viewer;
+    const beam = panel.xray?.()?.centre;
+    if (beam) return beam;
     const { shape, presets } = detecting;
     const of = panel === frame && detects ? [shape, patterns && presets?.BF].find((one) => one && "cy" in one) : null;
     return of ? [of.cy, of.cx] : panel.view.size.map((count) => (count - 1) / 2);

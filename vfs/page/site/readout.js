@@ -5,6 +5,7 @@
 import { short } from "./dom.js";
 import { length, spacing } from "./profile.js";
 import { fitting } from "./units.js";
+import { anglesAt } from "./xray.js";
 
 /**
  * Show the value at a place of a panel's picture.
@@ -38,8 +39,10 @@ function calibrated({ axis, view, aspect }, at) {
   return `${at.map((n, k) => short((n * steps[k] + offset) * factor, 3)).join(", ")} ${unit}`;
 }
 
-/** @returns {?string[]} how far a place is from the middle of a pattern, and the spacing of planes of which that is the place; null: there is no middle. */
-function fromMiddle({ axis, aspect, middle }, [y, x]) {
+/** @returns {?string[]} the angles of a place; or how far it is from the middle of a pattern, and the spacing of planes of which that is the place; null: neither is known. */
+function fromMiddle({ axis, aspect, middle, xray }, [y, x]) {
+  const geometry = xray?.();
+  if (geometry) return anglesAt(geometry, [y, x]);
   const centre = axis && middle?.();
   if (!centre) return null;
   const far = Math.hypot((y - centre.cy) * aspect, x - centre.cx);

@@ -15,12 +15,13 @@ import { length, spacing } from "./profile.js";
 import { counted, radial, spectrum, statistics, within } from "./statistics.js";
 import { dialog, npy, png, save } from "./take.js";
 import { symbol } from "./units.js";
+import { known, OVER, rings } from "./xray.js";
 
 export const COLOUR = "#7fd3ff";
 const KINDS = ["rectangle", "disk", "ring"];
 const NEAR = 9; // screen pixels around an edge in which it is taken hold of
 const LARGEST = 2048; // pixels along y and x of a Fourier transform
-const SHOWN = { histogram: "histogram", radial: "radial mean" };
+const SHOWN = { histogram: "histogram", radial: "radial mean", q: "radial mean over q", angle: "radial mean over 2θ" };
 
 export class Region extends Measured {
   /**
@@ -39,7 +40,7 @@ export class Region extends Measured {
     this.said = el("output.said", { "aria-label": `${title} region: statistics` });
     this.field = el("input.shape", { type: "text", spellcheck: "false", autocomplete: "off", "aria-label": `${title} region`, onchange: () => this._typed() });
     this.field.addEventListener("input", () => this.field.setCustomValidity(""));
-    const which = select(`${title} region: plot`, Object.entries(SHOWN), "histogram", (shown) => {
+    this.which = select(`${title} region: plot`, Object.entries(SHOWN), "histogram", (shown) => {
       this.shown = shown;
       this.update();
     });
@@ -47,7 +48,7 @@ export class Region extends Measured {
       "div.profile-row.region-row",
       { hidden: true },
       this.field,
-      which,
+      this.which,
       button(`${title} region: Fourier transform`, "FFT", () => this._transform(), { class: "word" }),
       button(`${title} region: numbers as CSV`, "CSV", () => this._take(), { class: "word" }),
       button(`${title} region: all pixels of the rectangle around it (.npy)`, "NPY", () => this._export("npy"), { class: "word" }),
@@ -57,6 +58,9 @@ export class Region extends Measured {
   }
 
   start([height, width]) {
+    const there = known(this.panel.xray?.());
+    for (const option of this.which.options) option.hidden = option.value in OVER && !there.includes(option.value);
+    if (this.shown in OVER && !there.includes(this.shown)) this.which.value = this.shown = "radial";
     this.shape = { kind: "rectangle", y0: height >> 2, x0: width >> 2, y1: height - (height >> 2), x1: width - (width >> 2) };
   }
 
@@ -108,7 +112,7 @@ export class Region extends Measured {
   update() {
     const { kind, shown } = this.panel;
     if (!this.on || kind !== "picture" || !shown.data || shown.shape.length !== 2) return;
-    const numbers = this._numbers(this.shown === "radial" ? [0, 0, ...this.panel.view.size] : this._box());
+    const numbers = this._numbers(this.shown !== "histogram" ? [0, 0, ...this.panel.view.size] : this._box());
     this.values = within(numbers, this.shape);
     this.found = statistics(this.values);
     if (document.activeElement !== this.field) this.field.value = toText(this.shape);
@@ -126,12 +130,13 @@ export class Region extends Measured {
   }
 
   _plot(numbers) {
-    const { axis, aspect } = this.panel;
-    if (this.shown === "radial") {
-      this.plotted = radial(numbers, this.how.centre(), aspect);
-      const scale = numbers.bin * Math.abs(axis?.scale ?? 1);
-      this.axis = { scale, offset: 0, unit: axis?.unit ?? "px" };
-      this.strip.show(this.plotted, this.axis, { x: "distance", y: `mean around ${this.how.centre().map((at) => short(at)).join(", ")}` });
+    if (this.shown !== "histogram") {
+      const [cy, cx] = this.how.centre();
+      const { word, unit, step, ring } = this._rings(cy, cx, numbers.bin);
+      this.plotted = radial(numbers, ring);
+      this.axis = { scale: step, offset: 0, unit };
+      this.word = word;
+      this.strip.show(this.plotted, this.axis, { x: word, y: `mean around ${[cy, cx].map((at) => short(at)).join(", ")}` });
       return;
     }
     const { counts, first, step } = counted(this.values);
@@ -140,11 +145,19 @@ export class Region extends Measured {
     this.strip.show(counts, this.axis, { x: "value", y: "count" });
   }
 
+  /** @returns {Object} the rings of a radial mean: see `rings`, with the word and the unit of what it is over. */
+  _rings(cy, cx, bin) {
+    const { axis, aspect } = this.panel;
+    if (this.shown in OVER) return { ...OVER[this.shown], ...rings(this.shown, this.panel.xray(), bin) };
+    const ring = (y, x) => Math.hypot((y - cy) * aspect, x - cx) / bin;
+    return { word: "distance", unit: axis?.unit ?? "px", step: bin * Math.abs(axis?.scale ?? 1), ring };
+  }
+
   /** Save statistics and the plot's numbers as text. */
   _take() {
     if (!this.found) return;
     const { scale, offset, unit } = this.axis;
-    const head = this.shown === "radial" ? `distance (${symbol(unit)}),mean` : "middle of the bin,count";
+    const head = this.shown !== "histogram" ? `${this.word} (${symbol(unit)}),mean` : "middle of the bin,count";
     const rows = Array.from(this.plotted, (value, i) => `${i * scale + offset},${Number.isNaN(value) ? "" : value}`);
     const facts = this._facts().map(([name, value]) => `# ${name},${value}`);
     save(new Blob([[`# ${toText(this.shape)}`, ...facts, head, ...rows, ""].join("\n")], { type: "text/csv" }), `${this.panel.id} region.csv`);

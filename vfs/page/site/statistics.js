@@ -63,20 +63,19 @@ export function counted(values) {
 }
 
 /**
- * Mean of a picture over rings that are a pixel wide.
+ * Mean of a picture over rings.
  *
  * @param {{data: TypedArray, shape: number[], bin: number}} numbers see `within`.
- * @param {[number, number]} centre pixels. @param {number} aspect height of a pixel over its width.
- * @returns {Float64Array} the mean at each distance, in steps of a width of the numbers' pixels: that of ring k holds those
- *   that are k - 0.5 to k + 0.5 steps away; NaN where there are none.
+ * @param {function(number, number): number} ring of a place y, x in pixels of the picture: 0, 1, … in the middle of a ring.
+ * @returns {Float64Array} the mean of each ring: that of ring k holds those from k - 0.5 to k + 0.5; NaN where there are none.
  */
-export function radial({ data, shape: [height, width], bin }, [cy, cx], aspect) {
+export function radial({ data, shape: [height, width], bin }, ring) {
   const [sums, counts] = [[], []];
   for (let y = 0; y < height; y++) {
     for (let x = 0; x < width; x++) {
       const value = data[y * width + x];
       if (value !== value) continue;
-      const k = Math.round(Math.hypot((middle(y, bin) - cy) * aspect, middle(x, bin) - cx) / bin);
+      const k = Math.round(ring(middle(y, bin), middle(x, bin)));
       sums[k] = (sums[k] || 0) + value;
       counts[k] = (counts[k] || 0) + 1;
     }

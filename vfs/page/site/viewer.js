@@ -52,6 +52,7 @@ export class Viewer {
     this.projecting = new Projecting(this);
     this.axes = new Axes((axis, index) => this._slid(axis, index), this.projecting);
     this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : origin(this));
+    this.frame.xray = () => (this.array.picture.length === 2 ? this.array.geometry : null);
     this.measuring = new Measuring(this);
     this.mixing = new Mixing(this);
     this.note = el("p.note", { hidden: true });
