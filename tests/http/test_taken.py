@@ -58,6 +58,15 @@ def test_numbers_of_a_scan_and_of_a_frame(shown: Application) -> None:
     assert (x["scale"], x["offset"], y["scale"]) == (0.2, 0.05, 0.2)  # the first mean lies between two pixels
 
 
+def test_a_part_of_a_line_becomes_a_spectrum(shown: Application) -> None:
+    line = np.array([3.5, -2.0])
+    sent = body(line, kind="sig", axes=[1], ending=".msa", first=3)
+    lines = ask(shown, "/api/hspy/scan.zarr/data", "POST", sent).body.decode().split("\r\n")
+    said = dict(one[1:].split(": ", 1) for one in lines if one.startswith("#"))
+    assert {key.strip(): value for key, value in said.items()}["OFFSET"] == "17.0"
+    assert [one for one in lines if not one.startswith("#")] == ["17, 3.5", "22, -2.0", ""]  # steps of 5 nm from 2
+
+
 def test_a_page_for_a_mail_is_that_of_an_export(shown: Application, tmp_path: Path) -> None:
     done = ask(shown, "/api/mail/scan.zarr/data", "POST")
     assert vfs.export(tmp_path / "scan.hdr", tmp_path / "scan.html", calibration=STEPS) == len(done.body)
@@ -85,6 +94,10 @@ def test_a_page_for_a_mail_is_that_of_an_export(shown: Application, tmp_path: Pa
         (body(np.zeros(SCAN), axes=[None, None]), 400),
         (body(np.zeros(SCAN), axes="01"), 400),
         (body(np.zeros(SCAN), bin=0), 400),
+        (body(np.zeros(SCAN), ending=".msa"), 400),
+        (body(np.zeros(SCAN), ending=".txt"), 400),
+        (body(np.zeros(SCAN[1]), axes=[1], first=1), 400),
+        (body(np.zeros(1), axes=[1], first=True), 400),
         (body(np.zeros(SCAN), bin=True), 400),
         (body(np.zeros(SCAN), kind="single"), 400),
         (body(np.zeros(SCAN), name=3), 400),

@@ -149,6 +149,14 @@ class Browsed:
         self.page.screenshot(path=self.folder / f"{name}.png")
 
 
+def download(page: Browsed, panel: str, what: str) -> bytes:
+    """Return the file that an entry of a panel's menu "take away" saves."""
+    page.page.locator(f"summary[aria-label='{panel}: take away']").click()
+    with page.page.expect_download() as waiting:
+        page.page.get_by_role("group", name=f"{panel}: take away").get_by_role("button", name=what).click()
+    return Path(waiting.value.path()).read_bytes()
+
+
 def patterns(scan: tuple[int, int] = (12, 16), size: int = 32) -> np.ndarray:
     """Make diffraction patterns: a bright disk of radius 5.5 around (15.4, 16.2), which moves a little, on weak ground.
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 import vfs
 from tests.http.support import application_of
-from tests.page.support import Browsed, patterns, scan_in
+from tests.page.support import Browsed, download, patterns, scan_in
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.page.computing import Asked, Computation
@@ -421,13 +421,6 @@ def test_line_profile(page: Browsed) -> None:
     page.page.mouse.up()
     assert page.page.get_by_role("group", name="Frame profile").is_visible()
     page.screenshot("profile")
-
-
-def download(page: Browsed, panel: str, what: str) -> bytes:
-    page.page.locator(f"summary[aria-label='{panel}: take away']").click()
-    with page.page.expect_download() as waiting:
-        page.page.get_by_role("group", name=f"{panel}: take away").get_by_role("button", name=what).click()
-    return Path(waiting.value.path()).read_bytes()
 
 
 def test_numbers_and_pictures_are_taken_away(page: Browsed, header: Path, tmp_path: Path) -> None:

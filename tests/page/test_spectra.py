@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from importlib.resources import files
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.page.support import Browsed
+from tests.page.support import Browsed, download
 from vfs.page.pages import script
 
 Browse = Callable[..., Browsed]
@@ -84,6 +86,30 @@ def test_backgrounds_are_taken_away(browse: Browse, url: str) -> None:
     page.press("b")
     page.wait("vfs.state.channels[0].fit === null && vfs.scan.status === 'exact'")
     assert np.allclose(maps(page)[0], spectra()[..., 120:200].sum(axis=-1), rtol=1e-13)
+    page.close()
+
+
+def test_spectra_are_taken_away_with_their_energies(browse: Browse, url: str) -> None:
+    page = browse(url).open(f"detectors={FITS}&at=2,3").settled()
+    page.press("k")
+    page.click("scan", 4, 1)
+    page.wait("vfs.frame.caption === '4, 1' && vfs.frame.status === 'exact' && vfs.frame.others.length === 5")
+    head, *rows = csv.reader(io.StringIO(download(page, "Frame", "All lines (CSV)").decode()))
+    assert head[0] == "energy loss (eV)"
+    assert head[1:3] == ["4, 1", "kept: 2, 3"]
+    assert [name.partition(" of ")[0] for name in head[3:]] == ["background", "above background"] * 2
+    energies, now, kept = (np.array([float(row[k]) for row in rows]) for k in range(3))
+    assert np.array_equal(energies, START + STEP * np.arange(SAMPLES))
+    assert np.array_equal(now, spectra()[4, 1])
+    assert np.array_equal(kept, spectra()[2, 3])
+    assert np.allclose([float(row[4]) for row in rows[120:200]], ABOVE[4, 1], atol=1e-5)
+    assert rows[0][3:] == [""] * 4
+    text = download(page, "Frame", f"{head[4]} (EMSA .msa)").decode()
+    values = np.array([line.split(",") for line in text.splitlines() if not line.startswith("#")], float)
+    column = [(float(row[0]), float(row[4])) for row in rows if row[4]]
+    assert np.allclose(values, column, rtol=1e-12)
+    assert "#XUNITS      : eV" in text
+    page.screenshot("spectra-out")
     page.close()
 
 

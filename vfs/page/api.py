@@ -41,7 +41,7 @@ from vfs.page.pictures import Pictures
 from vfs.page.reopened import Reopened
 from vfs.page.streams import Computing, Stopping
 from vfs.page.taken import MOST as MOST_TAKEN
-from vfs.page.taken import hyperspy
+from vfs.page.taken import written
 
 ARRAYS = 200
 """Arrays of a set that come with the page."""
@@ -184,7 +184,7 @@ class Api:
     async def _hyperspy(self, key: str, request: Request, answer: Answer) -> None:
         body = await body_of(request.receive, MOST_TAKEN)
         array = await self._threads(("hspy", key), partial(self._listing.found, key), request.receive)
-        file = await self._threads(object(), partial(hyperspy, array[2], body), request.receive)
+        file = await self._threads(object(), partial(written, array[2], body), request.receive)
         await answer.whole(200, file, b"application/octet-stream")
 
     async def _mail(self, key: str, request: Request, answer: Answer) -> None:

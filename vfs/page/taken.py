@@ -1,4 +1,4 @@
-"""Writes numbers that the page shows as a signal of HyperSpy, as `vfs reduce … OUT.hspy` writes a result.
+"""Writes numbers that the page shows as a signal of HyperSpy, or a spectrum as EMSA/MAS, as `vfs reduce` does.
 
 The page sends the numbers, since what it shows may be no result: backgrounds are taken away, centres of mass turned,
 parts of complex numbers chosen. What their axes mean, the array says.
@@ -21,21 +21,23 @@ from vfs.reduce.saving import SAVERS
 
 MOST = 64 << 20
 """Most bytes of numbers that become a file, with what is said of them."""
-ENDING = ".hspy"
+ENDINGS = (".hspy", ".msa")
+"""Files that are written; the first one where a record names none."""
 
 _DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64")
 _KINDS = ("nav", "sig")
 _LONGEST = 4000  # most characters of a text
 
 
-def hyperspy(array: ArrayReader, body: bytes) -> bytes:
-    """Return the file of a signal.
+def written(array: ArrayReader, body: bytes) -> bytes:
+    """Return the file of a signal or spectrum.
 
     Args:
         array: what the numbers were made of.
         body: a record (`vfs.page.records`) with `name`, `kind` ("nav" or "sig"), `dtype`, `shape`, `axes` (the axis of
             the array that each axis of the numbers is; null for another one behind these), `bin` (elements of the array
-            that each number is the mean of, along all axes) and `reduction`, a text that says what they are.
+            that each number is the mean of, along all axes) and `reduction`, a text that says what they are; perhaps
+            `ending` of the file, and of numbers along one axis `first`: the element of it that they begin with.
 
     Raises:
         RefusedError: it is something else.
@@ -45,6 +47,11 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
     if not {"name", "kind", "dtype", "shape", "axes", "bin", "reduction"} <= head.keys() or head["kind"] not in _KINDS:
         _refuse()
     texts, axes, side = (head["name"], head["reduction"]), head["axes"], head["bin"]
+    ending, first = head.get("ending", ENDINGS[0]), head.get("first", 0)
+    if ending not in ENDINGS or type(first) is not int or not 0 <= first <= max(array.shape, default=1):
+        _refuse()
+    if numbers.ndim > 1 and (first or ending == ".msa"):
+        _refuse()
     if (
         not all(isinstance(one, str) and one.isprintable() and len(one) <= _LONGEST for one in texts)
         or type(side) is not int
@@ -56,9 +63,9 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
         _refuse()
     if not own or axes != own + [None] * (len(axes) - len(own)):
         _refuse()
-    if len(axes) != numbers.ndim or any(
-        -(-array.shape[axis] // side) != count for axis, count in zip(own, numbers.shape, strict=False)
-    ):
+    shown = [-(-array.shape[axis] // side) for axis in own]
+    fits = first + numbers.shape[0] <= shown[0] if "first" in head else shown == list(numbers.shape[: len(own)])
+    if len(axes) != numbers.ndim or not fits:
         _refuse()
     scan = numbers.shape[: len(own)] if head["kind"] == "nav" else ()
     dims = [array.dims[axis] for axis in own]
@@ -68,7 +75,7 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
         selected=numbers.reshape(-1, *numbers.shape[len(own) :]) if scan else numbers,
         dims=(*dims, *("axis" for _ in axes[len(own) :])),
         units=str(array.dataset.conventions.get("units", "")),
-        calibration={dim: _binned(array.calibration[dim], side) for dim in dims if dim in array.calibration},
+        calibration={dim: _binned(array.calibration[dim], side, first) for dim in dims if dim in array.calibration},
         scan=scan,
         positions=None,
         filled=np.ones(math.prod(scan), bool),
@@ -76,7 +83,7 @@ def hyperspy(array: ArrayReader, body: bytes) -> bytes:
         reduction=head["reduction"],
         of=array.dataset.path,
     )
-    chosen = SAVERS[ENDING]
+    chosen = SAVERS[ending]
     chosen.requires()
     file = BytesIO()
     chosen.write({result.name: result}, file)
@@ -102,12 +109,16 @@ def _read(body: bytes) -> tuple[dict[str, Any], np.ndarray]:
     return head, np.frombuffer(body, np.dtype(head["dtype"]).newbyteorder("<"), offset=4 + size).reshape(shape)
 
 
-def _binned(axis: Any, side: int) -> dict[str, Any]:
-    """Return the calibration of an axis along which each number is the mean of `side`: it lies in their middle."""
+def _binned(axis: Any, side: int, first: int) -> dict[str, Any]:
+    """Return the calibration of an axis along which each number is the mean of `side`: it lies in their middle.
+
+    Args:
+        first: the number that it begins with.
+    """
     if axis.get("scale") is None:
         return dict(axis)
     scale = axis["scale"] * side
-    return {**axis, "scale": scale, "offset": (axis.get("offset") or 0.0) + (scale - axis["scale"]) / 2}
+    return {**axis, "scale": scale, "offset": (axis.get("offset") or 0.0) + (scale - axis["scale"]) / 2 + first * scale}
 
 
 def _refuse() -> NoReturn:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
@@ -260,7 +260,7 @@ def _short_number(value: float) -> float:
 _MSA_LINE = 60  # characters of a text in a header line, which has 80 at most
 
 
-def _msa(results: Mapping[str, ResultValues], target: str) -> None:
+def _msa(results: Mapping[str, ResultValues], target: str | BinaryIO) -> None:
     """Write a spectrum as EMSA/MAS (ISO 22029), with the place and the value of each channel."""
     result = _only(results)
     axis = _axis(result, 0)
@@ -278,12 +278,12 @@ def _msa(results: Mapping[str, ResultValues], target: str) -> None:
         "XLABEL": axis.name,
         "COMMENT": f"{result.reduction} of {result.of}"[:_MSA_LINE],
     }
-    with open(create(target), "w", newline="", encoding="utf-8") as file:
-        file.writelines(f"#{key:<12}: {' '.join(text.split())}\r\n" for key, text in head.items())
-        file.write(f"#{'SPECTRUM':<12}: Spectral Data Starts Here\r\n")
+    with open(create(target), "wb") if isinstance(target, str) else nullcontext(target) as file:
+        lines = [f"#{key:<12}: {' '.join(text.split())}" for key, text in head.items()]
+        lines.append(f"#{'SPECTRUM':<12}: Spectral Data Starts Here")
         for k, value in enumerate(result.data.tolist()):
-            file.write(f"{_short_number(axis.offset + axis.scale * k)!r}, {float(value)!r}\r\n")
-        file.write(f"#{'ENDOFDATA':<12}: End Of Data and File\r\n")
+            lines.append(f"{_short_number(axis.offset + axis.scale * k)!r}, {float(value)!r}")
+        file.write("\r\n".join([*lines, f"#{'ENDOFDATA':<12}: End Of Data and File", ""]).encode())
 
 
 def _is_spectrum(result: ResultValues) -> None:

@@ -179,13 +179,13 @@ export async function saveDescription(key) {
 }
 
 /**
- * Have numbers written as a file of HyperSpy.
+ * Have numbers written as a file of HyperSpy, or as EMSA/MAS.
  *
  * @param {string} key of the set. @param {string} path of the array. @param {Object} head what they are, see `vfs docs protocol`.
  * @param {TypedArray} data
  * @returns {Promise<Blob>}
  */
-export async function hyperspy(key, path, head, data) {
+export async function fileOf(key, path, head, data) {
   const text = new TextEncoder().encode(JSON.stringify({ ...head, bytes: data.byteLength }));
   const body = new Blob([new Uint32Array([text.length]), text, data], { type: "application/octet-stream" });
   return (await ask(`api/hspy/${encoded(key)}/${encoded(path)}`, { method: "POST", body })).blob();

@@ -4,6 +4,7 @@
 
 import { before, energies, fitted } from "./background.js";
 import { marks, symbols } from "./elements.js";
+import { placeText } from "./takespectra.js";
 
 const COLOURS = ["#b388ff", "#ff8a65", "#4dd0c8", "#d4b106"]; // of spectra that are kept
 const BEYOND = 0.5; // a background goes on so far behind its window, as a share of both
@@ -160,6 +161,17 @@ export class Spectra {
       active: -1,
       colours: this.kept.map(({ colour }) => colour),
     };
+  }
+
+  /** @returns {Array<{name: string, data: TypedArray, bin: number}>} the lines beside the spectrum, as people call them. */
+  named(panel) {
+    const { detecting, frame, showing } = this.viewer;
+    if (panel !== frame || !this.viewer.scanned) return [];
+    const fits = detecting.channels.flatMap((one, k) => {
+      const window = one.fit && showing.window(one.shape);
+      return this._fits(one, k).map(({ data }, which) => ({ name: `${which ? "above background" : "background"} of ${window || `window ${k + 1}`}`, data, bin: 1 }));
+    });
+    return [...this.kept.map(({ data, bin, place }) => ({ name: `kept: ${placeText(place)}`, data, bin })), ...fits];
   }
 
   /** Give the plot its other lines. */

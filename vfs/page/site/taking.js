@@ -2,7 +2,7 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, alone, encoded, hyperspy, mail, recipe } from "./api.js";
+import { address, alone, encoded, fileOf, mail, recipe } from "./api.js";
 import { axesOf } from "./axesof.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
@@ -89,7 +89,7 @@ export async function takeHyperspy(viewer, panel) {
       reduction: [panel.shown.caption, panel.shown.status].filter(Boolean).join(" · "),
     };
     const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
-    take.save(await hyperspy(set.key, array.path, head, numbers), `${head.name}${means}.hspy`);
+    take.save(await fileOf(set.key, array.path, head, numbers), `${head.name}${means}.hspy`);
   } catch (error) {
     viewer.failed(error);
   }

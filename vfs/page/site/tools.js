@@ -11,6 +11,7 @@ import { layerTools } from "./mixing.js";
 import { PROJECTIONS } from "./projecting.js";
 import { radiiTools } from "./radii.js";
 import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePage, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
+import { curvesOf, takeLines, takeMsa } from "./takespectra.js";
 import { SIDES } from "./wheel.js";
 
 const DETECTORS = {
@@ -215,6 +216,8 @@ function common(viewer, panel) {
     item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
+    panel.kind === "plot" ? item("All lines (CSV)", () => takeLines(viewer, panel)) : null,
+    ...(alone ? [] : curvesOf(viewer, panel)).map((one, k) => item(k ? `${one.name} (EMSA .msa)` : "Spectrum (EMSA .msa)", () => takeMsa(viewer, panel, one))),
     panel.shown.shape.length === 2 ? item("Image with its scale (TIFF)", () => takeTiff(viewer, panel)) : null,
     alone || panel.shown.shape.length > 2 ? null : item("Signal of HyperSpy (.hspy)", () => takeHyperspy(viewer, panel)),
     item("Python that makes it", () => takeSnippet(viewer, panel)),
