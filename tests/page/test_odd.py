@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns, scan_in
+from vfs.testing.detector_writers import write_cbf
 
 Browse = Callable[..., Browsed]
 VALUES = np.arange(20.0).reshape(4, 5)
@@ -122,3 +125,24 @@ def test_a_scan_without_a_disk_says_so(browse: Browse, url: str) -> None:
     page.settled()
     page.open("set=scan.zarr&array=data").settled()
     assert not page.page.locator(".banner").count()
+
+
+def test_marks_and_hot_pixels_of_a_pattern_leave_its_contrast_alone(browse: Browse, tmp_path: Path) -> None:
+    frame = np.random.default_rng(0).poisson(40, (90, 120)).astype(np.int32)
+    frame[5, 7:12] = 900_000
+    frame[40:47] = -1
+    frame[3, 3] = -2
+    header = "# Pixel_size 172e-6 m x 172e-6 m\n# Detector_distance 0.2 m"
+    write_cbf(tmp_path / "x_00001.cbf", frame, header=header)
+    bits = np.where(frame < 0, 2**32 - 1, frame).astype(np.uint32)
+    tifffile.imwrite(tmp_path / "bits.tif", bits)
+    with vfs.serve([tmp_path / "x_00001.cbf", tmp_path / "bits.tif"], port=0) as server:
+        for key, curve in (("x_00001.zarr", "gamma"), ("bits.zarr", "linear")):
+            page = browse(server.url).open(f"set={key}")
+            page.wait("window.vfs && vfs.frame.status === 'exact'")
+            contrast = page.page.evaluate("() => vfs.frame.contrast")
+            assert contrast["curve"] == curve
+            assert 10 < contrast["lo"] < contrast["hi"] < 80
+            assert float(page.named("slider", "Frame: upper limit").get_attribute("aria-valuemax")) < 300
+            page.screenshot(f"marks-{curve}")
+            page.close()

@@ -108,6 +108,27 @@ def test_contrast_shows_faint_spots_and_leaves_images_as_they_are() -> None:
     assert contrast(hot)[:2] == (0, 3)
 
 
+MARKED = {
+    "all bits": (np.uint32, 2**32 - 1),
+    "16 bits": (np.uint16, 2**16 - 1),
+    "negative": (np.int32, -1),
+}
+
+
+@pytest.mark.parametrize(("dtype", "mark"), MARKED.values(), ids=MARKED)
+def test_marks_of_pixels_leave_the_contrast_alone(dtype: type, mark: int) -> None:
+    plain = np.random.default_rng(0).poisson(40, (60, 80)).astype(dtype)
+    marked = plain.copy()
+    marked[26:33] = mark
+    low, high, _ = contrast(marked)
+    assert (low, high) == pytest.approx(contrast(np.delete(plain, np.s_[26:33], axis=0))[:2], abs=1)
+    if mark > 0:  # means of a smaller picture lie between a mark and numbers
+        means = marked.reshape(20, 3, 16, 5).mean(axis=(1, 3))
+        assert contrast(means)[1] < 70
+    labels = np.where(marked == mark, mark, 0).astype(dtype)
+    assert contrast(labels)[:2] == (min(0, mark), max(0, mark))  # these are no counts
+
+
 @pytest.mark.parametrize(
     ("picture", "shown"),
     [

@@ -13,10 +13,14 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import VfsError, printable
 from vfs.faces.documents import plain_json
 from vfs.model import spoken
+from vfs.model.units import DIFFRACTION
 from vfs.page.records import sendable
 from vfs.page.scattering import geometry
 from vfs.pictures.frames import FrameView, is_masked
 from vfs.pictures.small_frames import size_of, small_frame
+
+_FAR = {"beam_center", "detector_distance", "two_theta"}
+"""What files say only of detectors that diffracted light falls on."""
 
 LARGEST = 8192
 """Most rows and columns of a picture that are sent."""
@@ -48,7 +52,18 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "calibration": plain_json(known),
         "masked": _masked(view),
         "geometry": geometry(array),
+        "pattern": is_pattern(view),
     }
+
+
+def is_pattern(view: FrameView) -> bool:
+    """Return True for frames of which the file says that they are diffraction patterns: few pixels have most counts."""
+    array, said = view.array, view.array.dataset.recorded
+    units = {array.calibration.get(array.dims[k], {}).get("unit") for k in view.shown}
+    if len(view.shown) != 2 or view.colour is not None:
+        return False
+    far = "mode" in said and said["mode"].value == "diffraction"
+    return far or not _FAR.isdisjoint(said) or (len(units) == 1 and units <= DIFFRACTION)
 
 
 def told(array: ArrayReader) -> dict[str, Any]:

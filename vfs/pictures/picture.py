@@ -10,12 +10,17 @@ of files or of a terminal.
 from __future__ import annotations
 
 import base64
+import math
 import re
 import struct
 import zlib
 
 import numpy as np
 
+_MARK = 65535  # the least number that marks pixels without a measurement: one less than a power of two
+_APART = 8  # times as large as all measured numbers
+_SEVERAL = 8  # different numbers below a mark
+_PLATEAU = 0.005  # of all numbers: so many are -1 or -2 in gaps between modules
 _NO_NUMBER = (40, 60, 120)  # the colour of NaN and infinity
 _LEVELS = 200  # number of different shades: sixel has 256 colours
 _LETTERS = " .:-=+*#%@"
@@ -31,7 +36,7 @@ def contrast(picture: np.ndarray) -> tuple[float, float, float]:
 
     Returns: (black, white, exponent of the curve).
     """
-    finite = picture[np.isfinite(picture)]
+    finite = measured(picture[np.isfinite(picture)])
     if not finite.size:
         return 0.0, 0.0, 1.0
     with np.errstate(all="ignore"):  # the difference of two numbers may be beyond float64
@@ -40,6 +45,33 @@ def contrast(picture: np.ndarray) -> tuple[float, float, float]:
         low, high = float(finite.min()), float(finite.max())
     at = float(shares(np.array(middle), low, high)) if high > low else 1.0
     return low, high, float(np.clip(np.log(0.25) / np.log(min(max(at, 1e-9), 0.999)), 1 / 3, 1.0))
+
+
+def measured(values: np.ndarray) -> np.ndarray:
+    """Leave out what X-ray detectors write where they measure nothing.
+
+    That is a number with all bits set, in gaps and for dead pixels (in a smaller picture also means of it and others),
+    or -1 and -2. The page does the same (`contrast.js`).
+
+    Args:
+        values: [n], finite.
+
+    Returns: the others, sorted where some were left out.
+    """
+    if not values.size or (values.max() < _MARK and values.min() not in (-1, -2)):
+        return values
+    ordered = np.sort(values)
+    start, most = 0, float(ordered[-1])
+    if most >= _MARK and any(n > 0 and math.frexp(n)[0] == 0.5 for n in (most, most + 1)):
+        half = ordered[len(ordered) // 2 :].astype(np.float64)
+        apart = half[1:] / np.maximum(1, half[:-1])
+        at = int(apart.argmax()) if apart.size else 0
+        gap = len(ordered) // 2 + at + 1
+        if apart.size and apart[at] >= _APART and len(np.unique(ordered[:gap])) >= _SEVERAL:
+            ordered = ordered[:gap]
+    if ordered[0] in (-1, -2) and ordered[int(_PLATEAU * len(ordered))] in (-1, -2) and ordered[-1] >= _SEVERAL:
+        start = int(np.searchsorted(ordered, 0))
+    return ordered[start:]
 
 
 def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.ndarray:

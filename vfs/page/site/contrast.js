@@ -10,6 +10,10 @@ export const CURVES = { linear: "linear", log: "logarithm", sqrt: "square root",
 /** When the limits follow the numbers. Name -> word. */
 export const MODES = { always: "for every picture", once: "once", never: "by hand" };
 
+const MARK = 65535; // the least number that marks pixels without a measurement: one less than a power of two
+const APART = 8; // times as large as all measured numbers
+const SEVERAL = 8; // different numbers below a mark
+const PLATEAU = 0.005; // of all numbers: so many are −1 or −2 in gaps between modules
 const DECADES = 3; // of the logarithm, from the upper limit down
 const SAMPLE = 1 << 15; // numbers that percentiles and histograms are made of
 
@@ -31,7 +35,7 @@ export function mapOf(part) {
 }
 
 /**
- * Take finite numbers evenly spread over an array, sorted.
+ * Take finite numbers evenly spread over an array, sorted, without those that mark pixels of a detector.
  *
  * @param {TypedArray} data
  * @returns {Float64Array} all that are finite where there are few.
@@ -45,7 +49,35 @@ export function sample(data) {
     const value = data[i];
     if (value - value === 0) some[count++] = value;
   }
-  return some.subarray(0, count).sort();
+  return measured(some.subarray(0, count).sort());
+}
+
+/**
+ * Leave out what X-ray detectors write where they measure nothing: all bits set in gaps and dead pixels (means of these and others
+ * in a frame of means, too), or −1 and −2.
+ */
+function measured(sorted) {
+  const { length } = sorted;
+  const most = sorted[length - 1];
+  let [from, to] = [0, length];
+  if (most >= MARK && [most, most + 1].some((n) => Number.isInteger(Math.log2(n)))) {
+    const gap = widestGap(sorted, length >> 1);
+    if (new Set(sorted.subarray(0, gap)).size >= SEVERAL) to = gap;
+  }
+  if ([0, PLATEAU].every((share) => [-1, -2].includes(sorted[Math.floor(share * length)])) && sorted[to - 1] >= SEVERAL) {
+    from = sorted.findIndex((value) => value >= 0);
+  }
+  return sorted.subarray(from, to);
+}
+
+/** @returns {number} where numbers begin that are most times as large as those before, from `start` on; the length where none are. */
+function widestGap(sorted, start) {
+  let [found, times] = [sorted.length, APART];
+  for (let at = start + 1; at < sorted.length; at++) {
+    const apart = sorted[at] / Math.max(1, sorted[at - 1]);
+    if (apart >= times) [found, times] = [at, apart];
+  }
+  return found;
 }
 
 /** @returns {boolean} true for numbers that are all NaN. */

@@ -6,6 +6,8 @@ import { bend, histogram } from "./contrast.js";
 import { el, short } from "./dom.js";
 
 const BINS = 160;
+const MOST = 0.999; // of the numbers: beyond these are single ones
+const WIDE = 4; // times as far from the lower limit as most numbers, it reaches at most
 
 export class Histogram {
   /**
@@ -38,7 +40,9 @@ export class Histogram {
   show(sorted, contrast, table) {
     const { lo, hi } = contrast;
     const least = sorted.length ? Math.min(sorted[0], lo) : lo;
-    const most = sorted.length ? Math.max(sorted[sorted.length - 1], hi) : hi;
+    const last = sorted.length - 1;
+    const far = sorted[Math.ceil(last * MOST)]; // beyond which single hot pixels are
+    const most = sorted.length ? Math.max(hi, Math.min(sorted[last], lo + WIDE * (far - lo))) : hi;
     Object.assign(this, { contrast, table, from: least, to: most > least ? most : least + 1 });
     this.counts = histogram(sorted, (value) => this._place(value), BINS);
     this.texts[0].textContent = short(lo, 3);

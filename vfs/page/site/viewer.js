@@ -36,6 +36,7 @@ import { frameTools, scanTools } from "./tools.js";
 
 const LONGEST = 8192; // numbers of a line that are fetched
 const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at least
+const PATTERN = { curve: "gamma", gamma: 0.4, high: 99.5 }; // contrast of a single one: few spots have most counts
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
 const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of diffraction patterns
@@ -170,7 +171,7 @@ export class Viewer {
     );
     if (this.complex) view.frame ??= usual({ map: mapOf(view.part) });
     this.frame.clear("waiting");
-    this.frame.use(view.frame || usual({ curve: this.patterns ? "sqrt" : "linear", invert: array.inverted }));
+    this.frame.use(view.frame || usual({ ...(this.patterns ? { curve: "sqrt" } : array.pattern ? PATTERN : {}), invert: array.inverted }));
     this.mixing.choose();
     if (scanned) this._startScan(fresh);
     this.projecting.begin();
