@@ -15,6 +15,7 @@ import tifffile
 import vfs
 from tests.page.support import Browsed
 from vfs.reduce.spelling import read
+from vfs.testing.event_writers import write_eer
 
 Browse = Callable[..., Browsed]
 REDUCED: dict[str, Any] = {"max": np.max, "sum": np.sum, "mean": np.mean, "min": np.min, "std": np.std}
@@ -108,6 +109,20 @@ def test_channels_begin_as_the_face_says_and_stay_colours_from_all_sides(
     page.wait("vfs.state.layers.length === 0")
     page.named("slider", "c").press("ArrowRight")
     page.wait("String(vfs.state.at) === '1,1,3' && vfs.frame.caption === 't 1, c 1, z 3'")
+
+
+def test_movies_of_events_begin_with_their_sum(browse: Browse, tmp_path: Path) -> None:
+    events = np.random.default_rng(4).random((12, 64, 128)) < 0.03
+    write_eer(tmp_path / "movie.eer", list(events))
+    with vfs.serve(tmp_path / "movie.eer", port=0) as server:
+        page = opened(browse, server.url)
+        page.wait("vfs.frame.caption === 'sum of all positions' && vfs.frame.status === 'exact'")
+        made = vfs.open(tmp_path / "movie.eer")[...].sum(axis=0)
+        assert np.array_equal(page.numbers("frame"), made)
+        page.screenshot("events")
+        page.named("slider", "frame").press("ArrowRight")
+        page.wait("vfs.frame.caption === String(vfs.state.at)")
+        page.close()
 
 
 def vfs_word(how: str) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,7 @@ class EventDecoder(IntoBlocks):
     """Counts the events of some frames in the pixels of one.
 
     Attributes:
+        events: True: a frame has few counts, and people look at sums of many.
         dtype: uint8 or uint16.
         bits: bits of a record: skipped pixels, x, y.
         fine: bits of a place that are used.
@@ -77,6 +78,7 @@ class EventDecoder(IntoBlocks):
         start, size: int64[strips], first byte of each strip from the first of its block on, and its bytes.
     """
 
+    events: ClassVar[bool] = True
     dtype: np.dtype
     bits: tuple[int, int, int]
     fine: int

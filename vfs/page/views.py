@@ -53,6 +53,7 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "masked": _masked(view),
         "geometry": geometry(array),
         "pattern": is_pattern(view),
+        "events": getattr(array.dataset.decoder, "events", False),
     }
 
 

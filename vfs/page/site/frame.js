@@ -131,13 +131,14 @@ export class Frames {
    * @param {string} how mean, sum or max.
    * @param {number[]} at an index for each leading axis; those of the scan's picture are not looked at.
    * @param {number} axes of the scan's picture.
+   * @param {boolean} [coarse] begin with some of them.
    */
-  select(shape, how, at, axes) {
+  select(shape, how, at, axes, coarse = false) {
     const { nav } = this.array;
     const within = at.slice(0, nav - axes);
     this._wanted = null;
     this._newest = ++this._count;
-    const wanted = { results: { frame: `${how}()` }, region: toRegion(shape, axes), within, coarse: false };
+    const wanted = { results: { frame: `${how}()` }, region: toRegion(shape, axes), within, coarse };
     this._selected.run(async (signal) => {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;

@@ -189,7 +189,7 @@ export class Viewer {
       (error) => this._broken(this.scan, error),
     );
     this._prepare(this.scan, this.images.axes === 2 ? "picture" : "plot", "Arrows move the position.");
-    if (fresh && !view.selection && !this.live && this.curves && this.spectra.sparse) {
+    if (fresh && !view.selection && !this.live && (array.events || (this.curves && this.spectra.sparse))) {
       Object.assign(view, { selection: this.selecting.all(), how: "sum" });
     }
     this.selecting.begin();
@@ -427,7 +427,7 @@ export class Viewer {
     if (!this.frames) return;
     const { selection, at, how, part } = this.view;
     if (selection && this.images) this.frame.say("waiting");
-    if (selection && this.images) this.frames.select(selection, how, at, this.images.axes);
+    if (selection && this.images) this.frames.select(selection, how, at, this.images.axes, this.selecting.whole);
     else if (this.projecting.on) {
       this.frame.say("waiting");
       this.frames.project(this.view.project.how, at, this.mixing.ats(at), (one) => this.projecting.boxOf(one));
