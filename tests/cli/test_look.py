@@ -209,6 +209,7 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert app.main(["look", str(path), "--chunks", "frames"]) == 2
     assert "--chunks" in capsys.readouterr().err
     assert app.main(["look", str(path), "--graphics", "oil"]) == 2
+    assert app.main(["look", str(path), "--colours", "jet"]) == 2
     assert "expected auto, kitty, sixel, truecolor, 256, plain" in capsys.readouterr().err
 
 

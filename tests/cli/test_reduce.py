@@ -127,6 +127,16 @@ def test_options_of_opening_and_roi(scan: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(made, expected)
 
 
+def test_drawings_have_the_colours_that_are_wanted(scan: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    coloured = {}
+    for name, more in (("viridis", ["--colours", "viridis"]), ("usual", [])):
+        assert run("reduce", scan, tmp_path / f"{name}.png", "s=sum", *more) == 0
+        pixels = np.asarray(image.open(tmp_path / f"{name}.png").convert("RGB")).astype(int)
+        coloured[name] = np.ptp(pixels, axis=-1).max() > 50
+    assert coloured == {"viridis": True, "usual": False}
+
+
 def test_wrong_calls_are_one_line_and_write_nothing(
     scan: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -157,6 +157,23 @@ def download(page: Browsed, panel: str, what: str) -> bytes:
     return Path(waiting.value.path()).read_bytes()
 
 
+def figure(page: Browsed, panel: str, kind: str, **how: str | bool) -> bytes:
+    """Return the figure that the dialog of a panel saves; `how`: what is chosen in it, by the names of its fields."""
+    page.page.locator(f"summary[aria-label='{panel}: take away']").click()
+    page.page.get_by_role("button", name="Figure with bars and caption …").locator("visible=true").click()
+    for name, value in how.items():
+        field = page.page.locator("dialog").get_by_label(name.replace("_", " "))
+        if isinstance(value, bool):
+            field.set_checked(value)
+        else:
+            field.fill(value)
+            field.press("Tab")
+    with page.page.expect_download() as waiting:
+        page.named("button", f"Save the figure as {kind}").click()
+    page.press("Escape")
+    return Path(waiting.value.path()).read_bytes()
+
+
 def patterns(scan: tuple[int, int] = (12, 16), size: int = 32) -> np.ndarray:
     """Make diffraction patterns: a bright disk of radius 5.5 around (15.4, 16.2), which moves a little, on weak ground.
 

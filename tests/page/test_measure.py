@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.page.support import Browsed
+from tests.page.support import Browsed, figure
 
 Browse = Callable[..., Browsed]
 HEIGHT, WIDTH, TURN = 18, 24, 25.0
@@ -187,10 +187,7 @@ def test_pixels_that_are_not_square(browse: Browse, url: str, tmp_path: Path) ->
     page.screenshot("oblong")
     bars = {}
     for panel in ("Frame", "Scan"):
-        page.page.locator(f"summary[aria-label='{panel}: take away']").click()
-        with page.page.expect_download() as waiting:
-            page.page.get_by_role("button", name="Figure with bars and caption (SVG)").locator("visible=true").click()
-        bars[panel] = re.findall(r">([\d.]+) (1/nm|nm)</text>", Path(waiting.value.path()).read_text())
+        bars[panel] = re.findall(r">([\d.]+) (1/nm|nm)</text>", figure(page, panel, "SVG").decode())
     assert bars == {"Frame": [("0.2", "1/nm"), ("0.2", "1/nm")], "Scan": [("2", "nm")]}
     page.page.locator("summary[aria-label='Frame: take away']").click()
     with page.page.expect_download() as waiting:

@@ -18,7 +18,7 @@ from PIL import Image
 
 import vfs
 from tests.http.support import application_of
-from tests.page.support import Browsed, download, patterns, scan_in
+from tests.page.support import Browsed, download, figure, patterns, scan_in
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.page.computing import Asked, Computation
@@ -448,25 +448,33 @@ def test_numbers_and_pictures_are_taken_away(page: Browsed, header: Path, tmp_pa
     for y, x in [(15, 16), (3, 16), (10, 20), (31, 5)]:
         assert tuple(picture[31 - y, x]) == page.colour("frame", y, x)  # the top row first, as it is seen
     assert tuple(scan[2, 3]) == page.colour("scan", 2, 3)
-    named = "Figure with bars and caption"
-    figure = np.asarray(Image.open(io.BytesIO(download(page, "Frame", f"{named} (PNG)"))).convert("RGB"))
+    shown = np.asarray(Image.open(io.BytesIO(figure(page, "Frame", "PNG"))).convert("RGB"))
     edge, pixel = 32, 1280 / 32  # of the figure
     for y, x in [(3, 16), (28, 5)]:  # where nothing is drawn above
         row, column = (int(edge + (at + 0.5) * pixel) for at in (31 - y, x))
-        assert tuple(figure[row, column]) == page.colour("frame", y, x)[:3]
-    bar = figure[edge : edge + 1280, edge + 1280 + 30, 0].astype(int)
+        assert tuple(shown[row, column]) == page.colour("frame", y, x)[:3]
+    bar = shown[edge : edge + 1280, edge + 1280 + 30, 0].astype(int)
     assert bar[0] == 255  # the largest number is at the top
     assert bar[-1] < 30
     assert (np.diff(bar) <= 0).all()
-    drawn = ElementTree.fromstring(download(page, "Frame", f"{named} (SVG)"))
+    drawn = ElementTree.fromstring(figure(page, "Frame", "SVG"))
     texts = [one.text for one in drawn.iterfind(".//{*}text")]
     assert "5 px" in texts
     assert f"detectors: {page.page.evaluate('() => vfs.scan.caption')}" in texts
     assert any(f"vfs {vfs.__version__}" in text for text in texts)
     assert len(list(drawn.iterfind(".//{*}image"))) == 2  # the frame and its bar
+    plain = dict.fromkeys(("caption", "colour_bar", "cross,_detectors,_marks"), False)
+    wide = {"length_of_the_scale_bar": "8", "width,_mm": "50", "dpi": "254"}
+    drawn = ElementTree.fromstring(figure(page, "Frame", "SVG", **plain, **wide))
+    assert drawn.get("width") == "50mm"
+    assert [one.text for one in drawn.iterfind(".//{*}text")] == ["8 px"]
+    with Image.open(io.BytesIO(figure(page, "Frame", "PNG"))) as small:  # with what was chosen before
+        assert small.width == 500
+        assert small.info["dpi"] == pytest.approx((254, 254))
     page.press("6")
     page.wait("vfs.scan.pairs && vfs.scan.status === 'exact'")
-    wheel = ElementTree.fromstring(download(page, "Scan", f"{named} (SVG)"))
+    figure(page, "Scan", "SVG", **dict.fromkeys(plain, True))
+    wheel = ElementTree.fromstring(figure(page, "Scan", "SVG"))
     assert len(list(wheel.iterfind(".//{*}image"))) == 2  # the scan and the wheel, no bar
 
 

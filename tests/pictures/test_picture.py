@@ -6,10 +6,14 @@ import base64
 import re
 import struct
 import zlib
+from contextvars import copy_context
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
+from vfs.errors import OptionError
+from vfs.pictures.colour_maps import ANCHORS, choose
 from vfs.pictures.picture import bars, contrast, enlarged, half_blocks, kitty, letters, png, shaded, shares, sixel
 
 # Numbers that percent can say
@@ -101,7 +105,7 @@ def test_contrast_shows_faint_spots_and_leaves_images_as_they_are() -> None:
     pattern = noise + np.where(np.hypot(y - 32, x - 32) < 5, 60_000, 0) + np.where(np.hypot(y - 10, x - 10) < 3, 400, 0)
     shown = shaded(pattern.astype(float), *contrast(pattern.astype(float)))
     assert shown[32, 32].tolist() == [255, 255, 255]
-    assert shown[10, 10, 0] > 120  # a spot of less than 1 % of the brightest
+    assert shown[10, 10, 0] > 40 > 4 * np.median(shown)  # a spot of less than 1 % of the brightest
     assert contrast(np.linspace(0, 1, 1000))[2] == 1.0
     hot = np.zeros((100, 100))
     hot[5, 5] = 3
@@ -132,7 +136,7 @@ def test_marks_of_pixels_leave_the_contrast_alone(dtype: type, mark: int) -> Non
 @pytest.mark.parametrize(
     ("picture", "shown"),
     [
-        (np.full((1, 2), 7.0), [[[255, 128, 0]] * 2]),
+        (np.full((1, 2), 7.0), [[[128] * 3] * 2]),
         (np.array([[0.0, np.nan, 1.0]]), [[[0, 0, 0], [40, 60, 120], [255, 255, 255]]]),
         (np.array([[np.nan, np.inf]]), [[[40, 60, 120]] * 2]),
         (np.array([[-1e308, 1e308]]), [[[0, 0, 0], [255, 255, 255]]]),
@@ -145,3 +149,22 @@ def test_odd_numbers_have_a_colour(picture: np.ndarray, shown: list[list[list[in
 def test_shares_of_numbers_whose_difference_is_none() -> None:
     assert shares(np.array([-1.7e308, 0.0, 1.7e308]), -1.7e308, 1.7e308).tolist() == [0, 0.5, 1]
     assert shares(np.array([2.0, 3.0]), 2.0, 2.0).tolist() == [0.5, 0.5]
+
+
+def test_colours_are_those_of_the_page() -> None:
+    text = files("vfs.page").joinpath("site", "colours.js").read_text()
+    said = {name: re.findall(r"[0-9a-f]{6}", row) for name, row in re.findall(r"^  (\w+): \[(.*)\],$", text, re.M)}
+    assert said == {name: row.split() for name, row in ANCHORS.items()}
+    picture = np.linspace(0, 1, 9)[None]
+    grey = shaded(picture, 0, 1, 1)
+    assert (grey == grey[..., :1]).all()
+    copy_context().run(choose, "viridis")
+    assert (shaded(picture, 0, 1, 1) == grey).all()  # elsewhere nothing was chosen
+
+    def chosen() -> np.ndarray:
+        choose("viridis")
+        return shaded(picture, 0, 1, 1)
+
+    assert copy_context().run(chosen)[0, [0, -1]].tolist() == [[0x44, 0x01, 0x54], [0xFD, 0xE7, 0x25]]
+    with pytest.raises(OptionError, match="expected grey, viridis"):
+        choose("jet")

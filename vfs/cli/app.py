@@ -30,6 +30,7 @@ import typer
 from vfs.cli import checking, describing, mounting, serving, writing
 from vfs.cli.common import (
     OF_IMAGES,
+    Colours,
     Json,
     Settings,
     document,
@@ -191,13 +192,16 @@ def look(
             help="How to draw: auto (the best that the terminal can show), kitty, sixel, truecolor, 256 or plain.",
         ),
     ] = "auto",
+    colours: Colours = "grey",
     *,
     settings: Settings,
 ) -> None:
     """Draw a frame in the terminal, with minimum, maximum, mean, number of saturated pixels, and histogram."""
     from vfs.cli.look import frame_lines
     from vfs.cli.screen import screen
+    from vfs.pictures.colour_maps import choose
 
+    choose(colours)
     shown = screen(graphics)
     put("\n".join(frame_lines(open_set([dataset], settings, main=True), position, shown)))
 

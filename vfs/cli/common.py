@@ -66,6 +66,12 @@ CHANGED = SourceChangedError, TruncatedSourceError
 """Errors behind which nothing that was interrupted goes on: that needs the same data."""
 
 
+Colours = Annotated[
+    str,
+    typer.Option(metavar="MAP", help="Colours of pictures: grey, viridis, magma, inferno or diverging."),
+]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

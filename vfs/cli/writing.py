@@ -19,6 +19,7 @@ import typer
 
 from vfs.cli.common import (
     OF_IMAGES,
+    Colours,
     Settings,
     is_zarr,
     open_set,
@@ -269,6 +270,7 @@ def reduce(
         ),
     ],
     scheduler: Scheduler = None,
+    colours: Colours = "grey",
     *,
     settings: Settings,
 ) -> None:
@@ -282,10 +284,12 @@ def reduce(
     """
     from vfs.cli.reduce import check_readable, lines, sums_of
     from vfs.errors import size
+    from vfs.pictures.colour_maps import choose
     from vfs.reduce.saving import saver
     from vfs.reduce.spelling import read_all, spelled
     from vfs.reduce.usual import UsualDetector
 
+    choose(colours)
     wanted = read_all(results)
     options = settings.options
     assert isinstance(options, ReduceOptions)

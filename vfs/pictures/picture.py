@@ -17,6 +17,8 @@ import zlib
 
 import numpy as np
 
+from vfs.pictures.colour_maps import colours
+
 _MARK = 65535  # the least number that marks pixels without a measurement: one less than a power of two
 _APART = 8  # times as large as all measured numbers
 _SEVERAL = 8  # different numbers below a mark
@@ -77,8 +79,8 @@ def measured(values: np.ndarray) -> np.ndarray:
 def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.ndarray:
     """Colour the numbers of a picture.
 
-    Numbers become black, red, yellow and white in this order; red, green and blue samples keep
-    their colours. Numbers that are not finite become blue.
+    Numbers become the colours of the map that was chosen, grey at first; red, green and blue samples keep theirs.
+    Numbers that are not finite become blue.
 
     Args:
         picture: float64[rows, columns], or [rows, columns, 3] for red, green and blue.
@@ -90,10 +92,10 @@ def shaded(picture: np.ndarray, low: float, high: float, exponent: float) -> np.
         share = shares(picture, low, high) ** exponent
     bad = ~np.isfinite(picture)
     share = np.round(np.where(bad, 0.0, share) * _LEVELS) / _LEVELS
+    pixels = np.round(255 * share).astype(np.uint8)
     if picture.ndim == 2:
-        share = np.clip(3 * share[..., None] - np.arange(3), 0.0, 1.0)
-        bad = bad[..., None]
-    return np.where(bad, np.array(_NO_NUMBER), np.round(255 * share)).astype(np.uint8)
+        pixels, bad = colours()[pixels], bad[..., None]
+    return np.where(bad, np.array(_NO_NUMBER, np.uint8), pixels)
 
 
 def shares(values: np.ndarray, low: float, high: float) -> np.ndarray:

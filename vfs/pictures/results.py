@@ -19,6 +19,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, extra, printable
 from vfs.model.units import factor, readable, symbol
+from vfs.pictures.colour_maps import for_matplotlib
 from vfs.pictures.frames import FrameView, look
 from vfs.pictures.picture import contrast, png, shaded, shares
 
@@ -336,7 +337,8 @@ class _Plot(NamedTuple):
         (top, bottom), (left, right) = self._ends(rows, len(one.values)), self._ends(columns, one.values.shape[1])
         upward = self.upward and self.pattern
         same = self._unit(rows) == self._unit(columns)
-        how = {"interpolation": "nearest", "aspect": "equal" if same else "auto", **how}
+        usual = {"interpolation": "nearest", "aspect": "equal" if same else "auto", "cmap": for_matplotlib()}
+        how = {**usual, **how}
         how["origin"] = "lower" if upward else "upper"
         how["extent"] = (left, right, top, bottom) if upward else (left, right, bottom, top)
         ax.set_xlabel(self._label(columns))

@@ -14,33 +14,37 @@ const LONG = [640, 420]; // of one picture, of several
 const PLOT = [360, 640]; // height and width
 const BAR = { wide: 14, off: 10, room: 84 }; // the colour bar: its width, how far off it is, all that it takes
 const LINE = 18; // of the caption
-const SHARP = 2; // pixels of a PNG for one of the figure
+const SHARP = 2; // pixels of a PNG for one of the figure, where nobody says how wide it is
+const INCH = 25.4; // mm
+const MOST = 16384; // pixels of a PNG along x and y
+const HEAD = 33; // bytes of a PNG before what says its size on paper
 const LIGHT = { line: "#1c1f23", grid: "#82878c", text: "#444a50", accent: "#9a5b00", ground: "#ffffff" };
 
 /**
  * Make a figure.
  *
  * @param {Viewer} viewer @param {Panel} panel @param {string} version of vfs.
+ * @param {Object} how {caption, marks, bar, names, colours}: what is in it; `length` of the scale bar as text: "20 nm"; "": as it fits.
  * @returns {{width: number, height: number, draw: function(Object)}} `draw` takes a context of a canvas, or an `Svg`.
  */
-export function figure(viewer, panel, version) {
+export function figure(viewer, panel, version, how) {
   const cells = panel.kind === "plot" ? [plotCell(panel.view)] : pictureCells(viewer, panel);
   const columns = Math.ceil(Math.sqrt(cells.length));
   const [cellHeight, cellWidth] = [0, 1].map((axis) => Math.max(...cells.map(({ seen }) => seen.box[axis])) + (cells.length > 1 ? 8 : 0));
-  const bar = hasBar(panel);
+  const bar = how.colours && hasBar(panel);
   const wide = Math.max(columns * cellWidth + (bar ? BAR.room : 0), 320);
   const high = Math.ceil(cells.length / columns) * cellHeight;
   const scratch = new Svg();
   scratch.font = "12px system-ui, sans-serif";
-  const lines = captionOf(viewer, panel, version).flatMap((line) => wrapped(scratch, line, wide));
-  const [width, height] = [wide + 2 * EDGE, high + 2 * EDGE + 6 + LINE * lines.length].map(Math.ceil);
+  const lines = (how.caption ? captionOf(viewer, panel, version) : []).flatMap((line) => wrapped(scratch, line, wide));
+  const [width, height] = [wide + 2 * EDGE, high + 2 * EDGE + (lines.length && 6 + LINE * lines.length)].map(Math.ceil);
   const draw = (context) => {
     context.fillStyle = "#ffffff";
     context.fillRect(0, 0, width, height);
     cells.forEach((cell, k) => {
       context.save();
       context.translate(EDGE + (k % columns) * cellWidth, EDGE + Math.floor(k / columns) * cellHeight);
-      drawCell(context, cell);
+      drawCell(context, cell, how);
       context.restore();
     });
     if (bar) drawBar(context, panel, EDGE + columns * cellWidth + BAR.off, EDGE, cells[0].seen.box[0]);
@@ -53,20 +57,51 @@ export function figure(viewer, panel, version) {
   return { width, height, draw };
 }
 
-/** @returns {Blob} the figure as SVG. */
-export function svg({ width, height, draw }) {
+/** @returns {Blob} the figure as SVG; `wide`: its width, mm. */
+export function svg({ width, height, draw }, { wide }) {
   const context = new Svg();
   draw(context);
-  return new Blob([context.text(width, height)], { type: "image/svg+xml" });
+  return new Blob([context.text(width, height, wide > 0 ? wide / width : 0)], { type: "image/svg+xml" });
 }
 
-/** @returns {Promise<Blob>} the figure as PNG. */
-export function png({ width, height, draw }) {
-  const canvas = el("canvas", { width: width * SHARP, height: height * SHARP });
+/** @returns {[number, number]} the pixels of a PNG along x and y. */
+export function pixelsOf({ width, height }, { wide, dpi }) {
+  const times = wide > 0 ? ((wide / INCH) * dpi) / width : SHARP;
+  return [width, height].map((n) => Math.max(1, Math.min(MOST, Math.round(n * times))));
+}
+
+/** @returns {Promise<Blob>} the figure as PNG; `wide`: its width, mm; `dpi`: pixels on an inch of it. */
+export async function png(made, how) {
+  const [width, height] = pixelsOf(made, how);
+  const canvas = el("canvas", { width, height });
   const context = canvas.getContext("2d");
-  context.scale(SHARP, SHARP);
-  draw(context);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  context.scale(width / made.width, height / made.height);
+  made.draw(context);
+  const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  return how.wide > 0 ? new Blob(await withSize(blob, how.dpi)) : blob;
+}
+
+/** @returns {Promise<Array<BlobPart>>} a PNG that says how many pixels an inch has. */
+async function withSize(blob, dpi) {
+  const chunk = new DataView(new ArrayBuffer(21));
+  const each = Math.round((1000 * dpi) / INCH); // pixels of a metre
+  chunk.setUint32(0, 9);
+  [..."pHYs"].forEach((letter, k) => chunk.setUint8(4 + k, letter.charCodeAt(0)));
+  chunk.setUint32(8, each);
+  chunk.setUint32(12, each);
+  chunk.setUint8(16, 1);
+  chunk.setUint32(17, checksum(new Uint8Array(chunk.buffer, 4, 13)));
+  return [blob.slice(0, HEAD), chunk.buffer, blob.slice(HEAD)];
+}
+
+/** @returns {number} the CRC-32 of bytes. */
+function checksum(bytes) {
+  let crc = 0xffffffff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  }
+  return ~crc >>> 0;
 }
 
 function plotCell(view) {
@@ -102,13 +137,14 @@ function seenOf(view, long) {
   });
 }
 
-function drawCell(context, { seen, view }) {
+function drawCell(context, { seen, view }, how) {
+  seen.barLength = how.length;
   context.beginPath();
   context.rect(0, 0, seen.box[1], seen.box[0]);
   context.clip();
   if (seen.drawLines) seen.drawLines(context);
   else drawPixels(context, seen, view);
-  for (const layer of view.layers) layer(context, seen);
+  for (const layer of view.layers) if (how[layer.what ?? "marks"] ?? true) layer(context, seen);
 }
 
 /** Draw the pixels that are seen, the one first that is at the top. */

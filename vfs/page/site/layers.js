@@ -9,7 +9,7 @@ import { legend, phases } from "./wheel.js";
 import { short } from "./dom.js";
 import { readable } from "./plot.js";
 import { Path } from "./svg.js";
-import { fitting } from "./units.js";
+import { factorBetween, fitting, symbol } from "./units.js";
 
 const ACCENT = "#ffb454";
 const RIM = "rgba(0, 0, 0, 0.55)";
@@ -185,7 +185,7 @@ function edges(picture) {
  * @param {function(): ?{x: Object, y: ?Object}} get calibration (`scale`, `unit`) of both axes, {}: pixels; y null: as that of x; null: no bars.
  */
 export function scaleBarLayer(get) {
-  return (context, picture) => {
+  const layer = (context, picture) => {
     const { x, y } = get() || {};
     const wide = Math.min(picture.box[1], picture.size[1] * picture.scale()[1]);
     const bottom = Math.min(picture.box[0], edges(picture)[1]) - 14;
@@ -209,6 +209,7 @@ export function scaleBarLayer(get) {
       context.fillText(down.text, left + 11, bottom - height / 2 + 4);
     }
   };
+  return Object.assign(layer, { what: "bar" });
 }
 
 /** Draw what makes a bar readable on any picture. */
@@ -224,6 +225,9 @@ function ground(context, left, top, width, height) {
 function barOf(picture, axis, given) {
   const step = picture.scale()[axis];
   const shown = Math.min(picture.box[axis], picture.size[axis] * step);
+  const [, wanted, named] = /^\s*([\d.]+)\s*(.*?)\s*$/.exec(picture.barLength || "") || [];
+  const times = wanted > 0 ? factorBetween(named, symbol(given.unit ?? "px")) : null;
+  if (times) return { pixels: ((wanted * times) / Math.abs(given.scale ?? 1)) * step, text: `${wanted} ${named || symbol(given.unit ?? "px")}` };
   const about = shown * 0.3 * Math.abs(given.scale ?? 1);
   const { factor, unit } = fitting(about / step, given.unit ?? "px");
   const length = round((about * factor) / step);
@@ -275,12 +279,13 @@ export function lineLayer(get) {
 /** @param {function(): ?number} get pixels at the rim of the wheel; null: no wheel. */
 export function wheelLayer(get) {
   let wheel = null;
-  return (context, picture) => {
+  const layer = (context, picture) => {
     const most = get();
     if (most === null || most === undefined) return;
     wheel ??= legend(96);
     drawWheel(context, picture, wheel, `${short(most, 2)} px`);
   };
+  return Object.assign(layer, { what: "colours" });
 }
 
 /**
@@ -290,13 +295,14 @@ export function wheelLayer(get) {
  */
 export function phaseLayer(get) {
   let [wheel, made] = [null, ""];
-  return (context, picture) => {
+  const layer = (context, picture) => {
     const contrast = get();
     if (!contrast) return;
     const now = JSON.stringify(contrast);
     if (now !== made) [wheel, made] = [phases(96, contrast), now];
     drawWheel(context, picture, wheel, "0 rad");
   };
+  return Object.assign(layer, { what: "colours" });
 }
 
 function drawWheel(context, picture, wheel, text) {
@@ -376,7 +382,7 @@ function together(marks, wide) {
  * @param {function(number): ?{text: string, colour: string}[]} get lines of a tile; of the panel's own without a number.
  */
 export function labelLayer(get) {
-  return (context, picture, place) => {
+  const layer = (context, picture, place) => {
     const lines = get(place) || [];
     context.font = "600 12px system-ui, sans-serif";
     context.textAlign = "left";
@@ -395,6 +401,7 @@ export function labelLayer(get) {
       context.fillText(text, left + 20, top + 22 * k + 14);
     });
   };
+  return Object.assign(layer, { what: "names" });
 }
 
 /** @returns {string} the first parts of a text that have room: "Ca Kα" of "Ca Kα · 3.59 to 3.79 keV". */

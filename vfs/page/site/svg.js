@@ -139,9 +139,10 @@ export class Svg {
     this._add(`<image ${size} preserveAspectRatio="none"${pixels} href="${canvas.toDataURL("image/png")}"/>`);
   }
 
-  /** @returns {string} the file. */
-  text(width, height) {
-    const size = `width="${round(width)}" height="${round(height)}" viewBox="0 0 ${round(width)} ${round(height)}"`;
+  /** @returns {string} the file. @param {number} [mm] of a pixel; 0: nobody says. */
+  text(width, height, mm = 0) {
+    const [wide, high] = [width, height].map((n) => (mm ? `${round(n * mm)}mm` : round(n)));
+    const size = `width="${wide}" height="${high}" viewBox="0 0 ${round(width)} ${round(height)}"`;
     return `<svg xmlns="http://www.w3.org/2000/svg" ${size}>\n${this._parts.join("\n")}\n</svg>\n`;
   }
 

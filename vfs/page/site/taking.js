@@ -6,7 +6,6 @@ import { address, alone, encoded, fileOf, mail, recipe } from "./api.js";
 import { axesOf } from "./axesof.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
-import * as figures from "./figure.js";
 import { serving, snippet } from "./python.js";
 import * as take from "./take.js";
 import { tiff } from "./tiff.js";
@@ -21,18 +20,6 @@ function partOf(viewer) {
 /** Save the picture of a panel as PNG. */
 export async function takePicture(viewer, panel) {
   if (panel.view) take.save(await take.png(panel.view), `${take.nameOf(viewer, panel)}.png`);
-}
-
-/** Save a figure of a panel, as "png" or "svg": with scale bar, colour bar, marks and caption. */
-export async function takeFigure(viewer, panel, kind) {
-  try {
-    if (!panel.view?.numbers) return;
-    const { version } = await recipe(viewer.set.key);
-    const made = figures.figure(viewer, panel, version);
-    take.save(await figures[kind](made), `${take.nameOf(viewer, panel)}_figure.${kind}`);
-  } catch (error) {
-    viewer.failed(error);
-  }
 }
 
 /** Save the numbers of a panel as .npy: of a frame all of them; of a selection those that are shown, whose file says if they are means. */

@@ -6,11 +6,12 @@ import { alone } from "./api.js";
 import { channelTools, spectrumTools } from "./channels.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, select, sheet, short } from "./dom.js";
+import { openFigure } from "./figuredialog.js";
 import { ARRANGED } from "./maps.js";
 import { layerTools } from "./mixing.js";
 import { PROJECTIONS } from "./projecting.js";
 import { radiiTools } from "./radii.js";
-import { takeAddress, takeCommand, takeFigure, takeHyperspy, takeNumbers, takePage, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
+import { takeAddress, takeCommand, takeHyperspy, takeNumbers, takePage, takePicture, takeServing, takeSnippet, takeTiff } from "./taking.js";
 import { curvesOf, takeLines, takeMsa } from "./takespectra.js";
 import { SIDES } from "./wheel.js";
 
@@ -212,8 +213,7 @@ function common(viewer, panel) {
   const sums = () => panel.id === "scan" && !alone && !viewer.complex;
   const reduces = () => sums() || (panel.id === "frame" && viewer.projecting.on);
   const menu = sheet(`${title}: take away`, "take", () => [
-    item("Figure with bars and caption (PNG)", () => takeFigure(viewer, panel, "png")),
-    item("Figure with bars and caption (SVG)", () => takeFigure(viewer, panel, "svg")),
+    item("Figure with bars and caption …", () => openFigure(viewer, panel)),
     item("Picture (PNG)", () => takePicture(viewer, panel)),
     item("Numbers (.npy)", () => takeNumbers(viewer, panel)),
     panel.kind === "plot" ? item("All lines (CSV)", () => takeLines(viewer, panel)) : null,
