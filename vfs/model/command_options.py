@@ -83,6 +83,14 @@ class ServeOptions(ShowOptions):
         "ORIGIN",
         several=True,
     )
+    trust_proxy: Sequence[str] | None = option(
+        None,
+        "Tell clients apart by the X-Forwarded-For (or Forwarded) header of a proxy at this address or in this network,"
+        " such as 10.0.0.5 or 10.0.0.0/8. May be repeated.",
+        "ADDRESS",
+        more="Without it, all who come through a proxy count as one client, which may compute a few things at once.",
+        several=True,
+    )
     allow_describe: bool = option(
         False,
         "Let the page save what was corrected in it as NAME.vfs.json beside the data. Nothing else is ever written.",

@@ -6,7 +6,7 @@ What a response is, `vfs.server.deciding` decides. Here threads do what that ask
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +14,7 @@ from vfs.contents.contents import Contents
 from vfs.faces.absence import FOLDER_ENDING
 from vfs.http.answers import STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
+from vfs.http.proxies import Network, client_of
 from vfs.http.reads import GoneError, Reads
 from vfs.http.requests import Request, body_of, query_of
 from vfs.http.tally import ServerLog, Tally
@@ -42,6 +43,7 @@ class Application:
         debug: log every request, and put tracebacks into the log.
         natively: requests may be answered without the interpreter; none are where all are logged.
         allow_describe: the page may save descriptions beside the data.
+        proxies: addresses of proxies that say for whom they ask.
 
     Attributes:
         decisions: decides how requests are answered.
@@ -57,7 +59,9 @@ class Application:
         debug: bool = False,
         natively: bool = True,
         allow_describe: bool = False,
+        proxies: Sequence[Network] = (),
     ) -> None:
+        self._proxies = proxies
         self.contents = shown = Reopened(contents)
         self.reads = reads
         self.natively = natively and not debug
@@ -99,7 +103,7 @@ class Application:
         assert not isinstance(decision, ForNative)  # nothing is lent here
         try:
             if isinstance(decision, ForApi):
-                await self.api.answer(_request(scope, decision, headers, receive), answer)
+                await self.api.answer(self._request(scope, decision, headers, receive), answer)
             else:
                 if isinstance(decision, ForBody):
                     decision = decision.then(await body_of(receive))
@@ -176,6 +180,18 @@ class Application:
             reads.leave(key, waiting)
             del waiting  # of an error that came with it, the traceback has this frame: a cycle
 
+    def _request(self, scope: Scope, asked: ForApi, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
+        """Return what is known of a request below `api/`."""
+        peer = scope.get("client")
+        return Request(
+            scope["method"],
+            asked.path.removeprefix("api/"),
+            query_of(scope.get("query_string", b"")),
+            headers,
+            client_of(peer[0] if peer else "", headers, self._proxies),
+            receive,
+        )
+
     def metrics(self) -> bytes:
         """Return the counts as text that Prometheus reads."""
         remote, (sets, opened) = asked(), self.contents.open_sets
@@ -211,16 +227,3 @@ class Application:
         ]
         lines = [f"# HELP vfs_{n} {about}.\n# TYPE vfs_{n} {kind}\nvfs_{n} {value}\n" for n, kind, about, value in rows]
         return "".join(lines).encode()
-
-
-def _request(scope: Scope, asked: ForApi, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
-    """Return what is known of a request below `api/`."""
-    client = scope.get("client")
-    return Request(
-        scope["method"],
-        asked.path.removeprefix("api/"),
-        query_of(scope.get("query_string", b"")),
-        headers,
-        client[0] if client else "",
-        receive,
-    )

@@ -23,6 +23,7 @@ class ServeHow:
     cors: Sequence[str] = ()
     allow_host: Sequence[str] = ()
     embed: Sequence[str] = ()
+    trust_proxy: Sequence[str] = ()
     allow_describe: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
@@ -44,6 +45,7 @@ class ServeHow:
             cors=tuple(options.cors or ()),
             allow_host=tuple(options.allow_host or ()),
             embed=tuple(options.embed or ()),
+            trust_proxy=tuple(options.trust_proxy or ()),
             allow_describe=options.allow_describe,
             tls_cert=absolute(options.tls_cert),
             tls_key=absolute(options.tls_key),

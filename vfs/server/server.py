@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vfs.contents.contents import Contents
 from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
 from vfs.http.guard import Guard, choose_token, framer_of, is_loopback, name_of, origin_of
+from vfs.http.proxies import network_of
 from vfs.model.wording import option, option_names
 from vfs.page.computing import passed
 from vfs.server.accepting import Acceptor, more_descriptors
@@ -229,8 +230,16 @@ class _Run:
         from vfs.server.connection import Shared
 
         reads = Reads(WORKERS if self.how.workers is None else self.how.workers)
-        kinds = {"natively": not self.how.no_native, "allow_describe": self.how.allow_describe}
-        application = Application(self.contents, self.guard, reads, debug=self.debug, **kinds)
+        proxies = tuple(map(network_of, self.how.trust_proxy))
+        application = Application(
+            self.contents,
+            self.guard,
+            reads,
+            debug=self.debug,
+            natively=not self.how.no_native,
+            allow_describe=self.how.allow_describe,
+            proxies=proxies,
+        )
         # The headers that the web server adds are made anew each second
         shared = Shared(
             application, lambda: b"".join(b"%s: %s\r\n" % each for each in server.server_state.default_headers)
