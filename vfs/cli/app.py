@@ -22,6 +22,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -379,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _process(), wording.shell():
             words = sys.argv[1:] if arguments is None else arguments
             given = _with_command([without_query(word) for word in words])  # no command can show a signature then
-            status = app(given, prog_name="vfs", standalone_mode=False, obj=given)
+            status = _only(given)(given, prog_name="vfs", standalone_mode=False, obj=given)
             sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
@@ -405,13 +406,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{type(error).__name__}: {error} (this is a bug in vfs; VFS_DEBUG=1 shows where)", 1)
 
 
+def _only(arguments: list[str]) -> typer.Typer:
+    """Return the app with the command that arguments name alone: to make all of them takes longer than most run."""
+    named = [command for command in app.registered_commands if arguments[:1] == [_name(command)]]
+    if not named:
+        return app
+    small = copy(app)
+    small.registered_commands = named
+    return small
+
+
+def _name(command: Any) -> str:
+    return str(command.name or command.callback.__name__)
+
+
 def _with_command(arguments: list[str]) -> list[str]:
     """Put `serve --open` in front of arguments that begin with a data set; if that is a folder, `--tree`, too.
 
     What exists, or is written as only a file is (with a dot, a slash or a pattern), is a data set.
     """
     first = next(iter(arguments), "-")
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands = {_name(command) for command in app.registered_commands}
     if first.startswith("-") or first in commands:
         return arguments
     if not (os.path.lexists(first) or os.sep in first or "." in first or glob.has_magic(first)):
