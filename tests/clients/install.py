@@ -127,6 +127,8 @@ def install(folder: Path) -> dict[str, str]:
         "nginx": from_debian(["nginx", "-v"], "nginx-light"),
         "rclone": from_debian(["rclone", "--version"], "rclone"),
         "wget": from_debian(["wget", "--version"], "wget"),
+        "cadaver": from_debian(["cadaver", "--version"], "cadaver"),
+        "Samba": from_debian(["sh", "-c", "command -v smbd smbclient"], "samba", "smbclient"),
         "curl": from_debian(["curl", "--version"], "curl"),
         "ncdump": from_debian(["sh", "-c", "command -v ncdump"], "netcdf-bin"),
         "GDAL": from_debian([SYSTEM_PYTHON, "-c", "import osgeo.gdal, numpy"], "gdal-bin", "python3-gdal"),
