@@ -52,40 +52,40 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
     return lacking
 
 
-SKIP = "; that is 1 frame a line: line_skip=1 leaves out the end of each line"
+SKIP = "; that is 1 frame a line: line_skip=1 skips the end of each line"
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         ({"nav_shape": (3, 5)}, "nav_shape 3,5 holds 15 frames, 12 are stored: 3 are blank"),
-        ({"nav_shape": 10}, "nav_shape 10 holds 10 frames, 12 are stored: 2 are left out"),
-        ({"nav_shape": 10, "sync_offset": 1}, "nav_shape 10 holds 10 frames, 12 are stored: 1 is left out"),
+        ({"nav_shape": 10}, "nav_shape 10 holds 10 frames, 12 are stored: 2 are not shown"),
+        ({"nav_shape": 10, "sync_offset": 1}, "nav_shape 10 holds 10 frames, 12 are stored: 1 is not shown"),
         ({"nav_shape": 12, "sync_offset": 2}, ""),
         ({"nav_shape": 10, "sync_offset": 2}, ""),
         ({"nav_shape": 13, "sync_offset": -1}, ""),
         ({"nav_shape": 14, "sync_offset": -1}, "nav_shape 14 holds 14 frames, 12 are stored: 1 is blank"),
         ({"sync_offset": 5}, ""),
         ({"nav_shape": (3, 4), "roi": [1, 2]}, ""),
-        ({"nav_shape": (2, 5), "roi": [1, 2]}, f"nav_shape 2,5 holds 10 frames, 12 are stored: 2 are left out{SKIP}"),
-        ({"nav_shape": (3, 3)}, f"nav_shape 3,3 holds 9 frames, 12 are stored: 3 are left out{SKIP}"),
-        ({"nav_shape": (2, 2, 2)}, f"nav_shape 2,2,2 holds 8 frames, 12 are stored: 4 are left out{SKIP}"),
+        ({"nav_shape": (2, 5), "roi": [1, 2]}, f"nav_shape 2,5 holds 10 frames, 12 are stored: 2 are not shown{SKIP}"),
+        ({"nav_shape": (3, 3)}, f"nav_shape 3,3 holds 9 frames, 12 are stored: 3 are not shown{SKIP}"),
+        ({"nav_shape": (2, 2, 2)}, f"nav_shape 2,2,2 holds 8 frames, 12 are stored: 4 are not shown{SKIP}"),
         (
             {"nav_shape": (2, 3)},
-            "nav_shape 2,3 holds 6 frames, 12 are stored: 6 are left out; that is the scan 2 times:"
+            "nav_shape 2,3 holds 6 frames, 12 are stored: 6 are not shown; that is the scan 2 times:"
             " nav_shape=(2, 2, 3) shows all",
         ),
-        ({"nav_shape": (2, 4), "sync_offset": 1}, "nav_shape 2,4 holds 8 frames, 12 are stored: 3 are left out"),
+        ({"nav_shape": (2, 4), "sync_offset": 1}, "nav_shape 2,4 holds 8 frames, 12 are stored: 3 are not shown"),
         ({"nav_shape": (3, 3), "line_skip": 1}, ""),
         ({"nav_shape": (1, 11), "line_skip": 4}, ""),  # the end of the last line may be absent
         ({"nav_shape": (2, 3), "line_skip": 2, "sync_offset": 2}, ""),
         (
             {"nav_shape": (3, 2), "line_skip": 1},
-            "nav_shape 3,2 holds 6 frames and 1 behind each line, 12 are stored: 3 are left out",
+            "nav_shape 3,2 holds 6 frames and 1 after each line, 12 are stored: 3 are not shown",
         ),
         (
             {"nav_shape": (4, 3), "line_skip": 1},
-            "nav_shape 4,3 holds 12 frames and 1 behind each line, 12 are stored: 3 are blank",
+            "nav_shape 4,3 holds 12 frames and 1 after each line, 12 are stored: 3 are blank",
         ),
     ],
 )

@@ -707,7 +707,9 @@ def test_an_interrupted_export_leaves_what_can_be_resumed(tmp_path: Path, number
         running.send_signal(number)
         err = said_at_the_end(running)
     assert running.returncode == status
-    assert err == "" or err.startswith(f"vfs: {folder}/o.zarr: is not complete; the same command with --resume goes on")
+    assert err == "" or err.startswith(
+        f"vfs: {folder}/o.zarr: is not complete; the same command with --resume continues"
+    )
     assert err.count("\n") <= 1
     assert sorted(os.listdir(folder)) == (["o.zarr.part", "o.zarr.part.marks"] if err else [])
 

@@ -482,7 +482,7 @@ def test_frames_in_an_order_of_their_own_are_told(tmp_path: Path, capsys: pytest
 
     path = write_mib(tmp_path, np.zeros((24, 8, 16), np.uint16), scan=(4, 5))
     assert "    scan:" not in told(path, "--nav-shape", "4,6")
-    assert "    scan: 1 frame behind each line left out\n" in told(path, "--line-skip", "1")
+    assert "    scan: 1 frame after each line not shown\n" in told(path, "--line-skip", "1")
     (tmp_path / "run_info.txt").write_text("Scan - Size X = 6\nScan - Size Y = 4\nScan - Type = Serpentine\n")
     movie = write_mrc(tmp_path, np.zeros((24, 8, 16), np.uint16), 6, name="run_movie.mrc")
     assert "    scan: serpentine, as the _info.txt says\n" in told(movie)

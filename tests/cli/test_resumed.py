@@ -60,10 +60,10 @@ def test_a_pass_goes_on_and_gives_the_same_bits(
         stop_at(patch, part)
         with pytest.raises(SystemExit):
             run("reduce", scan, target, *TEXTS)
-    assert "o.zarr: is not complete; the same command with --resume goes on from" in capsys.readouterr().err
+    assert "o.zarr: is not complete; the same command with --resume continues from" in capsys.readouterr().err
     assert sorted(os.listdir(tmp_path)) == ["in", "o.zarr.part", "o.zarr.part.marks", "whole.zarr", "whole.zarr.sums"]
     assert (
-        refused(capsys, "reduce", scan, target, *TEXTS).count("tells of a reduction that was interrupted; --resume")
+        refused(capsys, "reduce", scan, target, *TEXTS).count("belongs to a reduction that was interrupted; --resume")
         == 1
     )
     assert "other options, results" in refused(capsys, "reduce", scan, target, *TEXTS[1:], "--resume")
@@ -104,7 +104,9 @@ def test_what_was_killed_behind_the_end_is_complete(
     assert "exists already" in refused(capsys, "reduce", scan, target, TEXTS[0])
     for left in (b"", noted[:20]):  # a journal that tells nothing, as after a power cut, and there are no sums
         marks.write_bytes(left)
-        assert "o.npy.sums does not tell of what" in refused(capsys, "reduce", scan, target, TEXTS[0], "--resume")
+        assert "o.npy.sums does not say what it was written from" in refused(
+            capsys, "reduce", scan, target, TEXTS[0], "--resume"
+        )
     marks.write_bytes(noted)
     assert run("reduce", scan, target, TEXTS[0], "--resume") == 0
     assert "o.npy: was complete" in capsys.readouterr().out
@@ -122,7 +124,7 @@ def test_results_that_are_complete_stay(
     command = "reduce", scan, target, TEXTS[0], "--resume"
     np.save(scan.parent / "r.npy", np.eye(8, dtype=bool))
     sums.write_text("precious\n")
-    assert f"the sums of {name} belong there; move it" in refused(capsys, *command)
+    assert f"the sums of {name} have this name; move it" in refused(capsys, *command)
     sums.unlink()
     assert run(*command) == 0
     before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
@@ -135,13 +137,15 @@ def test_results_that_are_complete_stay(
         (*command, "--roi", scan.parent / "r.npy"),
     )
     for other in others:
-        assert f"{name}: exists already, and was written of other files, with other options" in refused(capsys, *other)
+        assert f"{name}: exists already, and was written from other files, with other options" in refused(
+            capsys, *other
+        )
     assert "exists already; remove it" in refused(capsys, *command[:-1])
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
     os.utime(scan, (1, 1))
-    assert "was written of other files" in refused(capsys, *command)
+    assert "was written from other files" in refused(capsys, *command)
     sums.unlink()
-    assert f"exists already, and {sums} does not tell of what" in refused(capsys, *command)
+    assert f"exists already, and {sums} does not say what it was written from" in refused(capsys, *command)
 
 
 @pytest.mark.parametrize("name", ["o.zarr", "o.npy"])
@@ -209,7 +213,7 @@ def test_a_full_disk_is_one_line(
     monkeypatch.setattr(np, "savez", full)
     target = tmp_path / "o.npy"
     said = refused(capsys, "reduce", scan, target, TEXTS[0])
-    assert "cannot be kept: No space left on device; --resume goes on from the one before" in said
+    assert "cannot be kept: No space left on device; --resume continues from the one before" in said
     assert said.count("\n") == 1
     assert target.with_name("o.npy.part").exists()
     room.pop()
@@ -235,7 +239,7 @@ def test_a_source_that_changes_meanwhile_says_to_begin_anew(
     monkeypatch.setattr(kept.KeptState, "save", save)
     said = refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0])
     part = tmp_path / "o.npy.part"
-    assert said.endswith(f"; remove {part} and {part}.marks, and begin anew\n")
+    assert said.endswith(f"; remove {part} and {part}.marks, and start again\n")
     assert said.count("\n") == 1
     assert "--resume" not in said
 

@@ -99,7 +99,7 @@ def test_a_virtual_dataset_is_written_for_others(tmp_path: Path, registry: Any) 
 
 def test_what_no_manifest_can_hold_is_left_out_with_a_warning(tmp_path: Path, registry: Any) -> None:
     path = write_mib(tmp_path, FRAMES, scan=(4, 6))
-    with pytest.warns(IncompleteWarning, match="timestamp is left out: its elements are no plain numbers"):
+    with pytest.warns(IncompleteWarning, match="timestamp is omitted: its elements are not stored as plain numbers"):
         store = vfs.virtualizarr.Parser()(f"file://{path}", registry)
     assert sorted(store._group.arrays) == ["data"]
 

@@ -47,7 +47,10 @@ def test_a_mib_file_of_another_day(tmp_path: Path, later: int, file: int, extend
     write_mib(b, OTHERS, frames_per_file=4, extended=extended, start=start)
     name = f"scan{file + 1:03}.mib"
     shutil.copy(b / name, a / name)
-    same(incomplete(path, "before it at 20", "it is of another run", kind=vfs.FormatError)[...], swapped(4 * file))
+    same(
+        incomplete(path, "before it at 20", "it belongs to another acquisition", kind=vfs.FormatError)[...],
+        swapped(4 * file),
+    )
 
 
 def test_a_mib_file_of_the_same_day(tmp_path: Path) -> None:
@@ -101,7 +104,9 @@ def test_a_tvips_file_of_another_run(
     path = write_tvips(a, FRAMES, **how)
     write_tvips(b, OTHERS, times=[(1_600_000_010 + days * 86_400 + n) * 1000 + 1 for n in range(12)], **how)
     shutil.copy(b / f"scan_{take}.tvips", a / "scan_002.tvips")
-    array = incomplete(path, said, "it is of another run", kind=vfs.FormatError) if said else vfs.open(path)
+    array = (
+        incomplete(path, said, "it belongs to another acquisition", kind=vfs.FormatError) if said else vfs.open(path)
+    )
     same(array[:8], FRAMES[:8])
     same(array[8:], OTHERS[4:8] if take == "001" else OTHERS[8:])
 
@@ -143,7 +148,7 @@ def test_a_frms6_file_of_another_day(tmp_path: Path, days: int, file: int) -> No
         at = 1024 + k * (64 + FRAMES[0].nbytes) + 4
         raw[at : at + 4] = (1_600_000_000 + days * 86_400 + k).to_bytes(4, "little")
     other.write_bytes(raw)
-    said = "before it at 2020", "it is of another run"
+    said = "before it at 2020", "it belongs to another acquisition"
     array = vfs.open(path) if days == 1 else incomplete(path, *said, kind=vfs.FormatError)
     same(array[...].reshape(FRAMES.shape), FRAMES)
 
@@ -154,10 +159,10 @@ def test_patterns_of_another_nordif_run(tmp_path: Path) -> None:
     path = write_nordif(tmp_path, patterns)
     data = tmp_path / "Pattern.dat"
     data.write_bytes(patterns.tobytes() + bytes(164))
-    array = incomplete(path, "and 36 bytes that are none: it is of another run", kind=vfs.FormatError)
+    array = incomplete(path, "and 36 bytes that are none: it belongs to another acquisition", kind=vfs.FormatError)
     same(array[...], patterns)
     data.write_bytes(patterns.tobytes() + bytes(128))
-    warned(path, "2 are left out")
+    warned(path, "2 are not shown")
     data.write_bytes(patterns.tobytes()[:-10])
     warned(path, "the others are blank")
 
@@ -172,4 +177,4 @@ def test_an_ndtiff_file_of_another_run(tmp_path: Path) -> None:
     assert len(other) == len(summary[0])
     file.write_bytes(file.read_bytes().replace(summary[0], other, 1))
     said = "run_NDTiffStack_1.tif: its summary differs from that of the other files (z-step_um)"
-    same(incomplete(path, said, "it is of another run", kind=vfs.FormatError)[...], planes)
+    same(incomplete(path, said, "it belongs to another acquisition", kind=vfs.FormatError)[...], planes)

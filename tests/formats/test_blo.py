@@ -62,7 +62,7 @@ def test_a_stopped_scan_is_blank_at_the_end(tmp_path: Path) -> None:
     path = write_blo(tmp_path, twin)
     path.write_bytes(path.read_bytes() + path.read_bytes()[-56:] * 2)
     same(
-        opens_incomplete(path, "14 patterns are stored; 2 are left out", counts={"frames_left_out": 2}).main[...], twin
+        opens_incomplete(path, "14 patterns are stored; 2 are not shown", counts={"frames_left_out": 2}).main[...], twin
     )
 
 
@@ -150,7 +150,7 @@ def test_skipped_patterns_are_not_in_the_preview(tmp_path: Path) -> None:
     raw = bytearray(path.read_bytes())
     raw[24:28] = struct.pack("<HH", 3, 3)  # the scan has 3 columns and a pattern more a row
     path.write_bytes(raw)
-    hint = "3 are left out; that is 1 frame a line: line_skip=1 leaves out the end of each line"
+    hint = "3 are not shown; that is 1 frame a line: line_skip=1 skips the end of each line"
     opens_incomplete(path, hint, counts={"frames_left_out": 3})
     group = vfs.open_group(path, line_skip=1)
     same(group["data"][...], twin[:, :3])

@@ -107,7 +107,7 @@ def test_sls_of_numbers_that_begin_again(tmp_path: Path, modules: tuple[int, int
     for module, frames in lost.items():  # modules fill the detector down its columns
         y, x = height * (module % modules[0]), width * (module // modules[0])
         twin[frames, y : y + height, x : x + width] = 0
-    with pytest.warns(vfs.IncompleteWarning, match="numbers of frames begin again at 7, behind 14 in the file before"):
+    with pytest.warns(vfs.IncompleteWarning, match="numbers of frames begin again at 7, after 14 in the file before"):
         same(vfs.open(path)[...], twin)
 
 
@@ -159,7 +159,7 @@ def test_cbf_of_several_images(tmp_path: Path) -> None:
     check_boxes(paths, twin, count=10)
     whole = paths[1].read_bytes()
     paths[1].write_bytes(whole[: whole.index(b"_array_data.data", 800) + 200])
-    same(incomplete(paths, "a_2.cbf: expected pixels behind the header", kind=vfs.TruncatedSourceError)[...], twin[:4])
+    same(incomplete(paths, "a_2.cbf: expected pixels after the header", kind=vfs.TruncatedSourceError)[...], twin[:4])
     paths[1].write_bytes(whole.replace(b"of-Elements: 63", b"of-Elements: 62"))
     refuses(paths[1], "expected 63 elements of a frame [7, 9], found 62", kind=vfs.FormatError)
 

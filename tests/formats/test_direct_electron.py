@@ -161,13 +161,13 @@ def test_stopped_and_surplus(tmp_path: Path) -> None:
     shown = np.concatenate([twin[:10], np.zeros((2, *DETECTOR), "u2")]).reshape(3, 4, *DETECTOR)
     same(warned(movie(tmp_path, twin[:10], SCAN), "says a scan of 3 × 4, 10 of 12 frames are stored")[...], shown)
     path = movie(tmp_path, twin, SCAN)
-    warned(path, "15 frames are stored; 3 are left out; that is 1 frame a line: line_skip=1 leaves")
+    warned(path, "15 frames are stored; 3 are not shown; that is 1 frame a line: line_skip=1 skips")
     same(opened(path, line_skip=1)[...], twin.reshape(3, 5, *DETECTOR)[:, :4])
     backwards = np.stack(np.divmod(np.arange(12)[::-1], 4)[::-1], axis=1)
     path = movie(tmp_path, twin[:10], SCAN, backwards)
     array = warned(path, "lists 12 positions", "has 10 frames: the others are blank")
     same(array[...], shown.reshape(12, *DETECTOR)[::-1].reshape(shown.shape))
-    array = warned(movie(tmp_path, twin, SCAN, backwards), "15 frames: those without a position are left out")
+    array = warned(movie(tmp_path, twin, SCAN, backwards), "15 frames: those without a position are not shown")
     same(array[...], twin[:12][::-1].reshape(shown.shape))
     assert array.group.attrs["vfs"]["incomplete"] == {"frames_left_out": 3}
 
@@ -237,7 +237,7 @@ def test_an_info_of_another_run(tmp_path: Path, kind: str) -> None:
     size = {"Image Size X (pixels)": 6, "Image Size Y (pixels)": 4}
     same(opened(movie(tmp_path, twin, SCAN | size, kind=kind))[...], twin.reshape(3, 4, *DETECTOR))
     other = {"Image Size X (pixels)": 3, "Image Size Y (pixels)": 2}
-    said = "has images of 4 × 6 pixels, its _info.txt says 2 × 3: that is of another run"
+    said = "has images of 4 × 6 pixels, its _info.txt says 2 × 3: that belongs to another acquisition"
     array = incomplete(movie(tmp_path, twin, SCAN | other, kind=kind), said, kind=vfs.FormatError)
     same(array[...], twin.reshape(3, 4, *DETECTOR))
     binned = {"Autosave Movie Ignore Software Binning": "Enable"}

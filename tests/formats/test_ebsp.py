@@ -125,7 +125,7 @@ def test_cut(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])  # the end of the first position's pattern
     twin[0, 0] = 0
-    same(incomplete(path, "1 of 12 patterns end behind", "truncated", kind=vfs.TruncatedSourceError)[...], twin)
+    same(incomplete(path, "1 of 12 patterns end beyond", "truncated", kind=vfs.TruncatedSourceError)[...], twin)
     path.write_bytes(whole[: 8 + 12 * 8 + 30])
     refuses(path, "map.ebsp", "truncated", kind=vfs.TruncatedSourceError)
     path.write_bytes(whole[:40])

@@ -48,7 +48,7 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
     opens_incomplete(path, "53 bytes are left over", counts={"frames_missing": 5, "bytes_left_over": 53})
     path = write_up(tmp_path, TWIN, map_shape=(3, 3))
-    found = opens_incomplete(path, "3 are left out", "line_skip=1", counts={"frames_left_out": 3}).main
+    found = opens_incomplete(path, "3 are not shown", "line_skip=1", counts={"frames_left_out": 3}).main
     same(vfs.open(path, line_skip=1)[...], TWIN[:, :3])
     for version, hexagonal in ((1, False), (3, True)):
         path = write_up(tmp_path, TWIN, version=version, hexagonal=hexagonal)

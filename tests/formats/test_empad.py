@@ -292,7 +292,7 @@ def test_a_garbled_xml_does_not_keep_the_pixels_back(tmp_path: Path) -> None:
     path = write_empad(tmp_path, twin, name="scan", raw="scan.raw")
     path.write_bytes(path.read_bytes().replace(b"</root>", b"<a>\xb5</a></root>"))
     for named in (path, tmp_path / "scan.raw"):
-        array = warned(named, "scan.xml", "XML cannot be understood", "without these metadata", format="empad")
+        array = warned(named, "scan.xml", "XML is not valid", "without these metadata", format="empad")
         same(array[...], twin.reshape(6, 128, 128))
 
 

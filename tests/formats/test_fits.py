@@ -120,7 +120,7 @@ def test_more_images_in_files_of_a_series_are_left_out_and_said(tmp_path: Path) 
         path.write_bytes(
             fits_unit(frame, SIMPLE=True) + fits_unit((frame > 3000).astype("u1"), XTENSION="IMAGE", EXTNAME="MASK")
         )
-    same(warned(paths, "1 more are left out")[...], TWIN[0, :2])
+    same(warned(paths, "1 more are not shown")[...], TWIN[0, :2])
 
 
 def test_cut(tmp_path: Path) -> None:

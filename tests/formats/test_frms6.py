@@ -171,7 +171,7 @@ def test_a_scan_that_was_stopped(tmp_path: Path) -> None:
 def test_more_frames_than_the_scan_has(tmp_path: Path) -> None:
     frames = frames_of((9, 4, 3), "u2")
     path = write_frms6(tmp_path, frames, scan=(2, 4))
-    same(warned(path, "says a scan of 2 × 4, 9 frames are stored; 1 is left out")[...], frames[:8].reshape(2, 4, 4, 3))
+    same(warned(path, "says a scan of 2 × 4, 9 frames are stored; 1 is not shown")[...], frames[:8].reshape(2, 4, 4, 3))
     same(vfs.open(path, nav_shape=(3, 3))[...], frames.reshape(3, 3, 4, 3))
 
 
@@ -206,7 +206,7 @@ def test_missing_files(tmp_path: Path, lost: int) -> None:
     (tmp_path / f"scan_{lost:03}.frms6").unlink()
     frames[2 * lost - 2 : 2 * lost] = 0
     said = (
-        f"scan.hdr: scan_{lost:03}.frms6 is missing, with frames {2 * lost - 2} to {2 * lost - 1}; the set goes on to"
+        f"scan.hdr: scan_{lost:03}.frms6 is missing, with frames {2 * lost - 2} to {2 * lost - 1}; the set continues to"
         " scan_003"
     )
     array = incomplete(path, said, kind=vfs.MissingSourceError)

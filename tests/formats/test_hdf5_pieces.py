@@ -231,7 +231,7 @@ def numbered_images(folder: Path, frames: np.ndarray, lows: list[int], kind: str
     [
         ([1, 7, 7], "data_000002 says that it begins with image 7, by its number it would begin with 4"),
         ([1, 4, 4], "data_000003 says that it begins with image 4, by its number it would begin with 7"),
-        ([4, 1, 7], "(and 1 more like it): it is of another run, or has another's name"),
+        ([4, 1, 7], "(and 1 more like it): it belongs to another acquisition, or has another's name"),
         ([1, 4, 10], "data_000003 says that it begins with image 10"),
     ],
 )

@@ -138,7 +138,7 @@ def test_sectors_begin_and_end_anywhere(
     path = write_k2is(tmp_path, frames, first=first, last=last)
     short = last.index(max(last)) + 1
     array = (
-        warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is left out", crop=K2IS_CROP)
+        warned(path, f"set_{short}.bin: ends before other sectors do: 1 frame is not shown", crop=K2IS_CROP)
         if any(last)
         else vfs.open(path, crop=K2IS_CROP)
     )
@@ -298,7 +298,7 @@ def test_sectors_that_are_cut(tmp_path: Path) -> None:
     array = warned(
         path,
         "set_5.bin: 22,260 bytes are left over",
-        "set_5.bin: ends before other sectors do: 2 frames are left out",
+        "set_5.bin: ends before other sectors do: 2 frames are not shown",
         **options,
     )
     same(array[...], twin[:1])

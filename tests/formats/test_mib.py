@@ -276,7 +276,7 @@ def test_cut_files(tmp_path: Path) -> None:
     os.truncate(tmp_path / "scan002.mib", 2 * record + 100)
     array = warned(
         path,
-        "scan002.mib: ends within a frame: 100 bytes are left out",
+        "scan002.mib: ends within a frame: 100 bytes are not shown",
         "scan.hdr: says 6 frames, 5 are stored: the last one is missing",
     )
     equal(array, frames[:5])
@@ -458,7 +458,7 @@ def test_interrupted_lines_are_blank_at_the_end(tmp_path: Path) -> None:
     path = write_mib(tmp_path, frames, per_trigger=4)
     os.truncate(tmp_path / "scan.mib", 7 * (384 + frames[0].nbytes) + 5)
     equal(
-        warned(path, "5 bytes are left out", "says 12 frames, 7 are stored: the last 5 are missing"),
+        warned(path, "5 bytes are not shown", "says 12 frames, 7 are stored: the last 5 are missing"),
         scanned(frames[:7], (3, 4)),
     )
 
@@ -753,7 +753,7 @@ def test_frames_recorded_while_the_beam_returned(tmp_path: Path, said: bool) -> 
         array = vfs.open(path)
         same(vfs.open(path, nav_shape=(5, 8))[...], twin.reshape(5, 8, *twin.shape[1:]))
     else:
-        hint = "5 are left out; that is 1 frame a line: line_skip=1 leaves out the end of each line"
+        hint = "5 are not shown; that is 1 frame a line: line_skip=1 skips the end of each line"
         same(warned(path, f"says a scan of 5 × 7, 40 frames are stored: {hint}")[...], twin[:35].reshape(shown.shape))
         array = vfs.open(path, line_skip=1)
     same(array[...], shown)
@@ -780,11 +780,11 @@ ACQUIRED, TRIGGERED = "Frames in Acquisition (Number):\t", "Frames per Trigger (
         (35, "LineSkip:\t1\nScanX", (5, 7), ""),  # they were not recorded
         (39, "LineSkip:\t1\nScanX", (5, 7), ""),  # nor behind the last line
         (20, "LineSkip:\t1\nScanX", (5, 7), "says 40 frames, 20 are stored: the last 20 are missing"),
-        (43, "LineSkip:\t1\nScanX", (5, 7), "3 are left out"),
-        (37, "ScanX", (5, 7), "37 frames are stored: 2 are left out"),
+        (43, "LineSkip:\t1\nScanX", (5, 7), "3 are not shown"),
+        (37, "ScanX", (5, 7), "37 frames are stored: 2 are not shown"),
         (40, f"{ACQUIRED}40\n{TRIGGERED}8\nScanX", (5, 7), ""),  # a trigger a line
-        (40, f"{ACQUIRED}40\n{TRIGGERED}8\nLineSkip:\t0\nScanX", (5, 7), "40 frames are stored: 5 are left out"),
-        (40, f"{ACQUIRED}35\n{TRIGGERED}8\nScanX", (5, 7), "40 frames are stored: 5 are left out"),
+        (40, f"{ACQUIRED}40\n{TRIGGERED}8\nLineSkip:\t0\nScanX", (5, 7), "40 frames are stored: 5 are not shown"),
+        (40, f"{ACQUIRED}35\n{TRIGGERED}8\nScanX", (5, 7), "40 frames are stored: 5 are not shown"),
     ],
 )
 def test_lines_of_which_others_were_recorded(
@@ -794,7 +794,7 @@ def test_lines_of_which_others_were_recorded(
     path = write_mib(tmp_path, twin, scan=(5, 7))
     path.write_text(re.sub("Frames in Acq.*", "", path.read_text()).replace("ScanX", says))
     array = warned(path, said) if said else vfs.open(path)
-    skip = 0 if stored in (35, 37) or "5 are left" in said else 1
+    skip = 0 if stored in (35, 37) or "5 are not" in said else 1
     same(array[...], scanned(twin, (5, 7 + skip))[:, :7])
 
 
@@ -807,7 +807,7 @@ def test_triggers_that_say_fewer_frames_than_are_stored(tmp_path: Path, stored: 
     path.write_text(text.replace(f"Acquisition (Number):\t{stored}", "Acquisition (Number):\t35"))
     said = {
         40: "says 35 frames, 40 are stored: all are shown, along one axis; that is 1 frame a line: nav_shape=(5, 7), ",
-        37: "says a scan of 5 × 7, 37 frames are stored: 2 are left out",
+        37: "says a scan of 5 × 7, 37 frames are stored: 2 are not shown",
         42: "says 35 frames, 42 are stored: all are shown, along one axis",
     }
     array = warned(path, said[stored]) if stored in said else vfs.open(path)
@@ -850,11 +850,11 @@ def test_numbers_that_do_not_count_frames(tmp_path: Path, numbers: Any) -> None:
 @pytest.mark.parametrize(
     ("stored", "hint", "skip"),
     [
-        (39, "that is 1 frame a line but the last: line_skip=1 leaves", 1),
-        (43, "that are 2 frames a line but the last: line_skip=2 leaves", 2),
-        (45, "that are 2 frames a line: line_skip=2 leaves", 2),
+        (39, "that is 1 frame a line but the last: line_skip=1 skips", 1),
+        (43, "that are 2 frames a line but the last: line_skip=2 skips", 2),
+        (45, "that are 2 frames a line: line_skip=2 skips", 2),
         (105, "that is the scan 3 times: nav_shape=(3, 5, 7) shows all", 0),
-        (36, "1 is left out", None),
+        (36, "1 is not shown", None),
     ],
 )
 def test_what_surplus_frames_may_be(tmp_path: Path, stored: int, hint: str, skip: int | None) -> None:

@@ -224,7 +224,7 @@ def test_lif_of_an_image_that_cannot_be_read(tmp_path: Path) -> None:
     """It hides no other, whose names stay as they are."""
     images = {name: (("z", "y", "x"), TWIN[k % 2, k % 3]) for k, name in enumerate("abc")}
     path = write_lif(tmp_path / "a.lif", images, xml=lambda xml: xml.replace('Resolution="16"', 'Resolution="24"', 1))
-    same(warned(path, "a: expected channels of one type", "left out")[...], TWIN[1, 1])
+    same(warned(path, "a: expected channels of one type", "not shown")[...], TWIN[1, 1])
     with pytest.warns(vfs.IncompleteWarning):
         assert set(vfs.open_group(path)) == {"image_1/data", "image_2/data"}
 
@@ -315,7 +315,7 @@ def test_xlef_of_garbled_xml(tmp_path: Path, file: str, old: str, new: str, word
     assert old in text
     member.write_text(text.replace(old, new, 1), encoding)
     if "xlif" in old + new or word in ("circle", "one .lof or in TIFF files"):  # the other image is shown
-        same(warned(path, word, "left out")[...], XLEF["colours"][1])
+        same(warned(path, word, "not shown")[...], XLEF["colours"][1])
     else:
         refuses(path, word)
 
@@ -334,7 +334,7 @@ def test_xlef_of_pages_that_do_not_fit(tmp_path: Path, old: str, new: str, word:
     member.write_text(text)
     write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0, :4]])
     refuses(member, "a b.xlif", "expected pages [5, 6, 1]", kind=vfs.FormatError)
-    same(warned(path, "a b.xlif", "expected pages [5, 6, 1]", "left out")[...], XLEF["colours"][1])
+    same(warned(path, "a b.xlif", "expected pages [5, 6, 1]", "not shown")[...], XLEF["colours"][1])
     write_tiff(tmp_path / "Metadata" / "a b 1.tif", [TWIN[0, 0, 0].astype("i2")])
     refuses(member, "expected pages [5, 6, 1] of uint16, found [5, 6, 1] of int16", kind=vfs.FormatError)
 
@@ -454,7 +454,7 @@ def test_czi_of_which_one_array_cannot_be_read(tmp_path: Path) -> None:
     for at in entries:
         struct.pack_into("<i", data, at + 18, 1000)
     path.write_bytes(data)
-    same(warned(path, "type_2/data", "compression 1000", "left out")[...], one)
+    same(warned(path, "type_2/data", "compression 1000", "not shown")[...], one)
 
 
 def test_czi_of_blocks_and_of_unknown_planes(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_sections_that_are_not_there(tmp_path: Path, mode: int) -> None:
     path = write_mrc(tmp_path, twin, mode)
     whole = path.read_bytes()
     path.write_bytes(whole + b"more")
-    same(opens_incomplete(path, "the bytes behind them are left out", counts={"bytes_left_over": 4}).main[...], twin)
+    same(opens_incomplete(path, "the bytes after them are not shown", counts={"bytes_left_over": 4}).main[...], twin)
     path.write_bytes(whole[: -1 - (len(whole) - 1024) // 4])
     group = opens_incomplete(
         path, "4 sections of 6 × 5", "it looks truncated", counts={"frames_missing": 2}, kind=vfs.TruncatedSourceError
@@ -317,7 +317,7 @@ def test_an_extended_header_with_a_type_and_no_length(tmp_path: Path, kind: byte
     same(warned(path, f"of type {kind.decode()} and 0 bytes (NSYMBT)", "from byte 1,120 on")[...], twin)
     raw[104:108] = bytes(4)
     path.write_bytes(gzip.compress(bytes(raw)) if ending else raw)
-    warned(path, "the file has 1,240; the bytes behind them are left out")
+    warned(path, "the file has 1,240; the bytes after them are not shown")
 
 
 @pytest.mark.parametrize("mode", [1, 101])

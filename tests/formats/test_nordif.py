@@ -47,7 +47,7 @@ def test_bitmaps_are_companions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda bitmap: bitmap.unlink(), ["(30,5).bmp", "calibration is left out"]),
+        (lambda bitmap: bitmap.unlink(), ["(30,5).bmp", "calibration is not shown"]),
         (lambda bitmap: bitmap.write_bytes(b"BM" + bytes(60)), ["(30,5).bmp", "8 bits a pixel"]),
         (lambda bitmap: bitmap.write_bytes(bitmap.read_bytes()[:-1]), ["do not fit into its"]),
         (lambda bitmap: write_bitmap(bitmap, np.zeros((6, 6), "u1")), ["expected a bitmap of (5, 7) pixels"]),
@@ -75,7 +75,7 @@ def test_maps_that_do_not_fit(tmp_path: Path) -> None:
     same(found.main[:2], TWIN[:2])
     same(found.main[3], np.zeros((4, 5, 6), "u1"))
     path = write_nordif(tmp_path, TWIN, map_shape=(3, 3))
-    opens_incomplete(path, "3 are left out", "line_skip=1", counts={"frames_left_out": 3})
+    opens_incomplete(path, "3 are not shown", "line_skip=1", counts={"frames_left_out": 3})
     same(vfs.open(path, line_skip=1)[...], TWIN[:, :3])
 
 

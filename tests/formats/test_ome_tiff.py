@@ -637,4 +637,4 @@ def test_pixels_in_the_text_are_said_or_left_to_others(tmp_path: Path) -> None:
     image = text[text.index("<Image") : text.index("</Image>") + 8]
     other = image[: image.index("<TiffData")] + inside + image[image.index("</Pixels>") :]
     path.write_text(text.replace("</Image>", "</Image>" + other, 1))
-    same(warned(path, "BinData", "image 1", "left out")[...], twin)
+    same(warned(path, "BinData", "image 1", "not shown")[...], twin)

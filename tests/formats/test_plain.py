@@ -259,7 +259,7 @@ def test_what_is_behind_a_numpy_array_is_told(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         np.save(file, twin)
         np.save(file, twin + 1)
-    same(warned(path, "has 248 bytes behind its array: another array begins there; it is left out")[...], twin)
+    same(warned(path, "has 248 bytes after its array: another array begins there; it is not shown")[...], twin)
     np.save(path, np.asfortranarray(twin))
     path.write_bytes(path.read_bytes() + bytes(3))
-    same(warned(path, "has 3 bytes behind its array: these are left out")[...], twin)
+    same(warned(path, "has 3 bytes after its array: these are not shown")[...], twin)

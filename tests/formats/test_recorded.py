@@ -56,7 +56,7 @@ def shown(group: vfs.VirtualGroup) -> np.ndarray:
 def test_bytes_behind_the_last_record_are_said(tmp_path: Path, write: Write) -> None:
     path, data = write(tmp_path, TWIN)
     data.write_bytes(data.read_bytes() + bytes(7))
-    said = f"7 bytes are left over behind the last whole one of its {WRITERS[write][0]}"
+    said = f"7 bytes are left over after the last whole one of its {WRITERS[write][0]}"
     same(shown(opens_incomplete(path, data.name, said, counts={"bytes_left_over": 7})), TWIN.reshape(12, 6, 6))
 
 
@@ -68,9 +68,11 @@ def test_more_records_than_declared_are_said(tmp_path: Path, write: Write, rest:
     data.write_bytes(data.read_bytes() + data.read_bytes()[-2 * record :] + bytes(rest))
     counts = {"frames_left_out": 2} | ({"bytes_left_over": 7} if rest else {})
     if write is nordif and rest:
-        group = opens_incomplete(path, "7 bytes that are none", "another run", counts=counts, kind=vfs.FormatError)
+        group = opens_incomplete(
+            path, "7 bytes that are none", "another acquisition", counts=counts, kind=vfs.FormatError
+        )
     else:
-        words = [f"3 × 4, 14 {unit} are stored; 2 are left out"] + ["7 bytes are left over"] * bool(rest)
+        words = [f"3 × 4, 14 {unit} are stored; 2 are not shown"] + ["7 bytes are left over"] * bool(rest)
         group = opens_incomplete(path, data.name, *words, counts=counts)
         again = vfs.open(path, nav_shape=(2, 7)) if not rest else group.main
         same(again[...].reshape(-1, 6, 6)[:12], TWIN.reshape(12, 6, 6))
@@ -104,7 +106,11 @@ def test_sets_of_one_file_are_opened_one_at_a_time(tmp_path: Path, name: str) ->
     for path in paths:
         path.write_bytes(b"anything")
     refuses(
-        paths, f"b: one file is, or names, a set of format {name}", "one at a time", kind=vfs.OptionError, format=name
+        paths,
+        f"b: each file is, or names, a set of its own in the format {name}",
+        "one at a time",
+        kind=vfs.OptionError,
+        format=name,
     )
 
 

@@ -94,7 +94,7 @@ def test_emi_names_the_signals_beside_it(tmp_path: Path) -> None:
     write_ser(tmp_path, first)
     (tmp_path / "set_4.ser").unlink()
     path.write_bytes(path.read_bytes().replace(b"High", b"\xb5"))
-    same(warned(path, "set.emi: the XML cannot be understood", "without these metadata")[...], first)
+    same(warned(path, "set.emi: the XML is not valid", "without these metadata")[...], first)
     (tmp_path / "alone.emi").write_bytes(path.read_bytes())
     refuses(tmp_path / "alone.emi", "alone_1.ser", kind=vfs.MissingSourceError)
 

@@ -55,7 +55,7 @@ def test_a_stopped_map_is_blank_at_the_end(tmp_path: Path) -> None:
 
 def test_more_spectra_than_the_map_has(tmp_path: Path) -> None:
     path = write_spd(tmp_path, TWIN, map_shape=(3, 3))
-    hint = "12 spectra are stored; 3 are left out; that is 1 frame a line: line_skip=1 leaves"
+    hint = "12 spectra are stored; 3 are not shown; that is 1 frame a line: line_skip=1 skips"
     same(
         opens_incomplete(path, hint, counts={"frames_left_out": 3}).main[...],
         TWIN.reshape(12, 20)[:9].reshape(3, 3, 20),

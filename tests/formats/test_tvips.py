@@ -114,7 +114,7 @@ def test_a_last_row_that_was_not_finished_is_left_out(tmp_path: Path, per_file: 
     twin = frames_of((24, 2, 3), "u1") | 1
     places = np.stack(np.divmod(np.arange(22), 4), axis=1)
     path = write_tvips(tmp_path, twin[:22], scan=(6, 4), positions=places, frames_per_file=per_file)
-    same(warned(path, "its 2 frames are left out")[...], twin[:20].reshape(5, 4, 2, 3))
+    same(warned(path, "its 2 frames are not shown")[...], twin[:20].reshape(5, 4, 2, 3))
 
 
 @given(data=st.data())
@@ -272,7 +272,7 @@ def test_missing_files(tmp_path: Path) -> None:
     twin[2:4] = 0
     array = incomplete(
         path,
-        "scan_001.tvips is missing, with frames 2 to 3; the series goes on to scan_002",
+        "scan_001.tvips is missing, with frames 2 to 3; the series continues to scan_002",
         kind=vfs.MissingSourceError,
     )
     same(array[...], twin)
@@ -299,7 +299,7 @@ def test_a_scan_that_ends_within_a_row(tmp_path: Path) -> None:
     frames = frames_of((14, 5, 7), "u2")
     path = write_tvips(tmp_path, frames, scan=(3, 4), scan_start=2)
     path.write_bytes(path.read_bytes()[: -(108 + 70)])
-    array = warned(path, "the scan ends within a row of 4: its 3 frames are left out")
+    array = warned(path, "the scan ends within a row of 4: its 3 frames are not shown")
     same(array[...], frames[2:10].reshape(2, 4, 5, 7))
     same(vfs.open(path, nav_shape=(3, 4))[...].reshape(12, 5, 7)[:11], frames[2:13])
 

@@ -138,7 +138,7 @@ def test_a_name_with_two_colons_is_no_other_file(tmp_path: Path) -> None:
         with (tmp_path / name).open("wb") as file:
             np.save(file, np.arange(6).reshape(2, 3))
     for opened in (zarr.open, zarr.open_group):
-        with pytest.raises(vfs.OptionError, match=r"behind :: in a URL \(.*b\.npy.*vfs\.open_group\(FILE\)"):
+        with pytest.raises(vfs.OptionError, match=r"after :: in a URL \(.*b\.npy.*vfs\.open_group\(FILE\)"):
             opened(f"vfs://{tmp_path}/a::b.npy", mode="r")
     same = vfs.open_group(tmp_path / "a::b.npy").zarr()["data"]
     assert np.asarray(same).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -83,7 +83,7 @@ def test_a_stopped_scan_and_unknown_stamps() -> None:
     stamps = times(40, 50)[:1975]
     stamps[[3, 49, 50, 1200]] = 0
     assert options(from_intervals(stamps, 1975)[0]) == ((39, 50), 0, 0, True)
-    assert "25 frames behind the last whole line" in from_intervals(stamps, 1975)[0].reason
+    assert "25 frames after the last whole line" in from_intervals(stamps, 1975)[0].reason
     ends = np.r_[0:500, 1500:1975]
     assert options(from_intervals(stamps[ends], 1975, at=ends)[0]) == ((39, 50), 0, 0, True)
     assert (

@@ -309,7 +309,7 @@ def test_levels_that_cannot_be_kept(tmp_path: Path) -> None:
     ((said, *words),) = [call.args for call in warning.call_args_list]
     said %= tuple(words)
     assert said.startswith("pyramid_cache='/")
-    assert said.endswith(": levels cannot be kept: No space left on device; they are computed anew")
+    assert said.endswith(": levels cannot be kept: No space left on device; they are computed again")
     for place, why in ((tmp_path / "in", "data lies there"), (tmp_path / "in/a.npy", "cannot be used: File exists")):
         with pytest.raises(OptionError, match=f"pyramid_cache='/.*: {why}"):
             vfs.open(tmp_path / "in/a.npy", pyramid_cache=place)

@@ -100,7 +100,7 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
     ),
     "another range": (
         lambda one: OtherReply(206, _part(one, **{"Content-Range": f"bytes 7-{6 + _length(one)}/{SIZE}"})),
-        "answers with other bytes than it was asked for",
+        "answers with other bytes than those asked for",
         1,
     ),
     "no range said": (lambda _: OtherReply(206, {"Content-Length": "9"}, [bytes(9)]), "answers with other bytes", 1),
@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
     ),
     "resets": (lambda one: OtherReply(206, _part(one), [b"x"], resets=True), "connection broke, asked 3 times", 3),
     "resets at once": (lambda _: OtherReply(0, resets=True), "connection broke", 3),
-    "no HTTP": (lambda _: OtherReply(0, {}, [b"hello\r\n\r\n"], closes=True), "answers with what is no HTTP", 1),
+    "no HTTP": (lambda _: OtherReply(0, {}, [b"hello\r\n\r\n"], closes=True), "does not answer in HTTP", 1),
     "drops": (lambda one: OtherReply(206, _part(one), _drops()), "no answer in time, asked 3 times", 3),
     "half a head": (
         lambda _: OtherReply(0, {}, [b"HTTP/1.1 206 Partial Content\r\nContent-Length: 1"], closes=True),
@@ -140,15 +140,15 @@ WRONG: dict[str, tuple[Callable[[ServedRequest], OtherReply], str, int]] = {
         "answers with status 418",
         1,
     ),
-    "an endless head": (lambda _: OtherReply(0, {}, _headers(), closes=True), "answers with what is no HTTP", 1),
+    "an endless head": (lambda _: OtherReply(0, {}, _headers(), closes=True), "does not answer in HTTP", 1),
     "a packed answer": (
         lambda one: OtherReply(206, _part(one, **{"Content-Encoding": "gzip"}), [bytes(9)]),
-        "packs its answers",
+        "compresses its answers",
         1,
     ),
     "a loop": (
         lambda one: OtherReply(302, {"Location": one.path, "Content-Length": "0"}),
-        "leads round in a circle",
+        "redirects in a circle",
         1,
     ),
 }
@@ -308,7 +308,7 @@ BOMB = b"<!DOCTYPE r [<!ENTITY a 'aaaaaaaaaa'>" + b"".join(
 @pytest.mark.parametrize(
     ("name", "kind", "make", "said"),
     [
-        ("a.mrc.gz", "mrc", lambda mrc: gzip.compress(mrc + bytes(96 << 20), 1), "the bytes behind them are left out"),
+        ("a.mrc.gz", "mrc", lambda mrc: gzip.compress(mrc + bytes(96 << 20), 1), "the bytes after them are not shown"),
         ("a.companion.ome", "ome_tiff", lambda _: BOMB + b"]><OME>&j;</OME>", "entities"),
         ("a.xml", "empad", lambda _: BOMB + b"]><root>&j;</root>", "entities"),
     ],

@@ -153,7 +153,7 @@ def _few(one: ServedRequest, data: bytes) -> OtherReply:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(_parts, "other bytes than it was asked for"), (_few, "with few of the bytes")]
+    ("answer", "said"), [(_parts, "other bytes than those asked for"), (_few, "with few of the bytes")]
 )
 def test_what_is_no_answer_to_a_range_is_an_error(server: RangeServer, answer: Answer, said: str) -> None:
     data = (server.folder / "a.npy").read_bytes()

@@ -102,7 +102,9 @@ def test_an_interrupted_export_goes_on(bucket: BucketServer, scan: Path, tmp_pat
     left = bucket.objects("bucket")
     assert not [name for name in left if name.endswith("zarr.json")], "it looks like a store"
     assert [name for name in left if name.startswith("dir/o.zarr.part.marks/")]
-    with pytest.raises(vfs.OptionError, match=r"o\.zarr\.part\.marks: tells of an export.*s3://bucket/dir/o\.zarr and"):
+    with pytest.raises(
+        vfs.OptionError, match=r"o\.zarr\.part\.marks: belongs to an export.*s3://bucket/dir/o\.zarr and"
+    ):
         vfs.export(scan, OUT, **HOW)
     with pytest.raises(vfs.OptionError, match="had another codec"):
         vfs.export(scan, OUT, resume=True, **HOW | {"codec": "zstd:2"})
@@ -179,7 +181,7 @@ def test_marks_that_stayed_behind_the_end_are_removed(bucket: BucketServer, scan
     assert vfs.export(scan, OUT, resume=True, **HOW) == sum(
         len(expected[name]) for name in expected if "sums" not in name
     )
-    with pytest.raises(vfs.OptionError, match="exists already, and was written of other files, with other options"):
+    with pytest.raises(vfs.OptionError, match="exists already, and was written from other files, with other options"):
         vfs.export(scan, OUT, resume=True, **HOW | {"codec": "none"})
 
 
@@ -258,7 +260,7 @@ def test_results_are_stores_there(
     capsys.readouterr()
     assert run("reduce", scan, OUT, "sum", "com", "--resume", "--verify") == 0
     assert "o.zarr: was complete\n" in capsys.readouterr().out
-    for more, why in ((), "; remove"), (("--resume",), ", and was written of other files, with other options"):
+    for more, why in ((), "; remove"), (("--resume",), ", and was written from other files, with other options"):
         assert run("reduce", scan, OUT, "sum", *more) == 2
         assert f"exists already{why}" in capsys.readouterr().err
 
@@ -353,7 +355,7 @@ def test_what_is_in_the_way_stays(bucket: BucketServer, scan: Path) -> None:
         there = bucket.folder / "bucket/dir" / name
         there.parent.mkdir(parents=True, exist_ok=True)
         there.write_text("precious\n")
-        with pytest.raises(vfs.OptionError, match=rf"{name[:6]}.*(in the way|no journal|exists already)"):
+        with pytest.raises(vfs.OptionError, match=rf"{name[:6]}.*(from an interrupted|no journal|exists already)"):
             vfs.export(scan, OUT, resume=True)
         assert there.read_text() == "precious\n"
         there.unlink()

@@ -372,9 +372,9 @@ def test_one_that_is_complete_stays(scan: Path, tmp_path: Path, capsys: pytest.C
     sums.unlink()
     assert run(*command) == 2
     assert [line.split(": ")[-1].split(";")[0] for line in capsys.readouterr().err.splitlines()] == [
-        "exists already, and was written of other files, with other options, or by other code of vfs",
+        "exists already, and was written from other files, with other options, or by other code of vfs",
         "exists already",
-        *[f"exists already, and {sums} does not tell of what"] * 2,
+        *[f"exists already, and {sums} does not say what it was written from"] * 2,
     ]
 
 
@@ -474,7 +474,7 @@ def test_what_is_in_the_way_stays(scan: Path, tmp_path: Path) -> None:
     for name in ("o.zarr.part", "o.zarr.part.marks", "o.zarr.sums"):
         there = tmp_path / name
         there.write_text("precious\n")
-        with pytest.raises(vfs.OptionError, match=rf"{name}.*(in the way|no journal|exists already)"):
+        with pytest.raises(vfs.OptionError, match=rf"{name}.*(from an interrupted|no journal|exists already)"):
             vfs.export(scan, tmp_path / "o.zarr", resume=True)
         assert there.read_text() == "precious\n"
         there.unlink()

@@ -57,7 +57,7 @@ def export(file: Moving, target: Path, kind: str, stop: bool = False, **how: Any
 def test_an_export_is_of_one_state(file: Moving, tmp_path: Path, name: str) -> None:
     export(file, tmp_path / f"touched.{name}", "touched")
     assert len(twins(tmp_path / f"touched.{name}")) == 1
-    with pytest.raises(vfs.SourceChangedError, match=r"x\.raw: got other bytes .*(ctime|inode).*resume=True"):
+    with pytest.raises(vfs.SourceChangedError, match=r"x\.raw: changed while .*(ctime|inode).*resume=True"):
         export(file, tmp_path / name, "replaced")
     vfs.export(file.path, tmp_path / name, resume=True, **SHARDS)
     assert twins(tmp_path / name) == {file._other}
@@ -104,5 +104,5 @@ def test_a_state_of_a_pass_is_of_the_files_as_they_were(
             run("reduce", file.path, target, "s=framesum()", *how)
     file.move(kind)
     assert run("reduce", file.path, target, "s=framesum()", *how) == 0
-    assert "the reduction begins anew" in capfd.readouterr().err
+    assert "the reduction starts again" in capfd.readouterr().err
     assert set((np.load(target) / SIDE**2 >= OTHER).tolist()) == {file._other}

@@ -119,7 +119,7 @@ def test_a_process_killed_behind_its_last_step_but_one(scan: Path, tmp_path: Pat
     for left in (b"", noted[:20], noted):  # a journal that tells nothing, as after a power cut: the sums tell
         marks.write_bytes(left)
         if left is not noted:
-            with pytest.raises(vfs.OptionError, match="exists already, and was written of other files, with other"):
+            with pytest.raises(vfs.OptionError, match="exists already, and was written from other files, with other"):
                 vfs.export(scan, target, chunks=(1, 2, -1, -1), codec="none", resume=True)
             marks.write_bytes(left)
         size = vfs.export(scan, target, chunks=(1, 2, -1, -1), resume=True, verify=True)
@@ -160,7 +160,7 @@ def test_a_full_disk_says_how_to_go_on(
         patch.setattr(FolderPlace, "keep", full)
         assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
     (said,) = capsys.readouterr().err.splitlines()
-    assert "o.zarr: cannot be written: No space left on device; the same command with --resume goes on from" in said
+    assert "o.zarr: cannot be written: No space left on device; the same command with --resume continues from" in said
     assert run("export", scan, target, "--chunks", "1,2,-1,-1") == 2
     assert len(capsys.readouterr().err.splitlines()) == 1, "a wrong call is no export that was interrupted"
     assert run("export", scan, target, "--chunks", "1,2,-1,-1", "--resume", "--verify") == 0
@@ -169,7 +169,7 @@ def test_a_full_disk_says_how_to_go_on(
 @pytest.mark.parametrize(
     ("name", "gone", "said"),
     [
-        ("o.zarr", [".part"], "; the same command with --resume goes on from what {out}.part holds"),
+        ("o.zarr", [".part"], "; the same command with --resume continues from what {out}.part holds"),
         ("o.zarr", [".part", ".part.marks"], "{out}: cannot be written: No such file or directory"),  # nothing is left
         ("o.zarr.zip", [".part/o.zarr.zip"], "zip: was removed or replaced while it was written; the same command"),
         (
@@ -226,5 +226,5 @@ def test_a_source_that_changed_says_to_begin_anew(
     monkeypatch.setattr(FolderPlace, "keep", touched)
     assert run("export", scan, tmp_path / "o.zarr") == 2
     said = capsys.readouterr().err
-    assert f"remove {tmp_path}/o.zarr.part and {tmp_path}/o.zarr.part.marks, and begin anew" in said
+    assert f"remove {tmp_path}/o.zarr.part and {tmp_path}/o.zarr.part.marks, and start again" in said
     assert "--resume" not in said

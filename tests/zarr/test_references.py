@@ -278,7 +278,7 @@ def test_small_arrays_are_copied_and_others_left_out(
         assert check(group, tmp_path, name) == ["data", "timestamp", "exposure"]
     monkeypatch.setattr(shown, "COPIED", 100)
     (tmp_path / "again").mkdir()
-    with pytest.warns(IncompleteWarning, match="timestamp is left out: its elements are no plain numbers"):
+    with pytest.warns(IncompleteWarning, match="timestamp is omitted: its elements are not stored as plain numbers"):
         assert list(written(group, tmp_path / "again", "refs.json")) == ["data"]
 
 
@@ -492,9 +492,9 @@ def test_the_command_says_what_was_written(
     out.unlink()
     monkeypatch.setattr(shown, "COPIED", 10)
     assert main(["export", str(scan), str(out), "--to", "kerchunk"]) == 0
-    assert "vfs: timestamp: left out: its elements are no plain numbers" in capsys.readouterr().err
+    assert "vfs: timestamp: omitted: its elements are not stored as plain numbers" in capsys.readouterr().err
     for words, said_of_it in (
-        (["--sync-offset", "-2"], "2 of its 24 chunks, which readers would fill in; --blank has them do so"),
+        (["--sync-offset", "-2"], "2 of its 24 chunks, which readers would fill in; --blank allows that"),
         (["--codec", "none"], "--codec has no effect for references"),
         (["-o", "flip_y=true"], "its frames are mirrored"),
     ):
@@ -531,4 +531,4 @@ def test_info_says_what_is_referenceable(scan: Path, capsys: pytest.CaptureFixtu
     said = found["arrays"]
     assert said["data"]["referenceable"] is True
     assert said["timestamp"]["referenceable"] is False
-    assert "no plain numbers" in said["timestamp"]["referenceable_reason"]
+    assert "not stored as plain numbers" in said["timestamp"]["referenceable_reason"]

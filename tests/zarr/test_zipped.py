@@ -135,7 +135,7 @@ def test_what_was_interrupted_goes_on(scan: Path, tmp_path: Path, monkeypatch: p
             vfs.export(scan, store, resume=True, progress=stop_after(stop), **how)
         assert left(tmp_path)[:2] == ["one.zarr.zip.part", "one.zarr.zip.part.marks"]
         assert not is_zipfile(tmp_path / "one.zarr.zip.part/one.zarr.zip"), "it looks complete"
-        with pytest.raises(OptionError, match="an export that was interrupted; resume=True goes on"):
+        with pytest.raises(OptionError, match="an export that was interrupted; resume=True continues"):
             vfs.export(scan, store, **how)
     done: list[int] = []
     vfs.export(scan, store, resume=True, verify=True, progress=lambda now, total, stored: done.append(now), **how)

@@ -109,7 +109,7 @@ def _references(found: OpenedSet, target: Path, options: ExportHere, given: Mapp
     assert options.to is not None
     written = refer(found, target, options.to, options.blank)
     if written.found.left_out:
-        said = "; ".join(f"{path} is left out: {why}" for path, why in written.found.left_out.items())
+        said = "; ".join(f"{path} is omitted: {why}" for path, why in written.found.left_out.items())
         warnings.warn(said, IncompleteWarning, stacklevel=3)
     return written.nbytes
 

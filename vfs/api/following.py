@@ -66,7 +66,5 @@ class Growing:
         """
         live = self._live
         if live.follows and executor is not None:
-            raise OptionError(
-                f"{option(follow=True)}: the threads of this process make the results, without an executor"
-            )
+            raise OptionError(f"{option(follow=True)}: takes no executor; the threads of this process make the results")
         return live if live.follows else None

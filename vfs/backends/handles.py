@@ -255,7 +255,7 @@ class Handles(Generic[T]):
         at = FileState.of(os.fstat(made.fd))
         if (at.inode, at.device) != tuple(self.files.nodes[file].tolist()):
             raise SourceChangedError(
-                f"{self.files.paths[file]}: was begun anew, it is another acquisition: open the set again"
+                f"{self.files.paths[file]}: was restarted and is another acquisition: open the set again"
             )
 
     def drop(self, file: int) -> None:

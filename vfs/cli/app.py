@@ -324,7 +324,7 @@ def docs(
 @_command(
     "Let a shell complete what is typed.",
     'eval "$(vfs completion bash)"      # in ~/.bashrc',
-    'eval "$(vfs completion zsh)"       # in ~/.zshrc, behind compinit',
+    'eval "$(vfs completion zsh)"       # in ~/.zshrc, after compinit',
     "vfs completion fish | source       # in ~/.config/fish/config.fish",
 )
 def completion(

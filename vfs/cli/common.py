@@ -264,11 +264,11 @@ def say_how_to_go_on(error: BaseException, target: str, place: OutputPlace) -> N
         place: where it is written.
     """
     if place.noted():
-        how = f"the same command with --resume goes on from what {place.holds} holds"
+        how = f"the same command with --resume continues from what {place.holds} holds"
         if isinstance(error, CHANGED):
-            how = f"remove {place.holds} and {place.marks}, and begin anew"
+            how = f"remove {place.holds} and {place.marks}, and start again"
     elif place.begun():  # somebody removed what tells of it
-        how = f"remove {place.holds}, and begin anew"
+        how = f"remove {place.holds}, and start again"
     else:
         return
     if isinstance(error, VfsError):

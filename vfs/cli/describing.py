@@ -191,7 +191,7 @@ def _check_info(
             "with --describe, which prints a description",
         )
     if json_:
-        refuse({"-v": verbose}, "with --json, which says everything")
+        refuse({"-v": verbose}, "with --json, which prints everything")
     if not describe:
         refuse({"--explicit": explicit}, "without --describe")
     if explicit:

@@ -173,7 +173,7 @@ def reduced_kept(
         kept = KeptState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
     with closing(kept):
         if kept.dropped:
-            say(f"{place.holds}: is of a time before files of the set were touched; the reduction begins anew")
+            say(f"{place.holds}: is of a time before files of the set were touched; the reduction starts again")
         if complete:  # it was killed behind its last step but one
             kept.remove()
             if sums is not None and not kept.told:  # nothing of its journal reached the disk

@@ -361,7 +361,7 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
         yield from _paragraph("; ".join(f"{key}: {_axes(value)}" for key, value in said.items()), columns)
     if main and (order := array.dataset.layout.order):
         said = array.attrs.get("scan_order", "each frame is at the position in its header")
-        skipped = f"{count(order.line_skip, 'frame')} behind each line left out"
+        skipped = f"{count(order.line_skip, 'frame')} after each line not shown"
         yield from _paragraph(f"scan: {skipped if order.line_skip else said}", columns)
     if marked := _masked(array):
         yield from _paragraph(marked, columns)

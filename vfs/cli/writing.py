@@ -176,7 +176,7 @@ def _references(datasets: list[str], target: str, settings: Settings) -> None:
     with stopping() as check:
         found, nbytes = refer(open_set(datasets, careful(settings)), target, options.to, options.blank, check)
     for path, why in found.left_out.items():
-        say(f"{path}: left out: {why}")
+        say(f"{path}: omitted: {why}")
     copied = f"; {count(len(found.copied), 'small array')} copied" if found.copied else ""
     put(
         f"{target}: {count(len(found.referenced), 'array')}, {count(found.count, 'reference')} to"

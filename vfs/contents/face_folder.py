@@ -96,8 +96,8 @@ def _changed(files: Files, file: int) -> str:
     try:
         now = files.sources.state(path) if is_url(path) else FileState.of(os.stat(path))
     except OSError as error:
-        return f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set anew"
-    return f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it anew"
+        return f"{path}: cannot be found any more: {error.strerror}; put it back, or serve the set again"
+    return f"{path}: changed after it was opened ({files.state(file).difference(now)}); serve it again"
 
 
 class SetInFolder:

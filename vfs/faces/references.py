@@ -160,7 +160,7 @@ def _checked(found: References, blank: bool, most: int | None) -> References:
     if nowhere and not blank:
         raise NotReferenceableError(
             f"no file holds {nowhere:,} of its {found.count:,} chunks, which readers would fill in;"
-            f" {option(blank=True)} has them do so"
+            f" {option(blank=True)} allows that"
         )
     return References(found.array, found.chunks, found.encoding, nowhere, found._located)
 

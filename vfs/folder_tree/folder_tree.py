@@ -344,7 +344,7 @@ class FolderTree:
         if self._seen.knows(path):
             raise SourceError(
                 f"{path}: was shown before and its files are gone; put them back, or mount or serve the folder"
-                " anew to see what is left"
+                " again to see what is left"
             )
 
     def opening_of(self, file: str) -> Opening:

@@ -235,7 +235,7 @@ def refuse_less(path: str, record: Record, before: Record | None, opened: Member
     several = sum(len(files) for files in opened.tree.file_sets) > 1
     if several or any(array.dataset.blanks for array in opened.tree.arrays.values()):
         less = f"its files have {before.nbytes - record.nbytes:,} bytes less than when it was shown"
-        raise SourceError(f"{path}: {less}; put back what is missing, or mount or serve anew to see what is left")
+        raise SourceError(f"{path}: {less}; put back what is missing, or mount or serve again to see what is left")
 
 
 class SingleFlight:

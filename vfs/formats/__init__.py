@@ -115,7 +115,9 @@ class Format:
             OptionError: several are given.
         """
         if self.single and len(paths) > 1:
-            raise OptionError(f"{paths[1]}: one file is, or names, a set of format {self.name}; open one at a time")
+            raise OptionError(
+                f"{paths[1]}: each file is, or names, a set of its own in the format {self.name}; open one at a time"
+            )
 
     def fitted(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert options to the types that the format takes. The names of files become absolute.

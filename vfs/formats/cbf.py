@@ -145,10 +145,10 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
     if at and (end < 0 or begin < 0):
         if _KEY.search(head.decode("latin-1")) is None:
             return None
-        raise TruncatedSourceError(f"{path}: expected pixels behind the header at byte {at:,}, found the end")
+        raise TruncatedSourceError(f"{path}: expected pixels after the header at byte {at:,}, found the end")
     if end < 0:
         kind = TruncatedSourceError if size <= _MOST_HEADER else FormatError
-        raise kind(f"{path}: expected pixels behind the header of the CBF, found none in {len(head):,} bytes")
+        raise kind(f"{path}: expected pixels after the header of the CBF, found none in {len(head):,} bytes")
     text = head[max(begin, 0) : end].decode("latin-1")
     keys = {key.lower(): value for key, value in _KEY.findall(text)}
     stored = _TYPES.get(keys.get("x-binary-element-type", "").lower().strip('"'))

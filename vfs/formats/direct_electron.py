@@ -154,7 +154,7 @@ def info_of_another_run(path: str, info: Mapping[str, str], sig: tuple[int, ...]
     if not all(said) or said == sig or _on(info, "Autosave Movie Ignore Software Binning", False):
         return ()
     line = f"{path}: has images of {sig[0]:,} × {sig[1]:,} pixels, its _info.txt says {said[0]:,} × {said[1]:,}"
-    return (Absence(f"{line}: that is of another run", FormatError, "heeds what it says of the scan"),)
+    return (Absence(f"{line}: that belongs to another acquisition", FormatError, "heeds what it says of the scan"),)
 
 
 def _dims(repeats: int, each: int) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ def _list_absent(path: str, listed: str, places: int, frames: int, each: int) ->
         yield Absence(f"{said}: the others are blank", counts={"frames_missing": places * each - frames})
     elif places * each < frames:
         yield Absence(
-            f"{said}: those without a position are left out", counts={"frames_left_out": frames - places * each}
+            f"{said}: those without a position are not shown", counts={"frames_left_out": frames - places * each}
         )
 
 

@@ -384,7 +384,7 @@ def _absent(path: str, table: np.ndarray, cut: int) -> tuple[Absence, ...]:
     holes = int((table == 0).sum())
     found = []
     if cut:
-        said = f"{path}: {cut:,} of {len(table) - holes:,} patterns end behind the end of the file; it looks truncated"
+        said = f"{path}: {cut:,} of {len(table) - holes:,} patterns end beyond the end of the file; it looks truncated"
         lost = {"frames_missing": cut}
         found.append(Absence(said, TruncatedSourceError, "shows them as blank", lost, to_come=True))
     stored = table[table > 0]

@@ -248,7 +248,7 @@ def open(
 
     Args:
         frames_per_sum: frames of the camera whose events are counted together in one frame; those at the end that are
-            too few for one are left out
+            too few for one are not shown
         super_resolution: parts of a pixel along each axis in which events are counted: 1, 2, or 4 where the file says
             their places so finely
 
@@ -321,7 +321,7 @@ def _movie(files: Files, pages: Sequence[_Page], each: int, parts: int, attrs: d
     span = end - begin
     if (span > np.add.reduceat(sizes, first[:, 0]) + np.diff(first[:, [0, -1]])[:, 0] * _GAP).any():
         raise FormatError(
-            f"{path}: expected pages of one sum behind each other, found them scattered over the file;"
+            f"{path}: expected pages of one sum after each other, found them scattered over the file;"
             f" {format_option(frames_per_sum=1)} shows single frames"
         )
     decoder = EventDecoder(
@@ -370,7 +370,7 @@ def _absent(files: Files, end: np.ndarray, left: int, each: int) -> tuple[Absenc
     absent: list[Absence] = []
     path, size = files.paths[0], int(files.sizes[0])
     if left:
-        said = f"{path}: {left + len(end) * each:,} frames are {len(end):,} sums of {each:,}; {left:,} are left out"
+        said = f"{path}: {left + len(end) * each:,} frames are {len(end):,} sums of {each:,}; {left:,} are not shown"
         absent.append(Absence(said, counts={"frames_left_out": left}))
     if cut := int((end > size).sum()):
         said = (

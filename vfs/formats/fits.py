@@ -251,7 +251,7 @@ def _images(
         more, groups = cards.get("PCOUNT", 0), cards.get("GCOUNT", 1)
         kind = cards.get("XTENSION", "IMAGE") if at else "IMAGE"
         if cards.get("ZIMAGE") is True:
-            said = f"{path}: the image at byte {at:,} is compressed into a table, and left out; astropy unpacks it"
+            said = f"{path}: the image at byte {at:,} is compressed into a table, and not shown; astropy unpacks it"
             lost.append(Absence(said, counts={"frames_left_out": 1}))
         elif kind == "IMAGE" and shape and 0 not in shape and cards.get("GROUPS") is not True:
             yield _Image(file, behind, shape, bits, cards)
@@ -325,7 +325,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         for path, images in zip(files.paths, found, strict=True):
             if len(images) > 1:
                 said = (
-                    f"{path}: its first image is a frame; {len(images) - 1} more are left out, open it alone for them"
+                    f"{path}: its first image is a frame; {len(images) - 1} more are not shown, open it alone for them"
                 )
                 lost.append(Absence(said, counts={"frames_left_out": len(images) - 1}))
         made = [_array("data", files, [images[0] for images in found if images], len(paths))]

@@ -138,7 +138,7 @@ def parse_xml(text: bytes, path: str) -> ElementTree.Element:
         return ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         # LookupError: an encoding that Python does not know
-        raise FormatError(f"{path}: the XML cannot be understood: {error}") from None
+        raise FormatError(f"{path}: the XML is not valid: {error}") from None
 
 
 def depth_of(element: ElementTree.Element) -> int:

@@ -249,7 +249,7 @@ def _bitmaps(sources: Sources, path: str, settings: Settings) -> Iterator[Stored
         except OutsideError:
             raise
         except SourceError as error:
-            yield Absence(f"{error}; the array {name} is left out", counts={"files_missing": 1})
+            yield Absence(f"{error}; the array {name} is not shown", counts={"files_missing": 1})
 
 
 def _sem(said: Any) -> str:

@@ -150,9 +150,9 @@ def _behind(files: Files, offsets: Sequence[int], size: int) -> tuple[Absence, .
         return ()
     k = int(longer[0])
     another = files.sources.read(files.paths[k], offsets[k] + size, len(_MARK)) == _MARK
-    what = "another array begins there; it is left out" if another else "these are left out"
+    what = "another array begins there; it is not shown" if another else "these are not shown"
     more = f", and {len(longer) - 1:,} more" if len(longer) > 1 else ""
-    said = f"{files.paths[k]}: has {int(rests[k]):,} bytes behind its array{more}: {what}"
+    said = f"{files.paths[k]}: has {int(rests[k]):,} bytes after its array{more}: {what}"
     return (Absence(said, counts={"bytes_left_over": int(rests[longer].sum())}),)
 
 

@@ -97,7 +97,7 @@ class Recorded:
         said = f"{self.path}: {self.declarer} says {what} of {sides}, {some} {self.unit} are stored"
         left = {"bytes_left_over": self.rest}
         if apart and more > 0 and self.rest:
-            said += f", and {self.rest:,} bytes that are none: it is of another run"
+            said += f", and {self.rest:,} bytes that are none: it belongs to another acquisition"
             return (Absence(said, FormatError, f"shows the first {wanted:,}", left | {"frames_left_out": more}),)
         absent = self.unwritten
         if more < 0:
@@ -106,7 +106,7 @@ class Recorded:
             lost = {"frames_missing": -more}
             absent += (Absence(f"{said}; {then}", kind, "shows the others as blank", lost, to_come=True),)
         elif more > 0:
-            said += f"; {are(more)} left out{surplus(shape or (), self.stored)}"
+            said += f"; {are(more)} not shown{surplus(shape or (), self.stored)}"
             absent += (Absence(said, counts={"frames_left_out": more}),)
         if self.rest:
             to_come = shape is None or more < 0
@@ -116,7 +116,7 @@ class Recorded:
 
 def left_over(path: str, unit: str, rest: int, *, refused: bool, to_come: bool) -> Absence:
     """Report bytes behind the last whole record of a file."""
-    said = f"{path}: {are(rest, 'byte')} left over behind the last whole one of its {unit}"
+    said = f"{path}: {are(rest, 'byte')} left over after the last whole one of its {unit}"
     kind = TruncatedSourceError if refused else None
     return Absence(said, kind, "leaves them out", {"bytes_left_over": rest}, to_come=to_come)
 

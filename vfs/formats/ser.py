@@ -254,7 +254,7 @@ def _datasets(sources: Sources, path: str, prefix: str, extra: dict[str, Any]) -
     )
     found = [main, *_stamps(main, prefix, series)] if len(series.tags) else [main]
     if series.cut:
-        shown = "are shown" if len(series.tags) else "are left out"
+        shown = "are shown" if len(series.tags) else "are not shown"
         said = f"{path}: ends within the tags of its {valid:,} elements; it looks truncated, and time stamps {shown}"
         found = [altered(one, absent=(Absence(said, to_come=True),)) for one in found]
     if valid < total:

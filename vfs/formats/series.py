@@ -104,7 +104,7 @@ def of_another_run(lines: Sequence[str]) -> tuple[Absence, ...]:
     if not lines:
         return ()
     others = f" (and {len(lines) - 1:,} more like it)" if len(lines) > 1 else ""
-    said = f"{lines[0]}{others}: it is of another run"
+    said = f"{lines[0]}{others}: it belongs to another acquisition"
     return (Absence(said, FormatError, "shows what it holds in the place of its name"),)
 
 

@@ -178,9 +178,7 @@ class Links:
                         continue
                     hops += 1
                     if hops > MOST_HOPS:
-                        raise LeftOutError(
-                            f"its link leads nowhere (more than {MOST_HOPS} links, one behind the other)"
-                        )
+                        raise LeftOutError(f"its link leads nowhere (more than {MOST_HOPS} links, one after the other)")
                     if target[0]:
                         at = self.open(target[0], at)
                         found = at.root

@@ -206,7 +206,7 @@ class Guard:
         if hmac.compare_digest(raw[: len(self._base)], self._base):
             raw = raw[len(self._base) :]
         elif hmac.compare_digest(raw, self._base[:-1]):
-            raise RefusedError(404, "expected a slash behind the token")
+            raise RefusedError(404, "expected a slash after the token")
         elif len(self._base) > 1:
             # A page with a token of before asks again and again, and no browser should ask its user each time
             login = self.logins and not raw.startswith(b"/t/")

@@ -78,7 +78,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
         super().__init__(asynchronous=asynchronous, loop=loop, batch_size=batch_size)
         if "fo" in options:  # fsspec cut the URL at "::"
             raise OptionError(
-                f"fsspec takes what stands behind :: in a URL ({options['fo']}) for another URL; a file with :: in its"
+                f"fsspec takes what stands after :: in a URL ({options['fo']}) for another URL; a file with :: in its"
                 " name opens with vfs.open_group(FILE).zarr()"
             )
         if str(zarr_format) not in ("2", "3"):

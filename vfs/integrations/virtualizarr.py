@@ -61,7 +61,7 @@ class Parser:
         name = unquote(url.removeprefix("file://")) if url.startswith("file:///") else url
         found = referenced_set(open_group(name, **self.options)._opened, self.blank, copies=False)
         if found.left_out:
-            said = "; ".join(f"{path} is left out: {why}" for path, why in found.left_out.items())
+            said = "; ".join(f"{path} is omitted: {why}" for path, why in found.left_out.items())
             warnings.warn(said, IncompleteWarning, stacklevel=2)
         described = documents(found, 3)
         arrays = {

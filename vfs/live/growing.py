@@ -269,7 +269,7 @@ def progress_of(stored: StoredArray, shown: StoredArray, options: OpenOptions) -
     if head is None:
         return None
     if not head:
-        zeros = "" if written.proof else "; what holds only zeros up to the end of a file counts as not written"
+        zeros = "" if written.proof else "; frames of zeros at the end of a file count as not written"
         raise NotYetError(f"{stored.files.paths[0]}: no frame of {stored.path} is whole yet{zeros}")
     layout = stored.layout
     more = written.finished is not None and head < written.finished[1]

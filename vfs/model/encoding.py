@@ -53,4 +53,4 @@ def encoding_of(decoder: Decoder | BlockDecoder, nbytes: int, blocks: np.ndarray
         raise NotReferenceableError(f"its pixels lie backwards in the file, {lies.backwards} at a time")
     if words.word_pixels > 1:
         raise NotReferenceableError(f"{words.word_pixels} of its pixels are packed into {words.word_bytes} bytes")
-    raise NotReferenceableError("its elements are no plain numbers in the file")
+    raise NotReferenceableError("its elements are not stored as plain numbers")

@@ -62,7 +62,7 @@ class OpenOptions:
     )
     hide: Sequence[str] | None = option(
         None,
-        "Leave out this array of a set, or all arrays of this group. May be repeated.",
+        "Skip this array of a set, or all arrays of this group. May be repeated.",
         "NAME",
         more="`dark`, `gain` and `dead` may name an array that is hidden.",
         saved="names",
@@ -75,7 +75,7 @@ class OpenOptions:
         None,
         "Shape of the scan, slowest axis first, such as 256,256.",
         "A,B",
-        more="With fewer positions than frames, the other frames are left out; with more, blank frames follow.",
+        more="With fewer positions than frames, the other frames are not shown; with more, blank frames follow.",
         saved="numbers",
         scope="one set",
         group=SCAN,
@@ -91,10 +91,10 @@ class OpenOptions:
     )
     line_skip: int = option(
         0,
-        "Leave out the N frames behind each line of the scan that were recorded while the beam returned.",
+        "Skip the N frames after each line of the scan that were recorded while the beam returned.",
         "N",
         more=(
-            "`nav_shape` is the scan without them. Frames that the files themselves say to skip are left out without"
+            "`nav_shape` is the scan without them. Frames that the files themselves say to skip are not shown without"
             " it."
         ),
         scope="one set",
@@ -220,7 +220,7 @@ class OpenOptions:
         None,
         "Keep what is read from servers in this folder, and read it there the next time.",
         "DIR",
-        more="Blocks are kept by URL and ETag, so that a file that was replaced is read anew.",
+        more="Blocks are kept by URL and ETag, so that a file that was replaced is read again.",
         saved="never",
         scope="reading",
         group=READING,
@@ -256,7 +256,7 @@ class OpenOptions:
         "DIR",
         more=(
             "Levels are kept by the files, their sizes and times, and the options that decide which numbers there are,"
-            " so that they are computed anew of files that changed. The folder cannot be one that data lies in."
+            " so that they are computed again of files that changed. The folder cannot be one that data lies in."
         ),
         saved="never",
         scope="reading",
@@ -317,7 +317,7 @@ class OpenOptions:
     )
     allow_incomplete: bool = option(
         False,
-        "Open a set although files or frames are missing. Missing frames are blank or left out.",
+        "Open a set although files or frames are missing. Missing frames are blank or not shown.",
         more="Otherwise, where numbers would be wrong or absent, that is an error that says which files and frames.",
         group=FILES,
         asked=True,

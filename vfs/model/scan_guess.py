@@ -110,9 +110,9 @@ def from_intervals(
         # Behind surplus frames at the start no line begins: the first one starts behind the last long interval
         start = (start + skip) % period.frames
         said = (
-            f"the interval behind each {_ordinal(period.frames)} frame is longer"
+            f"the interval after each {_ordinal(period.frames)} frame is longer"
             if not skip
-            else f"{skip + 1} intervals behind each {_ordinal(period.frames - skip)} frame are longer"
+            else f"{skip + 1} intervals after each {_ordinal(period.frames - skip)} frame are longer"
         )
         doubt = _doubt(period, index, interval, step, seams)
         found += _guesses(period, count, start, skip, source, said, doubt)
@@ -136,7 +136,7 @@ def from_exposures(values: np.ndarray, count: int, *, at: np.ndarray | None = No
     found = []
     for period in _periods(frames[known], values[known].astype(np.float64), frames[-1] + 1):
         start = (period.first + period.run) % period.frames
-        said = f"{_frames(period.run)} behind each {_ordinal(period.frames - period.run)} one had a longer exposure"
+        said = f"{_frames(period.run)} after each {_ordinal(period.frames - period.run)} one had a longer exposure"
         found += _guesses(period, count, start, period.run, "exposures", said, "")
     return found
 
@@ -354,7 +354,7 @@ def _explains(first: _Period, second: _Period) -> bool:
 
 
 def _rest(frames: int) -> str:
-    return f"; {_frames(frames)} behind the last whole line" if frames else ""
+    return f"; {_frames(frames)} after the last whole line" if frames else ""
 
 
 def _frames(n: int) -> str:

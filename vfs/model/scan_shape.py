@@ -92,12 +92,12 @@ def unequal(array: StoredArray, scan: Scan) -> Absence | None:
     more = least - shown - shown // nav[-1] * line_skip
     if more > 0:
         hint = "" if line_skip else surplus(nav, least)
-        return Absence(f"{said}: {are(more)} left out{hint}", counts={"frames_left_out": more})
+        return Absence(f"{said}: {are(more)} not shown{hint}", counts={"frames_left_out": more})
     return None
 
 
 def _compared(named: str, nav: tuple[int, ...], stored: int, line_skip: int) -> str:
     """Return words that compare a scan with the stored frames."""
-    each = f" and {line_skip:,} behind each line" if line_skip else ""
+    each = f" and {line_skip:,} after each line" if line_skip else ""
     shape = ",".join(map(str, nav))
     return f"{named}: {option_names('nav_shape')} {shape} holds {math.prod(nav):,} frames{each}, {stored:,} are stored"

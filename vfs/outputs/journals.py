@@ -244,11 +244,11 @@ class Journal(Generic[_Subject]):
         name, rest = self._lines.name, self._lines.rest
         if not resume:
             raise OptionError(
-                f"{name}: tells of {self._lines.a_what} that was interrupted; {option(resume=True)} goes on with it, or"
-                f" remove {rest}"
+                f"{name}: belongs to {self._lines.a_what} that was interrupted; {option(resume=True)} continues with"
+                f" it, or remove {rest}"
             )
         if why := subject.unlike(told):
             raise OptionError(
                 f"{name}: the interrupted {self._lines.what} {why}; give the same again, or remove {rest}, and begin"
-                " anew"
+                " again"
             )

@@ -102,9 +102,7 @@ class OutputPlace(ABC):
             OptionError: it has none, and is in the way.
         """
         if not self.noted() and self.begun():
-            raise OptionError(
-                f"{self.holds}: is in the way, and no {self.what} that was interrupted left it; remove it"
-            )
+            raise OptionError(f"{self.holds}: does not come from an interrupted {self.what}; remove it")
 
     def _unfinished(self) -> bool:
         """Return True if something of an unfinished store is there beside one of this name."""
@@ -121,9 +119,9 @@ class OutputPlace(ABC):
             if told == subject:
                 return sum(mark.size for mark in marks)
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            why = f"{self.sums} does not tell of what"
+            why = f"{self.sums} does not say what it was written from"
         else:
-            why = "was written of other files, with other options, or by other code of vfs"
+            why = "was written from other files, with other options, or by other code of vfs"
         raise OptionError(f"{self.target}: exists already, and {why}; remove it, or give another name")
 
     @abstractmethod
@@ -148,7 +146,7 @@ class OutputPlace(ABC):
             return
         except (ValueError, KeyError, TypeError):
             own = os.path.basename(self.target)
-            raise OptionError(f"{self.sums}: exists already, and the sums of {own} belong there; move it") from None
+            raise OptionError(f"{self.sums}: exists already, and the sums of {own} have this name; move it") from None
 
     @abstractmethod
     def check_free(self, replace: bool) -> None:

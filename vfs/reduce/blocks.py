@@ -430,7 +430,7 @@ def check_written(array: ArrayReader, chosen: np.ndarray | None) -> None:
     if last is not None:
         raise NotYetError(
             f"{dataset.files.paths[0]}: frame {last:,} is not written yet: {head:,} are there;"
-            f" {option(follow=True)} goes on as frames come",
+            f" {option(follow=True)} continues as frames come",
             head=head,
         )
 

@@ -126,7 +126,7 @@ class KeptState:
         why = str(error) or type(error).__name__
         return OptionError(
             f"{self._part}: holds no state of a reduction, or is damaged ({why}); remove it, and the same command"
-            " begins anew"
+            " starts again"
         )
 
     @property
@@ -145,7 +145,7 @@ class KeptState:
             with self._place.writing(self._part) as file:
                 np.savez(file, **state)
         except OSError as error:
-            on = f"; {option(resume=True)} goes on from the one before" if self.kept else ""
+            on = f"; {option(resume=True)} continues from the one before" if self.kept else ""
             raise OptionError(
                 f"{self._part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
             ) from None

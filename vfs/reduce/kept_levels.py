@@ -65,7 +65,7 @@ class LevelStore:
             return None
         code = contents()
         if not code:
-            _say_once(self.cache.folder, "no levels are kept: vfs was updated while this process ran; start it again")
+            _say_once(self.cache.folder, "no levels are cached: vfs was updated while this process ran; start it again")
             return None
         said = (code, image.dataset.path, image.shape, image.dims, image.dtype.str, nearest)
         return KeptLevels(self.cache, self.opened + packed(said), image, files)
@@ -136,7 +136,7 @@ class KeptLevels:
             return  # nor of which code, where modules came of an update
         error = self.cache.put(self._digest(number, region), block.tobytes())
         if error is not None:
-            _say_once(self.cache.folder, f"levels cannot be kept: {error.strerror}; they are computed anew")
+            _say_once(self.cache.folder, f"levels cannot be kept: {error.strerror}; they are computed again")
 
     def _digest(self, number: int, region: Region) -> bytes:
         moved = self.image.moved(0)

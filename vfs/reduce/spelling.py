@@ -119,7 +119,7 @@ def read_call(text: str) -> Reduction:
     if kind is None:
         raise OptionError(f"no kind {word.strip()!r}{_near(word)}; there are {', '.join(KINDS)}")
     if bracket and not rest.endswith(")"):
-        raise OptionError(f"the bracket behind {word.strip()} does not end; {_EXAMPLE}")
+        raise OptionError(f"the bracket after {word.strip()} does not end; {_EXAMPLE}")
     places: list[Any] = []
     named: dict[str, Any] = {}
     takes = list(inspect.signature(kind).parameters)

@@ -322,7 +322,7 @@ def _begun(opened: OpenedSet) -> Sequence[str]:
 
 
 def _begun_anew(path: str) -> str:
-    return f"{path}: was begun anew, it is another acquisition: open the set again"
+    return f"{path}: was restarted and is another acquisition: open the set again"
 
 
 def not_over(opened: OpenedSet) -> bool:

@@ -66,7 +66,7 @@ def expand(
         found += hits
     twice = [name for name, count in Counter(filter(is_url, found)).items() if count > 1]
     if twice:
-        raise OptionError(f"{twice[0]}: is given more than once; URLs that differ only behind a ? are one file here")
+        raise OptionError(f"{twice[0]}: is given more than once; URLs that differ only after a ? are one file here")
     if not found:
         raise OptionError("no file given: expected a file, several files, or a glob")
     return found

@@ -36,18 +36,18 @@ def reason(error: BaseException) -> tuple[str, bool]:
         code = int(status[1])
         return _said(code), code in _AGAIN
     if kind == "NotSupportedError":
-        return "the server does not serve ranges of bytes; copy the file, or serve it otherwise", False
+        return "the server does not serve ranges of bytes; copy the file, or use another server", False
     if "UnexpectedRange" in text or "NoContentRange" in text:
-        return "the server answers with other bytes than it was asked for", False
+        return "the server answers with other bytes than those asked for", False
     if "MissingContentLength" in text:
         return "the server does not say how long its answer is", False
     if "builder error" in text and "http://" in text:
         return "it is to be asked without TLS, which AWS_ALLOW_HTTP=true (GOOGLE_…, AZURE_…) allows", False
     broken = _KIND.findall(text)
     if "error following redirect" in text:
-        return "the server leads round in a circle", False
+        return "the server redirects in a circle", False
     if "Parse" in text:
-        return "the server answers with what is no HTTP", False
+        return "the server does not answer in HTTP", False
     if "Timeout" in broken or "TimedOut" in text:
         return "no answer in time", True
     if "dns error" in text:

@@ -63,7 +63,7 @@ def given(name: str) -> str:
     if scheme in WEB and (_QUERY.search(path) or "#" in path):
         plain_path = _QUERY.split(path)[0].partition("#")[0]
         raise OptionError(
-            f"{scheme}://{host}/{plain_path}: has a query or a fragment behind it, expected the plain URL of a file"
+            f"{scheme}://{host}/{plain_path}: has a query or a fragment after it, expected the plain URL of a file"
         )
     return f"{scheme}://{host}/{unquote(path) if scheme in WEB else path}"
 

@@ -33,7 +33,7 @@ _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)$", re.IGNORECASE
 _NO_RANGE = re.compile(r"bytes \*/(\d{1,18})$", re.IGNORECASE)
 _SENT = "/%:@!$&'()*+,;=~?[]"
 """Characters that stay as they are in what servers and users give as quoted."""
-_OTHER_BYTES = "the server answers with other bytes than it was asked for"
+_OTHER_BYTES = "the server answers with other bytes than those asked for"
 _SECONDS = re.compile(r"[0-9]{1,6}$")
 
 
@@ -112,7 +112,7 @@ class Web:
             if reply.length < 0:
                 raise AskError("the server does not say how long its answer is")
             if reply.length > stop:
-                raise AskError("the server does not serve ranges of bytes; copy the file, or serve it otherwise")
+                raise AskError("the server does not serve ranges of bytes; copy the file, or use another server")
             return 0, reply.length, reply.length
         found = _RANGE.match(reply.headers.get("content-range", ""))
         if found is None or reply.headers.get("content-type", "").lower().startswith("multipart/"):
@@ -161,11 +161,13 @@ class Web:
             where, target, same = self._led(name, where, target, reply.headers["location"])
             headers = headers if same else accepted
         else:
-            raise AskError("the server leads round in a circle")
+            raise AskError("the server redirects in a circle")
         if reply.status in (200, 206):
             if reply.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
                 reply.drop()
-                raise AskError("the server packs its answers (Content-Encoding), of which ranges tell nothing")
+                raise AskError(
+                    "the server compresses its answers (Content-Encoding), so no ranges of bytes can be read"
+                )
             return reply
         reply.drop()
         if reply.status in (404, 410):

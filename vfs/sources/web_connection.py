@@ -125,7 +125,7 @@ class WebConnection:
         except (HTTPException, ValueError):
             if self.used:  # more than it said came behind the last reply
                 raise ClosedError from None
-            raise AskError("the server answers with what is no HTTP") from None
+            raise AskError("the server does not answer in HTTP") from None
 
     def read(self, answer: HTTPResponse, most: int) -> bytes:
         """Read a body before the deadline of its head, see `WebReply.read`."""

@@ -80,11 +80,11 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     made = []
     for group in groups_of(tiles):
         if why := unreadable(path, group):
-            lost.append(Absence(f"{why}; it is left out", counts={"frames_left_out": 1}))
+            lost.append(Absence(f"{why}; it is not shown", counts={"frames_left_out": 1}))
         else:
             made += array_of(files, group, _calibration(root), told)
     if not made:
-        raise FormatError(lost[-1].said.removesuffix("; it is left out"))
+        raise FormatError(lost[-1].said.removesuffix("; it is not shown"))
     first = next((one for one in made if "level_" not in one.path), made[0])
     return [
         altered(one, absent=(*lost, *one.absent), main=one is first or (False if "level_" in one.path else None))

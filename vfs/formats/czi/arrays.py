@@ -123,7 +123,7 @@ def unreadable(path: str, group: Group) -> str:
         raw = " (raw pixels of a camera or a system)" if unknown[0] >= 100 else ""
         return (
             f"{path}: {group.name}: expected sub-blocks that are not compressed, or by JPEG, LZW, JPEG XR or zstd;"
-            f" found compression {unknown[0]}{raw}; ZEN saves the file anew"
+            f" found compression {unknown[0]}{raw}; ZEN saves the file again"
         )
     if kinds != {NONE}:
         try:

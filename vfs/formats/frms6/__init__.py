@@ -95,7 +95,7 @@ def _frames(
         if (header["width"], header["height"]) != (width, height):
             raise FormatError(
                 f"{path}: stores {header['height']} rows of {header['width']} pixels, {paths[0]} {height} of"
-                f" {width}; the files of a set are alike"
+                f" {width}; the files of a set must be alike"
             )
     return FrameLayout.of(
         FrameRecord(

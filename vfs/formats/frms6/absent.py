@@ -110,7 +110,7 @@ def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[in
         lost = {"files_missing": chosen.lost.count, "frames_missing": blank}
         frames = series.ranges(series.holes(first, [one.said or one.stored for one in counts]))
         said = (
-            f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set goes on to"
+            f"{chosen.hdr or chosen.signal[0]}: {chosen.lost}, with {frames}; the set continues to"
             f" {basename(chosen.signal[-1])}"
         )
         found.append(Absence(said, MissingSourceError, _BLANK, lost, chosen.lost.paths))

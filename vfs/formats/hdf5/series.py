@@ -150,7 +150,8 @@ def _of_another_run(
     low, found = lows[wrong[0]], places[wrong[0]]
     said = (
         f"{path}: {whole}: {pieces[wrong[0]]} says that it begins with image {low:,}, by its number it would begin with"
-        f" {int(low or 0) - found + usual:,}{_more(len(wrong))}: it is of another run, or has another's name"
+        f" {int(low or 0) - found + usual:,}{_more(len(wrong))}: it belongs to another"
+        " acquisition, or has another's name"
     )
     return [Absence(said, FormatError, "shows it in the place of its number")]
 

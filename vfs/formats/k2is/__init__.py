@@ -206,7 +206,7 @@ def _absences(
         found.append(left_over(cut, "blocks", int(rests.sum()), refused=False, to_come=True))
     short, more = behind
     if more:
-        said = f"{short}: ends before other sectors do: {are(more, 'frame')} left out"
+        said = f"{short}: ends before other sectors do: {are(more, 'frame')} not shown"
         found.append(Absence(said, counts={"frames_left_out": more}, to_come=True))
     less = math.prod(scan) - stored if scan else 0
     if less > 0:

@@ -240,7 +240,7 @@ def _left_out(error: VfsError, name: str) -> Absence:
     said = f"{error}; the image {name}" if name else str(error)
     if isinstance(error, MissingSourceError | TruncatedSourceError):
         return Absence(said, type(error), "shows the other images", {"frames_missing": 1})
-    return Absence(f"{said}; it is left out", counts={"frames_left_out": 1})
+    return Absence(f"{said}; it is not shown", counts={"frames_left_out": 1})
 
 
 def tree_of_container(sources: Sources, path: str) -> dict[str, Any]:

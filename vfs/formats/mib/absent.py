@@ -102,7 +102,7 @@ def absences(
         hint = "" if line_skip else surplus(scan, total)
         text = (
             f"{named}: says a scan of {' × '.join(map(str, scan))}, {total:,} frames are stored:"
-            f" {are(more)} left out{hint}"
+            f" {are(more)} not shown{hint}"
         )
         found.append(Absence(text, counts={"frames_left_out": more}))
     elif 0 < expected < total and len(scan) == 1:
@@ -200,7 +200,7 @@ def _left_over(stored: StoredFrames, rests: np.ndarray) -> Absence:
     """Report the bytes behind the last whole frame of files."""
     files, left = np.flatnonzero(rests), int(rests.sum())
     said = (
-        f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {are(left, 'byte')} left out"
+        f"{stored.found.files.paths[files[0]]}: ends within a frame{_others(len(files))}: {are(left, 'byte')} not shown"
     )
     return Absence(said, counts={"bytes_left_over": left}, to_come=bool(files[-1] == len(rests) - 1))
 

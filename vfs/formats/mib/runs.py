@@ -65,7 +65,7 @@ def hdr_of_another_run(path: str, hdr: Mapping[str, str], geometry: Geometry, fo
             lines.append(f"the day {day[0]}, {found.files.paths[0]} begins at {start}")
     if not lines:
         return ()
-    said = f"{path}: says {'; '.join(lines)}: it is of another run"
+    said = f"{path}: says {'; '.join(lines)}: it belongs to another acquisition"
     return (Absence(said, FormatError, "heeds what it says of the scan"),)
 
 

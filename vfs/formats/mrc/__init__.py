@@ -156,7 +156,7 @@ def _extent(header: np.void, pixels: Pixels, path: str, size: int) -> _Extent:
     ny, nx = pixels.sig[:2]
     said = (
         f"{path}: {count:,} sections of {nx:,} × {ny:,} pixels (mode {int(header['mode'])}) end at byte {end:,}, the"
-        f" file has {size:,}; {'it looks truncated' if size < end else 'the bytes behind them are left out'}"
+        f" file has {size:,}; {'it looks truncated' if size < end else 'the bytes after them are not shown'}"
     )
     held = min(count, max(0, size - start) // pixels.nbytes)
     if not held:
@@ -186,7 +186,7 @@ def _extent_of_packed(sources: Sources, path: str, header: np.void, pixels: Pixe
         return _extent(header, pixels, path, size)
     if not count or not 0 <= extended < MOST_EXTENDED:
         raise FormatError(
-            f"{path}: the header says {count:,} sections (NZ) behind {extended:,} bytes of extended header (NSYMBT);"
+            f"{path}: the header says {count:,} sections (NZ) after {extended:,} bytes of extended header (NSYMBT);"
             " unpack the file, then its size may settle it"
         )
     return _Extent(1024 + extended, count, count)
@@ -299,7 +299,7 @@ def _axes_of_no_order(path: str, header: np.void) -> tuple[Absence, ...]:
     """Report a header that assigns one axis to two of columns, rows and sections."""
     axes = header["map_axes"].tolist()
     if any(axes) and sorted(axes) != [1, 2, 3]:
-        return (Absence(f"{path}: expected the axes 1, 2 and 3 in some order, found {axes}: steps are left out"),)
+        return (Absence(f"{path}: expected the axes 1, 2 and 3 in some order, found {axes}: steps are not shown"),)
     return ()
 
 

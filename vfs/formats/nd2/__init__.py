@@ -302,7 +302,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     head = read_at(sources, path, _CHUNK.size + 96)
     if head.startswith(_JPEG_2000):
         raise FormatError(
-            f"{path}: expected ND2 of version 2 or 3, found version 1 (JPEG 2000, to 2008); NIS-Elements saves it anew"
+            f"{path}: expected ND2 of version 2 or 3, found version 1 (JPEG 2000, to 2008); NIS-Elements saves it again"
         )
     if not head.startswith(_START):
         raise FormatError(f"{path}: expected an .nd2 file, it begins with {head[:8]!r}")

@@ -182,7 +182,7 @@ def _elsewhere(images: Sequence[Image], holder: str) -> list[Absence]:
         f"{holder}: its OME-XML has pixels in its text (BinData) of image {bare[0]}"
         + f", and of {len(bare) - 1:,} more" * (len(bare) > 1)
     )
-    return [Absence(f"{said}; they are left out", counts={"frames_left_out": len(bare)})]
+    return [Absence(f"{said}; they are not shown", counts={"frames_left_out": len(bare)})]
 
 
 def _in_no_image(found: _OmeSet, holder: str, named: Sequence[np.ndarray]) -> tuple[Absence, ...]:
@@ -381,7 +381,7 @@ class _PlacedPlanes:
             )
         if self.ignored:
             yield Absence(
-                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are left out",
+                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are not shown",
                 counts={"frames_left_out": self.ignored},
             )
 

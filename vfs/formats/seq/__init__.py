@@ -316,7 +316,7 @@ def _absent(files: Files, parts: Sequence[_Sequence], split: bool) -> tuple[Abse
         more = abs(parts[0].frames - parts[1].frames) * parts[0].stride
         line = (
             f"{files.paths[0]}: has {parts[0].frames:,} records of half images, {files.paths[1]} {parts[1].frames:,};"
-            " single halves are left out"
+            " single halves are not shown"
         )
         found.append(Absence(line, counts={"bytes_left_over": more}, to_come=True))
     return tuple(found)

@@ -126,7 +126,7 @@ def _runs(files: Files, file: int, size: int) -> list[_FrameRun]:
                 if found - number < middle - at:
                     raise FormatError(
                         f"{files.paths[file]}: expected ascending numbers of frames, found {found:,} in record"
-                        f" {middle:,} behind {number:,} in record {at:,}"
+                        f" {middle:,} after {number:,} in record {at:,}"
                     )
                 low, high = (middle, high) if found - number == middle - at else (low, middle)
         made.append(_FrameRun(file, at, low + 1 - at, number))
@@ -214,8 +214,8 @@ def _placed(
         if run.frame < behind:
             turn += 1
             said = said or (
-                f"{files.paths[run.file]}: numbers of frames begin again at {run.frame:,}, behind {behind - 1:,} in"
-                " the file before; they are shown behind the frames before"
+                f"{files.paths[run.file]}: numbers of frames begin again at {run.frame:,}, after {behind - 1:,} in"
+                " the file before; they are shown after the frames before"
             )
         at[module] = turn, run.frame + run.records
         rounds += [[] for _ in range(turn + 1 - len(rounds))]

@@ -107,7 +107,7 @@ def _series(sources: Sources, paths: Sequence[str]) -> tuple[list[str], series.L
         raise MissingSourceError(f"{paths[0]}: no such file")
     if found[0][0] > 0:
         raise MissingSourceError(
-            f"{start}{0:0{len(hit[1])}}{hit[2]}: no such file; the series goes on to _{found[-1][0]:0{len(hit[1])}}"
+            f"{start}{0:0{len(hit[1])}}{hit[2]}: no such file; the series continues to _{found[-1][0]:0{len(hit[1])}}"
         )
     members = [path for _, path in found]
     return members, sum((series.between(a, b) for a, b in pairwise(members)), series.Lost())
@@ -200,7 +200,7 @@ def _absences(
     holes = series.holes((gaps.cumsum() + counts.cumsum() - counts).tolist(), counts.tolist())
     frames = f", with {series.ranges(holes)}" if holes else ""
     if lost.count:
-        said = f"{files.paths[0]}: {lost}{frames}; the series goes on to {basename(files.paths[-1])}"
+        said = f"{files.paths[0]}: {lost}{frames}; the series continues to {basename(files.paths[-1])}"
         found.append(
             Absence(
                 said, MissingSourceError, _BLANK, {"files_missing": lost.count, "frames_missing": missing}, lost.paths

@@ -269,7 +269,7 @@ def absences(headers: FrameHeaders, path: str, scan: TvipsScan, frames: int) -> 
         less = frames - end
         said = (
             f"{path}: the scan ends within a row of {columns:,}: its"
-            f" {'frame is' if less == 1 else f'{less:,} frames are'} left out"
+            f" {'frame is' if less == 1 else f'{less:,} frames are'} not shown"
         )
         return (Absence(said, counts={"frames_left_out": less}),)
     found = []

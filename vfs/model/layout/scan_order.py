@@ -219,4 +219,4 @@ def surplus(shape: Sequence[int], stored: int, *, shown: bool = True) -> str:
     frames = "is 1 frame" if skip == 1 else f"are {skip:,} frames"
     last = "" if behind == lines else " but the last"
     scan = {} if shown else {"nav_shape": tuple(shape)}
-    return f"; that {frames} a line{last}: {option(**scan, line_skip=skip)} leaves out the end of each line"
+    return f"; that {frames} a line{last}: {option(**scan, line_skip=skip)} skips the end of each line"

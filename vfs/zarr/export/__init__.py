@@ -178,8 +178,7 @@ def _replaced(arrays: Iterable[ArrayReader]) -> SourceChangedError:
     """Return the error for sources that got other bytes while they were exported, and kept their times of writing."""
     path, what = next((files.moved for files in sources_of(arrays) if files.moved), ("", ""))
     return SourceChangedError(
-        f"{path}: got other bytes while it was exported ({what}); {option(resume=True)} writes anew what is of the"
-        " ones before"
+        f"{path}: changed while it was exported ({what}); {option(resume=True)} rewrites what came from the old bytes"
     )
 
 
