@@ -36,6 +36,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
 from vfs.server import end, is_address, servers
 from vfs.server.how import ServeHow
+from vfs.server.server import _listening
 from vfs.server.server import serve as serve_here
 from vfs.serving.failures import FIRST
 from vfs.testing.inside import set_of
@@ -253,6 +254,8 @@ def test_what_a_killed_server_left_is_cleared(scan: Path, runtime: Path) -> None
 
 
 def test_ports(scan: Path) -> None:
+    with _listening("127.0.0.1", None) as one, _listening("127.0.0.1", None) as other:  # before either has a client
+        assert one.getsockname() != other.getsockname()
     with vfs.serve(scan) as first, vfs.serve(scan) as second:
         ports = [urlsplit(one.url).port or 0 for one in (first, second)]
         assert len({*ports, *range(8765, 8865)}) == 100  # free ones of these; other servers may come and go

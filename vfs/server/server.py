@@ -166,24 +166,37 @@ def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
             errno.EADDRNOTAVAIL,
             f"{printable(host)}: expected a host of this machine: {getattr(error, 'strerror', None) or error}",
         ) from None
+    for tried in [port] if port is not None else range(PORT, PORT + FURTHER):
+        try:
+            listener = _listener(family, (where[0], tried, *where[2:]))
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or tried in (port, PORT + FURTHER - 1):
+                hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
+                raise ServeError(
+                    error.errno or errno.EIO,
+                    f"{printable(host)}, port {tried}: cannot listen: {error.strerror}{hint}",
+                ) from None
+    with listener:
+        yield listener
+
+
+def _listener(family: socket.AddressFamily, where: Any) -> socket.socket:
+    """Return a socket that listens somewhere: several may be bound there until one listens (`SO_REUSEADDR`).
+
+    Raises:
+        OSError: another one does, or nothing can.
+    """
     # With the protocol named, asyncio sends short segments at once; else a body would wait 40 ms for the head's receipt
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for tried in [port] if port is not None else range(PORT, PORT + FURTHER):
-            try:
-                listener.bind((where[0], tried, *where[2:]))
-                break
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE or tried in (port, PORT + FURTHER - 1):
-                    hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
-                    raise ServeError(
-                        error.errno or errno.EIO,
-                        f"{printable(host)}, port {tried}: cannot listen: {error.strerror}{hint}",
-                    ) from None
-        yield listener
-    finally:
+        listener.bind(where)
+        listener.listen()
+    except BaseException:
         listener.close()
+        raise
+    return listener
 
 
 def _address(listener: socket.socket, host: str, encrypted: bool) -> str:

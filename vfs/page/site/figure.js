@@ -6,7 +6,7 @@ import { table } from "./colours.js";
 import { CURVES, bend } from "./contrast.js";
 import { toText } from "./detectors.js";
 import { el, short } from "./dom.js";
-import { ticks } from "./plot.js";
+import { labelled, ticks } from "./plot.js";
 import { Svg } from "./svg.js";
 
 const EDGE = 16; // pixels around everything
@@ -200,10 +200,13 @@ function drawBar(context, { contrast }, left, top, height) {
   context.textAlign = "left";
   context.textBaseline = "middle";
   const { lo, hi } = contrast;
-  for (const value of ticks(lo, hi, Math.max(2, height / 80))) {
+  const values = ticks(lo, hi, Math.max(2, height / 80));
+  const { texts, power } = labelled(values);
+  context.fillText(power, left, top - EDGE / 2);
+  for (const [k, value] of values.entries()) {
     const y = top + height * (1 - (value - lo) / (hi - lo));
     context.fillRect(left + BAR.wide, y - 0.5, 4, 1);
-    context.fillText(short(value, 4), left + BAR.wide + 8, Math.max(top + 6, Math.min(top + height - 6, y)));
+    context.fillText(texts[k], left + BAR.wide + 8, Math.max(top + 6, Math.min(top + height - 6, y)));
   }
 }
 

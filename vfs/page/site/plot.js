@@ -107,11 +107,11 @@ export class Plot extends Picture {
     context.font = FONT;
     const long = Math.max(...this._seen().marks.map((mark) => context.measureText(mark.text).width));
     this.left = Math.max(MARGIN.left, 12 * Math.ceil((long + 14) / 12)); // in steps: it stays while frames are played
-    const { from, to, lo, hi, log, marks } = this._seen();
+    const { from, to, lo, hi, log, marks, power } = this._seen();
     const [height, width] = this._inner();
     const up = (value) => (log ? Math.log10(Math.max(value, lo / 10)) : value); // what is not above 0 lies below the axis
     const across = (value) => MARGIN.top + height * (1 - (up(value) - up(lo)) / (up(hi) - up(lo)));
-    this._drawAxes(context, colours, marks, across);
+    this._drawAxes(context, colours, { marks, power }, across);
     context.save();
     this.clip(context);
     const more = (under) => {
@@ -155,8 +155,9 @@ export class Plot extends Picture {
     const about = Math.max(2, Math.min(MARKS, this.box[0] / 50));
     const values = log ? logTicks(lo, hi, about) : ticks(lo, hi, about, this._whole ? 1 : 0).map((value) => ({ value, named: true }));
     const named = values.filter((one) => one.named).map((one) => one.value);
-    const marks = values.map(({ value, named: has }) => ({ value, text: has ? (log ? plain(value, named.at(-1)) : labelled(value, named)) : "" }));
-    return { from, to, lo, hi, log, marks };
+    const { texts, power } = log ? { texts: named.map((value) => plain(value, named.at(-1))), power: "" } : labelled(named);
+    const marks = values.map(({ value, named: has }) => ({ value, text: has ? texts[named.indexOf(value)] : "" }));
+    return { from, to, lo, hi, log, marks, power };
   }
 
   /** Follow a line; where many samples share a column of the screen, from their least to their most. */
@@ -210,7 +211,7 @@ export class Plot extends Picture {
     return [lo - around, lo + around];
   }
 
-  _drawAxes(context, colours, marks, across) {
+  _drawAxes(context, colours, { marks, power }, across) {
     const [, width] = this._inner();
     context.fillStyle = colours.text;
     context.strokeStyle = colours.grid;
@@ -227,9 +228,10 @@ export class Plot extends Picture {
       context.globalAlpha = 1;
       context.fillText(text, this.left - 8, y);
     }
-    if (this.titles.y) {
+    const above = [this.titles.y, this.titles.y && power ? `(${power})` : power].filter(Boolean).join(" ");
+    if (above) {
       context.textAlign = "left";
-      context.fillText(this.titles.y, this.left, MARGIN.top / 2 - 2); // beside the marks, above the lines
+      context.fillText(above, this.left, MARGIN.top / 2 - 2); // beside the marks, above the lines
     }
     context.textAlign = "center";
     context.textBaseline = "top";
@@ -279,16 +281,18 @@ export function ticks(lo, hi, about, least = 0) {
   return out;
 }
 
-/** Write a mark with as many digits as tell it from the next. */
-function labelled(value, marks) {
-  const most = Math.max(...marks.map(Math.abs));
-  if (!(most >= MANY || most < 1e-3) || value === 0) return short(value, 7);
-  const ten = (size) => Math.floor(Math.log10(size) + 1e-9);
-  const digits = marks.length > 1 ? ten(Math.abs(value)) - ten(Math.abs(marks[1] - marks[0])) : 2;
-  return value
-    .toExponential(Math.max(0, Math.min(6, digits)))
-    .replace("e+", "e")
-    .replaceAll("-", "−");
+/**
+ * Write the marks of an axis: very large and small numbers in powers of ten that all have in common.
+ *
+ * @param {number[]} values
+ * @returns {{texts: string[], power: string}} power: "×10⁸"; "" where numbers are written as they are.
+ */
+export function labelled(values) {
+  const most = Math.max(...values.map(Math.abs));
+  if (!(most >= MANY || (most > 0 && most < 1e-3))) return { texts: values.map((value) => short(value, 7)), power: "" };
+  const ten = Math.floor(Math.log10(most) + 1e-9);
+  const raised = String(ten).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+  return { texts: values.map((value) => short(Number((value / 10 ** ten).toPrecision(12)), 7)), power: `×10${raised}` };
 }
 
 /** Write a mark of a logarithmic axis. @param {number} most the largest mark: those beside it are written as it is. */
