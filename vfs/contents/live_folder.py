@@ -1,12 +1,12 @@
-"""Shows data sets of which some are still being written: a `Contents` that goes on as they grow.
+"""Shows data sets some of which are still being written: a `Contents` that follows them as they grow.
 
 For each state of the sets there is a `FaceFolder`. When a set has grown, another one takes its place, with the same
 names. Chunks of whole frames never change, so they keep their version (ETags) and their stamp: what is open stays
 open. Documents, chunks at the end of an axis that grows, and .npy files of such arrays have another version with
 each state.
 
-A set whose files were begun anew is another acquisition. It is opened again, with a stamp of its own: whoever has a
-file of the old one open gets an error.
+A set whose files were restarted is another acquisition. It is opened again, with a stamp of its own: programs that have
+a file of the old one open get an error.
 """
 
 from __future__ import annotations

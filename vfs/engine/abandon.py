@@ -1,7 +1,7 @@
-"""Lets a long computation end when nobody waits for its result any more.
+"""Ends a long computation when nobody waits for its result any more.
 
-A result of a whole scan takes minutes. Who serves others (a mount, an HTTP server) says in each thread
-how to find out that a reader has gone away (`asked.gone`); what computes calls `check` now and then.
+A result of a whole scan takes minutes. A mount or HTTP server sets in each thread how to find out that a reader has
+gone away (`asked.gone`); computations call `check` now and then.
 
 Nobody waits in a process that ends, either. Python joins its threads before it exits, so that a pass
 that a zarr store began, and whose reader pressed Ctrl-C, would keep the process for minutes.

@@ -97,7 +97,7 @@ class ChunkCache:
 
     @contextmanager
     def bounded(self, limit: int) -> Iterator[None]:
-        """Hold at most so many bytes meanwhile, for who reads all once and wants memory for something else."""
+        """Hold at most `limit` bytes meanwhile, for callers that read everything once."""
         try:
             with self._lock:
                 self._own = self._own if self._bounds else self.limit

@@ -1,8 +1,8 @@
 """Decides which names may be absent, and which are an error where nothing has them.
 
 Clients of zarr turn an absent chunk into fill values. Below a face every chunk of an array's grid
-exists. So whoever asks for a chunk that does not exist knows the array from before: from another
-mount or server at the same place, with other chunks, other names or another data set. Such a key is
+exists. So a program that asks for a chunk that does not exist knows the array from before: from
+another mount or server at the same place, with other chunks, other names or another data set. Such a key is
 an error (`NoChunkError`). Only names that programs try without knowing that they exist may be absent.
 """
 

@@ -160,7 +160,7 @@ class FileWatch:
 
 
 SEEN = FileWatch()
-"""What this process saw. All sets share it: who opens a set again knows what was seen of its files before."""
+"""What this process saw. All sets share it, so a set that is opened again knows what its files did before."""
 
 
 def quiet(paths: Iterable[str]) -> float:

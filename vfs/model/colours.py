@@ -1,6 +1,6 @@
 """Says how the colours of a pixel are shown: along the axis `s`, as red, green, blue, and opacity where it has four.
 
-All formats keep to it, whatever the order in their files, so that whoever sees the axis `s` knows what it counts. A
+All formats keep to it, whatever the order in their files, so the axis `s` always counts the same. A
 format names the order that it stores, such as "BGR"; pieces of frames, or blocks that were decoded, then bring the
 colours into this one. Samples of a pixel that are no colours stay as they are stored: of TIFF the attribute
 `photometric` says what they are, of compounds in HDF5 `samples` has their names.

@@ -56,7 +56,7 @@ class Decoder(Protocol):
         straight: True if the bytes in the file already are the elements in native order, so that
             contiguous ranges need no decoding.
         takes_lines: True if it takes ranges of several lines; else it is given a range for each line.
-        lies_as: how elements lie in the file, so that who knows it need not decode them; None: they must be decoded.
+        lies_as: how elements lie in the file: a caller that knows this can skip decoding. None: they must be decoded.
     """
 
     @property

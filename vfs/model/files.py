@@ -45,18 +45,17 @@ class Files:
         states: int64[n, 3], a row for each file: `FileState.size` and `written` at opening, and
             `changed` when it was last looked at. The columns are named in `vfs.kernels.columns`.
             `changed` is not pickled, nor is `moves`.
-        sources: where the files are read from.
+        sources: reads the files.
         tags: `FileState.tag` of each file at opening; () if none has one.
-        unseen: what those hold at which nobody looked at opening; None if there are none such.
+        unseen: files that opening did not look at; None if it looked at all.
         sizes: int64[n], bytes of each file at opening; -1 if they are not known. A view of `states`.
         nodes: int64[n, 2], inode and device of each file when it was last looked at; 0 if they are not known. They are
             made where they are not given, and not pickled.
         moves: int64[1], a number that changes each time a file is found to be touched; 0 if none was.
         moved: path of the file that was found to be touched last, and what moved of it; empty if none was.
-        grows: the files may still be written (`growing`): such a file is the same as long as it is this one, whatever
-            is added to it.
-        accepts: whoever opened the set takes what he gets of files that move while they are read.
-        proofs: of files that grow, what says which one was begun anew, "" for none; `growing` shares them.
+        grows: the files may still be written (`growing`): such a file stays the same, whatever is added to it.
+        accepts: the caller accepts whatever a read returns of files that move meanwhile.
+        proofs: for each growing file, the sentence that it was restarted, or ""; `growing` shares them.
     """
 
     paths: tuple[str, ...]

@@ -8,15 +8,16 @@ from then on. A map holds on to the file that it was made of, whatever takes its
 is written in place: so a thread that used views of maps looks at their files again when it is done (`Backend.settled`).
 Of objects on servers each reply says the state.
 
-*Who compares.* Whoever makes something of several reads in one process, by `in_one_state`: a read of any size, a chunk,
-a pass, a partition, the results of a derived array. Where parts are made by several processes, or one after the other
-(`reduce(executor=)`, units of an export, `--resume`, steps of `api/compute`), each says with `Files.identity` of which
-state it is, and whoever puts them together compares these with his own, after a look at all files (`Files.look`).
+*Who compares.* Code that combines several reads in one process, by `in_one_state`: a read of any size, a chunk, a pass,
+a partition, the results of a derived array. Where parts are made by several processes, or one after the other
+(`reduce(executor=)`, units of an export, `--resume`, steps of `api/compute`), each part states with `Files.identity` of
+which state it is, and the process that joins them compares these with its own, after a look at all files
+(`Files.look`).
 
-*What follows when files moved.* It is made again, once, of the new state. What is on the disk by then is compared with
-the source instead (units of an export have checksums of their elements), or made anew (the state of a pass). If files
-move again meanwhile, that is an error, which says what moved. With `accept_changes` it is none: the caller says that
-whatever moves has the bytes of the set, and takes what he gets.
+*What follows when files moved.* The result is made again, once, of the new state. Output that is already on the disk is
+compared with the source instead (units of an export have checksums of their elements), or discarded (the state of a
+pass). If files move again, that is an error, which says what moved; not with `accept_changes`, by which the caller
+states that files that move have the bytes of the set.
 
 Files of a set that is still being written get more bytes all the time, so their states tell nothing. There each
 consumer has the frames compared that were there before (`Files.check_begun_anew`).
@@ -47,7 +48,7 @@ class Settling(Protocol):
 
 
 class MovedError(Exception):
-    """Ends what is made before its end: files moved. Whoever made it calls it again, or says so."""
+    """Aborts a result that is being made, because files moved. The caller makes it again, or reports it."""
 
 
 def in_one_state(backend: Settling, make: Callable[[], Made]) -> Made:

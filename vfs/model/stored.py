@@ -148,23 +148,23 @@ class StoredArray:
         conventions: attributes that other tools look for at the top level (`units`, `ome`, those of netCDF).
             Numbers may have a dtype of numpy, which xarray decodes by.
         group_attrs: the same for the root group.
-        written: how far it is written, of files that may still grow.
+        written: how far the array is written, if its files may still grow.
         scan, chosen: if frames were selected (`vfs.model.as_scan`), the shape of the scan and the flat positions in
             it that are shown (int64[m]); else None.
-        absent: parts of this array that the files should hold and do not.
+        absent: parts of this array that the files should hold, but do not.
         companion: True for an array that belongs to another one (time stamps of its frames).
         coordinate: True for a companion that says where or when each frame was taken: a coordinate in xarray.
-        main: True for what the program that wrote the files shows first; several arrays may be equals.
-            False for what is never shown first: metadata, tables, masks, thumbnails, encoded streams. None
-            where the files do not say. See `main_of`.
-        mask_bits: of a mask of pixels: the bits of its elements of which one is set where a pixel holds no
-            measurement; 0: it is none. Of bool any number.
-        pixel_mask: the mask that the set has of the pixels of this array's frames; None: it has none, or pixels are
-            replaced as the user says (`dead`). `vfs.sets.pixel_masks` finds it.
+        main: True for the array that the writing program shows first; several arrays may be equals. False for
+            arrays that are never shown first: metadata, tables, masks, thumbnails, encoded streams. None if the files
+            do not say. See `main_of`.
+        mask_bits: for a mask of pixels, the bits one of which is set if a pixel holds no measurement (bool: any
+            number); 0 for other arrays.
+        pixel_mask: the set's mask of the pixels of this array's frames (found by `vfs.sets.pixel_masks`); None if there
+            is none, or the user replaces pixels (`dead`).
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
-        computed: True where reading a little may go through all of another array: nobody reads it unasked.
-        terms: what `attrs` and `told` say in the vocabulary of `vfs.model.metadata`.
-        told: what the files say besides `attrs`, found when somebody asks; None: nothing.
+        computed: True if reading a little may go through all of another array: vfs reads it only on request.
+        terms: `attrs` and `told` in the vocabulary of `vfs.model.metadata`.
+        told: what the files say besides `attrs`, read on request; None: nothing.
     """
 
     path: str

@@ -9,12 +9,12 @@ import numpy as np
 
 
 class Unseen(Protocol):
-    """Knows what files hold at which nobody looked when their set was opened, because others of the set told it.
+    """Knows what files hold that opening did not look at, because other files of the set told it.
 
-    Whoever reads such a file for the first time asks for the places that show it, too, and has them checked.
+    The first read of such a file also asks for the places that prove it, and has them checked.
 
     Attributes:
-        pending: bool[files], at which nobody has looked yet. It is written to.
+        pending: bool[files], True for files that nobody has looked at yet. It is written to.
     """
 
     pending: np.ndarray

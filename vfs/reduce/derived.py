@@ -4,8 +4,8 @@ A derived array is an array like any other, of `vfs.engine.computed.ComputedBloc
 to reduce the frames that it is of.
 
 A block of a result for each position covers whole rows of the scan, and about `FRAMES` bytes of
-frames. Whoever reads it has all such results of these frames made in one pass, which the cache
-keeps. Results for each pixel, and single ones, are one block each; one pass makes all of them.
+frames. Reading it makes all such results of these frames in one pass, which the cache
+holds. Results for each pixel, and single ones, are one block each; one pass makes all of them.
 Passes that several readers wait for at the same time run once.
 """
 

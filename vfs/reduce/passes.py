@@ -8,8 +8,8 @@ single stretch, the first thread the first one, and buffers are merged in this o
 the same whatever the number of threads. Floats are the same every time for the same number of
 threads; sums of floats that are added up in another order differ in their last digits.
 
-A thread looks between two blocks, every few milliseconds, whether it is to stop. Whoever leaves the
-pass, by Ctrl-C too, waits until all threads have stopped.
+Between two blocks, every few milliseconds, a thread checks whether to stop. A caller that leaves the
+pass, also by Ctrl-C, waits until all threads have stopped.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ coarsest level costs one pass over the image, in the order in which its blocks l
 cache, as far as there is room, the coarser ones first; and a pass needs memory for a few blocks of each level.
 
 Tiles that decode only as a whole are read once, because a block of the first level covers whole tiles: of strips, whole
-lines of the image. Whoever reads a block of a higher level has those two levels further down made in several threads.
+lines of the image. Reading a block of a higher level makes those two levels further down in several threads.
 """
 
 from __future__ import annotations

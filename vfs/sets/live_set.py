@@ -1,13 +1,13 @@
-"""Owns a set that is open as it is now: `LiveSet`, of which Python, mounts, servers and workers have it.
+"""Owns an open set as it is now: `LiveSet`, which Python, mounts, servers and workers ask for it.
 
-A set that was not opened with `follow` stays what it is, and its files are not looked at. Of another one, whoever asks
-for it (`now`) has its files looked at, at most every `LOOKS.least` seconds: one `stat` of each file that may still
-grow, and of the folders in which more may appear. When one of them changed, the set is opened again, which reads
-headers only. A set that cannot be opened for a moment (a header that is half written) stays as it was.
+A set that was not opened with `follow` stays what it is, and its files are not looked at. For another one, `now` looks
+at its files, at most every `LOOKS.least` seconds: one `stat` of each file that may still grow, and of the folders in
+which more may appear. If one of them changed, it opens the set again, which reads headers only. A set that cannot be
+opened for a moment (a half-written header) stays as it was.
 
-A set of which all frames are there and that nobody was seen to write for `settle` seconds (some writers add to a header
-at the end), or for `give_up` seconds, is opened once more as a finished one, and is not looked at any more. A file that
-was begun anew is another acquisition: then readers get an error, and a mount or server goes on with it (`begin_anew`).
+A set that has all frames and saw no write for `settle` seconds (some writers add to a header at the end), or no write
+for `give_up` seconds, is opened once more as finished, and its files are not looked at again. A file that was restarted
+is another acquisition: readers get an error, and a mount or server continues with the new one (`begin_anew`).
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ class LiveSet:
         self._prove(opened)
 
     def _prove(self, opened: OpenedSet) -> None:
-        """Have whoever reads a set compare its frames with those that were there: see `vfs.model.one_state`."""
-        marks, said = self._marks, _begun_anew(self.opening.paths[0])  # whoever reads need not keep this
+        """Have readers compare the frames of a set with those that were there: see `vfs.model.one_state`."""
+        marks, said = self._marks, _begun_anew(self.opening.paths[0])  # so that readers need not hold this set
         for files in opened.tree.file_sets:
             files.proofs[:] = [lambda: "" if marks.same() else said]
 

@@ -1,14 +1,14 @@
-"""Keeps blocks of bytes in a folder of this machine, for those who want the same again.
+"""Caches blocks of bytes in a folder of this machine.
 
-Each is a file, whose name is a digest of what the bytes are. In front of the bytes stand the digest and a sum over
-both: what was cut, damaged or renamed is not there.
+Each is a file, whose name is a digest of what the bytes are. The digest and a checksum of both precede the bytes: a
+block that was cut, damaged or renamed counts as absent.
 
 Of files of servers a block is `BLOCK` bytes, fewer at the end of the file. The digest is of the URL and of what
 the server's reply said the file to be: its ETag and size; without one, when it was written and its size. So a file that
 was replaced has other blocks, and no name holds a URL. `vfs.reduce.kept_levels` keeps levels of images.
 
-Several processes may use a folder. Blocks appear when they are complete, under temporary names before; whoever has
-written a sixteenth of what the folder may have looks through it and removes what was not used for longest.
+Several processes may use a folder. Blocks have temporary names until they are complete. A process that has
+written a sixteenth of the folder's limit removes the least recently used blocks.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A set may consist of the files that the user named, and of what is beside and be
 of the set names elsewhere, here on this machine too, is refused unless the user allows it. Files of this machine that
 the user named beside the URLs (a mask, a dark frame) are read as always.
 
-Each reply says which object it is of (its ETag; of servers without one, when it was written, and its size). Whoever
-reads compares this with what was seen at opening.
+Each reply says which object it is of (its ETag; without one, its time of writing and size). Every read compares this
+with what opening saw.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Asks web servers for ranges of bytes of files, over connections that are kept: HTTP/1.1, with and without TLS.
 
-`vfs.sources.web_connection` speaks with them. What a server sends is believed as far as it was asked for: a body as
-long as it says and as was wanted, before a deadline. A body that says what went wrong is not read. A server that leads
-to another one is followed only where the set may use files anywhere.
+`vfs.sources.web_connection` speaks with them. A body must have the length that the
+server announces and the reader asked for, and come before a deadline. Error pages are not read. A redirect to another
+server is followed only if the set may use files anywhere.
 """
 
 from __future__ import annotations

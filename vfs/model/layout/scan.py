@@ -1,4 +1,4 @@
-"""Says as which scan the frames of an array are shown: `Scan`."""
+"""Defines `Scan`: the scan as which the frames of an array are shown."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Says as which scan the frames of an array are shown.
+    """The scan as which the frames of an array are shown.
 
     `Scan()` shows the frames as they are. `Layout.arranged` puts the frames where a `Scan` says, and
     `vfs.model.as_scan.as_scan` checks before that the `Scan` fits the array.
 
     Attributes:
-        shape: shape of the scan, slowest axis first. With fewer positions than frames the rest is left
-            out, with more the end is blank. None: the shape that the scan has so far.
-        sync_offset: frames to skip at the start (blank frames follow at the end); if negative, so many
-            blank frames come first.
+        shape: shape of the scan, slowest axis first. With fewer positions than frames, later frames
+            are not shown; with more, the end is blank. None: the shape that the scan has so far.
+        sync_offset: frames to skip at the start (blank frames follow at the end); if negative, the number of
+            blank frames before the first.
         chosen: int64[m] flat positions of the scan to show, along one axis; an array that shows a
             selection already shows these positions of the selection. None: all, in the scan's shape.
-        line_skip: frames behind each line of the scan (its last axis) that are left out.
+        line_skip: frames to skip after each line of the scan (its last axis).
     """
 
     shape: tuple[int, ...] | None = None

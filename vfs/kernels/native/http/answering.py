@@ -52,7 +52,7 @@ _room_for_block = room(2)
 
 @kernel(error_model="numpy")
 def answer(state):
-    """Answer requests of connection connections until `STOP` is readable.
+    """Answer requests of connections until `STOP` is readable.
 
     Args:
         state: address of int64[ANSWER_WORDS]; 0: this only loads the kernel.
