@@ -13,7 +13,7 @@ import pytest
 import tifffile
 
 import vfs
-from tests.page.support import Browsed, patterns
+from tests.page.support import Browsed, patterns, scan_in
 from tests.waiting import eventually
 from vfs.testing.writers import write_mib
 
@@ -101,6 +101,30 @@ def test_steps_are_typed_and_drawn(page: Browsed) -> None:
     assert page.state("open.calibration.y.unit") == "1/nm"
     page.settled()
     page.screenshot("data-steps")
+
+
+def test_steps_alone_compute_nothing_and_are_offered_for_the_other_axis(browse: Browse, tmp_path: Path) -> None:
+    with vfs.serve(scan_in(tmp_path, patterns()), port=0) as server:
+        page = browse(server.url).open().settled()
+        page.wait("vfs.state.summary")
+        page.press("d")
+        page.page.wait_for_selector("[aria-label='step along scan_y']")
+        asked: list[str] = []
+        page.page.on("request", lambda request: asked.append(request.url.partition("/api/")[2].partition("/")[0]))
+        page.named("textbox", "step along scan_y").fill("5")
+        page.named("textbox", "unit along scan_y").fill("nm")
+        page.wait("vfs.state.open?.calibration?.scan_y?.unit === 'nm'")
+        page.named("button", "step along scan_x: 5 nm, as scan_y").click()
+        page.wait("vfs.state.open.calibration.scan_x?.scale === 5")
+        assert page.named("textbox", "step along scan_x").input_value() == "5"
+        page.page.mouse.move(*page.at("scan", 2, 3))
+        page.wait("document.querySelector('.scan-panel .readout').textContent.includes('10, 15 nm')")
+        assert {*asked} == {"open"}
+        page.settled()  # and goes on with the set as it is now
+        page.click("scan", 4, 5)
+        page.wait("vfs.frame.caption === '4, 5' && vfs.frame.status === 'exact'")
+        assert np.array_equal(page.numbers("frame"), patterns()[4, 5])
+        page.close()
 
 
 def test_what_is_wrong_is_said_and_changes_nothing(page: Browsed) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import tifffile
@@ -146,3 +147,22 @@ def test_marks_and_hot_pixels_of_a_pattern_leave_its_contrast_alone(browse: Brow
             assert float(page.named("slider", "Frame: upper limit").get_attribute("aria-valuemax")) < 300
             page.screenshot(f"marks-{curve}")
             page.close()
+
+
+@pytest.mark.filterwarnings("ignore::vfs.IncompleteWarning")
+def test_a_master_without_its_frames_says_so_first(browse: Browse, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x_master.h5", "w") as file:
+        file["entry/data/data_000001"] = h5py.ExternalLink("x_data_000001.h5", "entry/data/data")
+        file["entry/instrument/detector/geometry/orientation/value"] = np.arange(6.0)
+        file["entry/instrument/detector/detectorSpecific/flatfield"] = np.ones((4, 5))
+    with vfs.serve(tmp_path / "x_master.h5", port=0) as server:
+        page = browse(server.url).open()
+        page.wait("window.vfs && document.querySelector('.panels > .note:not([hidden])')")
+        said = page.page.locator(".panels > .note").inner_text()
+        assert said.endswith("links to x_data_000001.h5, which is missing")
+        assert not page.page.locator(".frame-panel").is_visible()
+        page.screenshot("without-frames")
+        page.page.get_by_role("button", name="flatfield").first.click()
+        page.wait("vfs.frame.status === 'exact'")
+        assert page.numbers("frame").shape == (4, 5)
+        page.close()

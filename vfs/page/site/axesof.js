@@ -4,6 +4,7 @@
 
 import { factorBetween } from "./units.js";
 
+export const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of diffraction patterns
 const LINES = 3; // rows or columns of a picture that is drawn as so many lines, if it is long
 const EQUAL = 1e-4; // of a step: those that differ less are the same, which files round
 const OBLONG = 16; // times: pixels that are longer are drawn as squares

@@ -6,6 +6,7 @@
 
 import * as api from "./api.js";
 import * as order from "./axisorder.js";
+import { besideOf } from "./corrected.js";
 import { button, el, select } from "./dom.js";
 import { field, optionRow, pixels, row } from "./fields.js";
 import { boxes } from "./hiding.js";
@@ -85,6 +86,7 @@ export class DataPanel {
     this._put("scan", about?.nav ? this._scan() : []);
     this._put("axes", about?.dims.length > 1 ? this._axes() : []);
     this._put("steps", about?.dims.length ? this._steps() : []);
+    if (about) this._offerSteps();
     this._put("pixels", about && (about.masked || this.value("dead")) ? this._pixels() : []);
     this._put("arrays", known.count > 1 ? this._arrays() : []);
     this._put("file", this._file());
@@ -231,10 +233,37 @@ export class DataPanel {
           field(`step along ${dim}`, "number", known.scale, typed("scale"), { placeholder: "step" }),
           field(`unit along ${dim}`, "text", known.unit, typed("unit"), { placeholder: "unit", class: "unit" }),
           field(`start of ${dim}`, "number", known.offset || null, typed("offset"), { placeholder: "from 0" }),
+          this._offer(dim),
         );
       }),
       this._distance(),
     ];
+  }
+
+  /** @returns {HTMLElement} what gives an axis the step of the other one of its picture. */
+  _offer(dim) {
+    const offered = () => this._setStep(dim, { ...this._stepBeside(dim), offset: 0 }, 0);
+    return button("", "", offered, { class: "word", hidden: true, "data-offer": dim });
+  }
+
+  /** @returns {?Object} the step that was said of the other axis of a picture, where this one has none. */
+  _stepBeside(dim) {
+    const { dims, calibration } = this.array;
+    const step = besideOf(dims, dim) && !calibration?.[dim]?.scale && this._typed(besideOf(dims, dim));
+    return step?.scale ? step : null;
+  }
+
+  /** Offer steps, also while somebody types in this part. */
+  _offerSteps() {
+    for (const made of this.parts.steps.querySelectorAll("[data-offer]")) {
+      const dim = made.dataset.offer;
+      const step = this.array.dims.includes(dim) ? this._stepBeside(dim) : null;
+      made.hidden = !step;
+      if (!step) continue;
+      const said = `step along ${dim}: ${step.scale} ${step.unit}, as ${besideOf(this.array.dims, dim)}`;
+      for (const name of ["aria-label", "title"]) made.setAttribute(name, said);
+      made.textContent = `${step.scale} ${step.unit}`.trim();
+    }
   }
 
   /** What becomes of the pixels that the set's own mask marks. */
@@ -256,10 +285,10 @@ export class DataPanel {
     return this.value("calibration")?.[dim];
   }
 
-  _setStep(dim, step) {
+  _setStep(dim, step, pause = undefined) {
     const said = { ...this.value("calibration"), [dim]: step };
     if (!step.scale) delete said[dim];
-    this.set({ calibration: Object.keys(said).length ? said : undefined });
+    this.set({ calibration: Object.keys(said).length ? said : undefined }, pause);
   }
 
   /** A row that says how long the line of a profile is: the steps of both axes of that picture follow from it. */

@@ -4,6 +4,7 @@
 
 import * as api from "./api.js";
 import { DataPanel } from "./data.js";
+import { lacksFrames, onlySteps, recalibrate, sameAxes } from "./corrected.js";
 import { fromText, toText } from "./detectors.js";
 import { button, el, icon } from "./dom.js";
 import * as embedded from "./embedded.js";
@@ -198,15 +199,20 @@ async function correct(options) {
   if (order !== page.order) return;
   const now = options.main === view.open?.main && set.arrays.find((one) => one.path === view.array);
   if (!now) view.array = "";
-  const axes = (array, order) => JSON.stringify([array?.dims, array?.shape, array?.nav, order]);
-  if (axes(now, options.axes) !== axes(viewer.array, view.open?.axes)) {
+  const steps = now && viewer.array?.own === now.own && onlySteps(options, view.open) && sameAxes(now, viewer.array);
+  if (!sameAxes(now, viewer.array) || options.axes !== view.open?.axes) {
     if (view.detector?.kind === "com") viewer.detecting.next = "com"; // frames are turned for its sake
     Object.assign(view, { at: null, detector: null, channels: null, selection: null });
   }
   view.open = Object.keys(options).length ? { ...options } : null;
   for (const one of banners.querySelectorAll(".notice")) one.remove(); // they are about the set as it was
   use(set, !side.hidden);
-  await showArray(order);
+  if (steps && recalibrate(viewer, set, now)) {
+    head(set.name, now.path, now);
+    showData(viewer.array);
+    showFacts([set, { ...page.known?.[1], ...now }]);
+    written();
+  } else await showArray(order);
 }
 
 /** Take a set as the one that is looked at. @param {boolean} [listed] the list of its arrays stays open. */
@@ -360,6 +366,7 @@ async function showArray(order) {
   const { set } = page;
   const wanted = view.array || (set.arrays.find((one) => one.main) || set.arrays[0])?.path;
   if (wanted === undefined) throw new Error(`${set.name} has no arrays.`);
+  if (!view.array && lacksFrames(set)) return showLack(set);
   const known = set.arrays.find((one) => one.path === wanted);
   const plain = known && !isLarge(known) && !known.dims.some((name) => /^c$/i.test(name)); // without levels and channels
   const array = plain ? known : await api.array(set.key, wanted);
@@ -380,6 +387,18 @@ async function showArray(order) {
   if (!plain) return;
   const full = await api.array(set.key, wanted); // after what the pictures need
   if (order === page.order) showFacts([set, full]);
+}
+
+/** Say what is missing of a set, and which arrays there are nevertheless. */
+function showLack(set) {
+  folders.close();
+  viewer.say(set.warnings.find((text) => /missing/.test(text)));
+  live.begin(null);
+  head(set.name, "", null);
+  title.textContent = set.name;
+  toggles.up.hidden = page.count === 1;
+  toggles.list.hidden = false;
+  open("list", true);
 }
 
 function head(name, path, array) {

@@ -3,7 +3,7 @@
  */
 
 import { Axes } from "./axes.js";
-import { across, asLines, aspectOf, frameName, isLine, origin, phases, scanName, steps, titles } from "./axesof.js";
+import { ANGLES, across, asLines, aspectOf, frameName, isLine, origin, phases, scanName, steps, titles } from "./axesof.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
@@ -39,7 +39,6 @@ const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at lea
 const PATTERN = { curve: "gamma", gamma: 0.4, high: 99.5 }; // contrast of a single one: few spots have most counts
 const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
-const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of diffraction patterns
 export class Viewer {
   /**
    * @param {function()} changed called when the view was changed.
@@ -140,6 +139,17 @@ export class Viewer {
     if (empty) return this.axes.show([], [], []);
     this._start(scanned);
     return undefined;
+  }
+
+  /** Show a sentence, and nothing else. */
+  say(text) {
+    this.close();
+    this.array = null;
+    this.axes.show([], [], []);
+    for (const panel of [this.scan, this.frame]) panel.element.hidden = true;
+    Object.assign(this.note, { hidden: false, textContent: text });
+    this.element.dataset.scan = "false";
+    this.element.hidden = false;
   }
 
   _start(scanned) {
