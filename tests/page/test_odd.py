@@ -13,6 +13,7 @@ import tifffile
 
 import vfs
 from tests.page.support import Browsed, patterns, scan_in
+from vfs.testing.backscatter_writers import write_ebsp
 from vfs.testing.detector_writers import write_cbf
 
 Browse = Callable[..., Browsed]
@@ -165,4 +166,19 @@ def test_a_master_without_its_frames_says_so_first(browse: Browse, tmp_path: Pat
         page.page.get_by_role("button", name="flatfield").first.click()
         page.wait("vfs.frame.status === 'exact'")
         assert page.numbers("frame").shape == (4, 5)
+        page.close()
+
+
+def test_backscatter_patterns_have_no_disk(browse: Browse, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(20, 200, (4, 5, 24, 30), np.uint8)
+    with vfs.serve(write_ebsp(tmp_path, values), port=0) as server:
+        page = browse(server.url).open().settled()
+        assert page.state("detector") == {"kind": "whole"}
+        assert np.array_equal(page.numbers("scan"), values.sum(axis=(2, 3)))
+        assert not page.page.locator(".banner").count()
+        assert not page.named("button", "ADF: annular dark field").is_visible()
+        assert page.page.evaluate("() => vfs.frame.contrast.curve") == "linear"
+        page.screenshot("backscatter")
+        page.named("button", "Rectangle detector").click()
+        page.settled()
         page.close()

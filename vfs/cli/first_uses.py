@@ -77,7 +77,7 @@ def _page(name: str) -> None:
     cache = ChunkCache(1 << 24)
     contents = plan_sets([open_set(name, OpenOptions(), {}, cache)], cache, for_urls=True).here()
     listing = SetListing(contents)
-    FirstLook(lambda: listing.folder("", 0, 2)["entries"], listing.face, cache).load()
+    FirstLook(lambda: listing.folder("", 0, 2)["entries"], listing, cache).load()
     kernels.native.http.answering.answer(0)
 
 

@@ -9,18 +9,14 @@ from typing import Any, NamedTuple
 from vfs import api
 from vfs.model.colours import coloured
 from vfs.model.units import DIFFRACTION, ENERGIES
+from vfs.sets.kinds import is_backscatter
 
 _VELOX = re.compile(r"Data/(Spectrum|Image|EelsSpectrumImage|SpectrumImage|SpectrumStream)/[^/]+/[^/]+", re.ASCII)
 _VELOX_ORDER = ("Spectrum", "Image", "EelsSpectrumImage", "SpectrumImage", "SpectrumStream")
 _SLICE = re.compile(r"4DSTEM_simulation/data/\w+/(\w+)_depth\d{4}/\w+", re.ASCII)
 _SPECTRAL = ("energy", "wavelength")
-_EBSD = re.compile(r"(.*/)?EBSD/Data/[^/]+", re.IGNORECASE)
 
-_OF_PATTERNS = {"blo": "electron_diffraction", "empad": "electron_diffraction", "mib": "electron_diffraction"} | {
-    "ebsp": "EBSD",
-    "nordif": "EBSD",
-    "edax": "EBSD",
-}
+_OF_PATTERNS = {"blo": "electron_diffraction", "empad": "electron_diffraction", "mib": "electron_diffraction"}
 """Formats of cameras whose frames are patterns, unless the file says otherwise -> type of their signals."""
 _SPOKEN = {"x-ray": "EDS", "eds": "EDS", "edx": "EDS", "eels": "EELS", "cl": "CL"}
 """What programs call the signal of a spectrum."""
@@ -135,7 +131,7 @@ def signal_type(array: api.VirtualArray, axes: SignalAxes) -> str:
         return f"EDS_{'SEM' if instrument and instrument.value == 'SEM' else 'TEM'}" if kind == "EDS" else kind
     if len(axes.sig) != 2 or axes.colour:
         return ""
-    if format == "hdf5" and axes.nav and dataset.main and _EBSD.fullmatch(dataset.path):
+    if is_backscatter(format, dataset):
         return "EBSD"
     units = [array.calibration.get(array.dims[k], {}).get("unit") for k in axes.sig]
     mode = dataset.recorded.get("mode")

@@ -95,7 +95,7 @@ class Api:
         self._describing = Describing(contents, self._listing, allow_describe)
         self.streams = Computing(contents, self._listing, threads, log.failed)
         self.computing, self.ahead = self.streams.pool, self.streams.ahead
-        self._look = FirstLook(self._all, self._listing.face, contents.cache)
+        self._look = FirstLook(self._all, self._listing, contents.cache)
         self.pictures = Pictures(contents, self._listing, threads)
         self._at_once = AtOnce(AT_ONCE)
         self.kinds = self._known()

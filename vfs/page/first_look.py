@@ -13,6 +13,7 @@ from vfs.errors import VfsError
 from vfs.faces.face import Face
 from vfs.page.centre import at_hand, centre
 from vfs.page.computing import Asked, Computation
+from vfs.page.listing import SetListing
 from vfs.page.pages import assets
 from vfs.page.tiles import levels_of, tile
 from vfs.page.views import picture
@@ -35,14 +36,14 @@ class FirstLook:
 
     Args:
         entries: returns what is served, as `api/list/` says it; more than one is not looked at.
-        face: returns the face of a key.
+        listing: says what is in a set.
         cache: keeps what is found.
     """
 
     def __init__(
-        self, entries: Callable[[], Sequence[Mapping[str, str]]], face: Callable[[str], Face], cache: ChunkCache
+        self, entries: Callable[[], Sequence[Mapping[str, str]]], listing: SetListing, cache: ChunkCache
     ) -> None:
-        self._entries, self._face, self._cache = entries, face, cache
+        self._entries, self._listing, self._cache = entries, listing, cache
 
     def _only(self) -> tuple[str, Face, ArrayReader] | None:
         """Return key of the array, face and array; None if there are several sets, or folders."""
@@ -50,8 +51,12 @@ class FirstLook:
         if len(entries) != 1:
             return None
         key = entries[0]["key"]
-        face = self._face(key)
+        face = self._listing.face(key)
         return f"{key}/{face.main}", face, face.arrays[face.main]
+
+    def _disked(self, array: ArrayReader) -> bool:
+        """Return True for the main array of the only set, if its frames may have a bright-field disk."""
+        return scanned(array) and not self._listing.backscatter(self._entries()[0]["key"])
 
     def load(self) -> None:
         """Load files and kernels, and find the disk. What is wrong is said when the page asks."""
@@ -67,14 +72,14 @@ class FirstLook:
                 tile(face, face.main, view.middle, int(bool(levels)), (0, 0, 1, 1))  # viewers of levels look at these
             if len(view.sizes) != 2 or max(view.sizes) <= LARGE:
                 picture(array, view.middle, SIDE)
-            if scanned(array):
+            if self._disked(array):
                 centre(array, middle(array), self._cache)
                 reduce(array, {"image": Disk(0, 0, 1)}, roi=[0])
 
     def disk(self) -> dict[str, Any]:
         """Return {"centre": the disk, the key of its array (`of`), `within`}, if it was found before; else {}."""
         only = self._only()
-        if only is None or not scanned(only[2]):
+        if only is None or not self._disked(only[2]):
             return {}
         within = middle(only[2])
         found = at_hand(only[2], within, self._cache)
@@ -90,5 +95,7 @@ class FirstLook:
         if only is None or not scanned(only[2]):
             return None
         array, within = only[2], middle(only[2])
+        if not self._disked(array):
+            return Computation(array, Asked({IMAGE: "frame_sum()"}, None, within), self._cache)
         text = "disk({:g}, {:g}, {:g})".format(*centre(array, within, self._cache)[:3])  # as the page writes it
         return Computation(array, Asked({IMAGE: text}, None, within), self._cache)

@@ -16,6 +16,7 @@ from vfs.http.guard import RefusedError
 from vfs.model import spoken
 from vfs.page.tiles import channels_of, levels_of, windows_of
 from vfs.page.views import described, told
+from vfs.sets.kinds import is_backscatter
 from vfs.sets.original import original, whole
 from vfs.sets.recipe import Recipe
 
@@ -80,6 +81,7 @@ class SetListing:
             "npy": shown.file,
             "said": printable(spoken.line(face.arrays[face.main].dataset.recorded)),
             "original": shown.opening is not None and whole(shown.opening),
+            "backscatter": self._backscatter(shown),
             **self._live(key),
             "count": len(face.arrays),
             "arrays": [
@@ -87,6 +89,14 @@ class SetListing:
                 for path, array in islice(face.arrays.items(), first, first + count)
             ],
         }
+
+    def backscatter(self, key: str) -> bool:
+        """Return True for a set of patterns of electron backscatter diffraction."""
+        return self._backscatter(self._set(key))
+
+    def _backscatter(self, shown: InFace) -> bool:
+        main = shown.face.arrays[shown.face.main]
+        return shown.opening is not None and is_backscatter(shown.opening.format, main.dataset)
 
     def _live(self, key: str) -> dict[str, Any]:
         """Say how far a set is that is still being written."""

@@ -130,7 +130,8 @@ export class Viewer {
     this.line = shown === 2 && isLine(sizes);
     this.curves = shown === 1 || (this.line && sizes[0] === 1); // frames are lines, in which a window is a detector
     const areas = scanned && plain && shown === 2 && !this.line; // of which a part can be a detector
-    this.patterns = areas && (nav > 1 || ANGLES.test(array.calibration?.[across(this)]?.unit || ""));
+    const disked = areas && !(set.backscatter && array.main); // patterns in which a bright-field disk may be
+    this.patterns = disked && (nav > 1 || ANGLES.test(array.calibration?.[across(this)]?.unit || ""));
     this.detects = areas || (scanned && plain && this.curves);
     this.detecting.begin();
     this.showing.begin();
