@@ -10,7 +10,7 @@ from typing import Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
-from vfs.model.command_options import OF_STORES, PAGE_ENDING, ExportOptions
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions
 from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
@@ -44,13 +44,17 @@ def export(data: Any, target: Path, **given: Any) -> int:
     With a name that ends in .html, write a scan as one page that any browser opens without a server: frames in
     bins, of 20 MB, and exact images of the usual detectors. Options that are about stores are refused then.
 
+    With a name that ends in .tif, write the main array as a hyperstack of ImageJ, with .ome.tif as OME-TIFF (BigTIFF
+    where it is large): plane by plane. Options that are about stores are refused then.
+
     `target` has its name only when everything is on the disk; `target + ".sums"` then holds checksums of all chunks.
     An export that fails leaves `target + ".part"` and `target + ".part.marks"` if anything of it was done:
     `resume=True` goes on from there.
 
     Args:
         data: what `open_group` takes, or what `open` or `open_group` returned; then no options for opening.
-        target: "scan.zarr"; "scan.ome.zarr" is OME-Zarr, "scan.zarr.zip" one file; "scan.html" is a page.
+        target: "scan.zarr"; "scan.ome.zarr" is OME-Zarr, "scan.zarr.zip" one file; "scan.html" is a page;
+            "cells.tif" and "cells.ome.tif" are TIFFs.
         {options}
 
     Returns: bytes of the files that were written.
@@ -72,13 +76,20 @@ def export(data: Any, target: Path, **given: Any) -> int:
         return _references(_opened(data, options, format_options), target, options, given)
     if options.blank:
         raise OptionError("blank: has no effect without `to`")
-    if os.fspath(target).endswith(PAGE_ENDING):
+    path = os.fspath(target)
+    if path.lower().endswith((PAGE_ENDING, *TIFF_ENDINGS)):
+        kind = "page" if path.lower().endswith(PAGE_ENDING) else "TIFF"
         unused = [name for name in (*OF_STORES, "progress", "executor") if name in given]
         if unused:
-            raise OptionError(f"{unused[0]}: has no effect on a page, which is no store")
+            raise OptionError(f"{unused[0]}: has no effect on a {kind}, which is no store")
+        found = _opened(data, options, format_options)
+        if kind == "TIFF":
+            from vfs.zarr.export import tiffs
+
+            return tiffs.write(found, path)
         from vfs.page import mail
 
-        return mail.write(_opened(data, options, format_options), os.fspath(target))
+        return mail.write(found, path)
     from vfs.zarr.export import export as write
     from vfs.zarr.export import face_of
     from vfs.zarr.verify import verify

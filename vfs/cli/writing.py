@@ -31,7 +31,7 @@ from vfs.cli.common import (
 )
 from vfs.cli.tables import table, width
 from vfs.errors import OptionError
-from vfs.model.command_options import OF_STORES, PAGE_ENDING, ExportOptions, ReduceOptions
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions, ReduceOptions
 from vfs.model.wording import option
 from vfs.serving.signals import signals
 
@@ -69,7 +69,8 @@ def export(
     """Write a data set as a real zarr store, compressed and writable.
 
     With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions; with one that ends in
-    .html, a scan as one page that a browser opens without a server: frames in bins, usual images exact.
+    .html, a scan as one page that a browser opens without a server: frames in bins, usual images exact. OUT.tif is a
+    hyperstack of ImageJ, OUT.ome.tif OME-TIFF.
     OUT.zarr.zip and OUT.ozx (OME-Zarr) are one zip file.
     With --to kerchunk or icechunk, nothing is copied: references to the bytes of DATASET's own files are written.
     OUT.zarr gets its name only when everything is on the disk. An export that is interrupted leaves OUT.zarr.part,
@@ -77,13 +78,15 @@ def export(
     """
     options = settings.options
     assert isinstance(options, ExportOptions)
-    if options.to is not None or target.endswith(PAGE_ENDING):
+    if options.to is not None or target.lower().endswith((PAGE_ENDING, *TIFF_ENDINGS)):
         refuse({"--scheduler": scheduler}, "but for a store")
     if options.to is not None:
         _references(datasets, target, settings)
         return
     refuse({"--blank": options.blank}, "without --to")
-    if target.endswith(PAGE_ENDING):
+    if target.lower().endswith(TIFF_ENDINGS):
+        _images(datasets, target, settings)
+    elif target.endswith(PAGE_ENDING):
         _page(datasets, target, settings)
     else:
         _store(datasets, target, scheduler, settings)
@@ -153,6 +156,21 @@ def _page(datasets: list[str], target: str, settings: Settings) -> None:
     with stopping() as check, _bar(target, total, check) as bar:
         stored = mail.write(group, target, _in_bytes(bar, total))
     put(f"{target}: {size(stored)}; a browser opens it without vfs")
+
+
+def _images(datasets: list[str], target: str, settings: Settings) -> None:
+    """Write the main array of a set as TIFF."""
+    from vfs.errors import size
+    from vfs.outputs.outputs import check_target
+
+    _refuse(OF_STORES, settings, "for a TIFF, which is no store")
+    check_target(target)
+    from vfs.zarr.export import tiffs
+
+    group = open_set(datasets, careful(settings))
+    with stopping() as check, _bar(target, group.main.nbytes, check) as bar:
+        stored = tiffs.write(group, target, lambda done, total: bar(done, total, 0))
+    put(f"{target}: {size(stored)}, of {group.main.dataset.path}")
 
 
 def _refuse(names: Iterable[str], settings: Settings, where: str) -> None:

@@ -103,6 +103,8 @@ class ServeOptions(ShowOptions):
 
 
 PAGE_ENDING = ".html"
+OME_TIFF_ENDINGS = (".ome.tif", ".ome.tiff")
+TIFF_ENDINGS = (*OME_TIFF_ENDINGS, ".tif", ".tiff")
 """How names of a scan that is written as one page end."""
 OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
 """Options of an export that have no effect on such a page; nor on references, apart from chunks."""

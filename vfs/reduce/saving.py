@@ -155,7 +155,7 @@ def _tiff(results: Mapping[str, ResultValues], target: str) -> None:
     data = np.ascontiguousarray(_short(np.atleast_2d(data)))
     rows, columns = axes[-2:]
     about = json.dumps({"vfs": _about(result)}, default=str)
-    _tifffile().imwrite(
+    tifffile_module().imwrite(
         target, data, photometric="minisblack", metadata=None, **_calibrated(rows, columns, data.shape, about, lengths)
     )
 
@@ -178,7 +178,7 @@ def _calibrated(
     lines = ["ImageJ=1.11a", f"images={pages}", *(counts if pages > 1 else []), "loop=false"]
     if len(lengths) > 1:
         lines.insert(-1, "hyperstack=true")
-    tags: list[Any] = [*_tifffile().imagej_metadata_tag({"Info": about}, "<")]
+    tags: list[Any] = [*tifffile_module().imagej_metadata_tag({"Info": about}, "<")]
     made: dict[str, Any] = {"byteorder": "<", "software": False}
     if rows.unit or columns.unit:
         per_unit = []
@@ -226,7 +226,12 @@ def _short(data: np.ndarray) -> np.ndarray:
     return data
 
 
-def _tifffile() -> Any:
+def tifffile_module() -> Any:
+    """Return tifffile.
+
+    Raises:
+        DependencyError: it is not installed.
+    """
     try:
         import tifffile
     except ImportError:
@@ -357,8 +362,8 @@ def _matplotlib() -> None:
 
 SAVERS: dict[str, Saver] = {
     ".npy": Saver(_numpy),
-    ".tif": Saver(_tiff, requires=_tifffile, check=_is_number),
-    ".tiff": Saver(_tiff, requires=_tifffile, check=_is_number),
+    ".tif": Saver(_tiff, requires=tifffile_module, check=_is_number),
+    ".tiff": Saver(_tiff, requires=tifffile_module, check=_is_number),
     ".hspy": Saver(_hyperspy, requires=_h5py, check=_is_number),
     ".csv": Saver(_csv, check=_is_line),
     ".msa": Saver(_msa, check=_is_spectrum),
