@@ -31,7 +31,7 @@ _OME_UNITS = {"um": "µm", "angstrom": "Å"}
 
 
 @dataclass(frozen=True)
-class _Stack:
+class _PlanesOfSet:
     """An array as planes.
 
     Attributes:
@@ -96,7 +96,7 @@ def write(opened: OpenedSet, target: str, progress: Callable[[int, int], object]
         return os.path.getsize(partial)
 
 
-def _stack(array: ArrayReader, ome: bool) -> _Stack:
+def _stack(array: ArrayReader, ome: bool) -> _PlanesOfSet:
     """Give the axes of an array letters.
 
     Raises:
@@ -122,10 +122,10 @@ def _stack(array: ArrayReader, ome: bool) -> _Stack:
     for axis in reversed(view.where):  # others count as z, then t: the faster the later
         letters[axis] = named.get(axis) or free.pop()
     order = sorted(view.where, key=lambda axis: _ORDER.index(letters[axis]))
-    return _Stack(array, tuple(order), "".join(letters[k] for k in order), view.upward, view.colour)
+    return _PlanesOfSet(array, tuple(order), "".join(letters[k] for k in order), view.upward, view.colour)
 
 
-def _looks(stack: _Stack, opened: OpenedSet) -> tuple[list[Any], Sequence[tuple[float, float]] | None]:
+def _looks(stack: _PlanesOfSet, opened: OpenedSet) -> tuple[list[Any], Sequence[tuple[float, float]] | None]:
     """Return the looks of channels, and their windows; none where there is one channel."""
     image = opened.tree.images.get(stack.array.dataset.path)
     looks = [] if image is None or stack.colour is not None else channel_looks(image)
@@ -143,7 +143,7 @@ def _axis(array: ArrayReader, axis: int) -> tuple[float, str]:
     return abs(known["scale"] * times), unit
 
 
-def _imagej(stack: _Stack, opened: OpenedSet) -> dict[str, Any]:
+def _imagej(stack: _PlanesOfSet, opened: OpenedSet) -> dict[str, Any]:
     view = FrameView.of(stack.array)
     said: dict[str, Any] = {"axes": f"{stack.letters}YX{'S' if stack.colour is not None else ''}"}
     (sy, uy), (sx, ux) = (_axis(stack.array, k) for k in view.shown)
@@ -165,7 +165,7 @@ def _imagej(stack: _Stack, opened: OpenedSet) -> dict[str, Any]:
     return {**made, "metadata": said}
 
 
-def _ome(stack: _Stack, opened: OpenedSet) -> dict[str, Any]:
+def _ome(stack: _PlanesOfSet, opened: OpenedSet) -> dict[str, Any]:
     view = FrameView.of(stack.array)
     said: dict[str, Any] = {"axes": f"{stack.letters}YX{'S' if stack.colour is not None else ''}"}
     for letter, axis in [("Y", view.shown[0]), ("X", view.shown[1]), *zip(stack.letters, stack.axes, strict=True)]:
