@@ -166,3 +166,35 @@ def test_frames_that_are_upside_down_are_saved_upright(tmp_path: Path) -> None:
     result = vfs.open(tmp_path / "scan.hdr").reduce(m=vfs.Max(over="scan_x"))["m"]
     result.save(tmp_path / "m.tif")
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "m.tif"), result.data[:, ::-1])
+
+
+NAN: dict[str, Callable[..., Any]] = {
+    "Sum": np.nansum,
+    "Mean": np.nanmean,
+    "Std": np.nanstd,
+    "Variance": np.nanvar,
+    "Max": np.nanmax,
+    "Min": np.nanmin,
+}
+
+
+@pytest.mark.parametrize("name", NAN)
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:All-NaN", "ignore:Degrees of freedom")
+def test_nan_is_left_out(tmp_path: Path, name: str) -> None:
+    values = np.random.default_rng(3).normal(1e6, 1, (3, 5, 6, 7))
+    values[np.random.default_rng(4).random(values.shape) < 0.3] = np.nan
+    values[:, :, 2, 3] = np.nan
+    np.save(tmp_path / "a.npy", values)
+    array = vfs.open(tmp_path / "a.npy")
+    kind = getattr(vfs, name)
+    for workers in (0, 2):
+        made = array.reduce(a=kind(skipna=True), b=kind(over="scan_x", skipna=True), c=kind(), workers=workers)
+        np.testing.assert_allclose(made["a"].data, NAN[name](values, axis=(0, 1)), rtol=1e-9)
+        np.testing.assert_allclose(made["b"].data, NAN[name](values, axis=1), rtol=1e-9)
+        assert np.isnan(made["c"].data).any()
+    assert spelled(kind(skipna=True)) == f"{name.lower()}(skipna=True)"
+    assert read_call(f"{name.lower()}(skipna=true)") == kind(skipna=True)
+    whole = np.arange(60, dtype=np.uint16).reshape(2, 5, 6)
+    np.save(tmp_path / "b.npy", whole)
+    (plain,) = vfs.open(tmp_path / "b.npy").reduce(a=kind(skipna=True)).values()
+    np.testing.assert_allclose(plain.data, NAN[name](whole, axis=0))

@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from vfs.buffers import aligned
+from vfs.errors import OptionError
 from vfs.kernels.reduce import over_frames as kernels
 from vfs.model import coverage
 from vfs.reduce.complex_parts import Join, JoinedParts, join_to, parts_of
@@ -33,6 +34,7 @@ from vfs.reduce.reduction import (
     taken_as,
     total_of,
 )
+from vfs.reduce.without_nan import WithoutNan
 
 
 def _strip(dtype: np.dtype) -> np.ndarray:
@@ -50,6 +52,7 @@ class _OfPixels(Kernel):
 
     dtype: Any = None
     over: Any = ()
+    skipna: bool = False
     frames: FrameType | None = field(default=None, init=False, repr=False, compare=False)
     total: np.dtype | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -61,6 +64,9 @@ class _OfPixels(Kernel):
     def bound(self, frames: FrameType) -> Reduction:
         name = type(self).__name__
         real_pixels(name, frames)
+        if self.skipna and frames.dtype.kind == "f":
+            total_of(taken_as(frames.dtype), self.dtype, name)
+            return WithoutNan(name, self.dtype)
         made = type(self)(self.dtype, self.over)
         object.__setattr__(made, "frames", frames)
         object.__setattr__(made, "total", total_of(taken_as(frames.dtype), self.dtype, name))
@@ -90,7 +96,13 @@ class _OfPixels(Kernel):
 
 
 def _of_parts(reduction: _OfPixels, frames: FrameType, join: Join) -> JoinedParts:
-    """Prepare a reduction for the parts of complex pixels."""
+    """Prepare a reduction for the parts of complex pixels.
+
+    Raises:
+        OptionError: it is to leave NaN out.
+    """
+    if reduction.skipna:
+        raise OptionError(f"skipna=True: expected real pixels, found {frames.dtype}")
     taken = parts_of(frames)
     return JoinedParts(cast(Kernel, reduction.bound(taken)), taken, join)
 
@@ -104,12 +116,14 @@ class Sum(_OfPixels):
             complex128. A float: integers are added up in float64, too.
         over: the axes of the navigation that it goes over, by name; the others are axes of the result. Or name ->
             slice, which positions along it count: `over="z"`, `over={"z": slice(3, 9)}`. (): all axes.
+        skipna: leave NaN out, as numpy's `nansum` does: what is NaN in all frames is 0, and NaN in the other
+            reductions. Of integers nothing is. Pixels are then added up in tiles, in float64.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
         if frames.dtype.kind != "c":
             return super().bound(frames)
-        return _of_parts(type(self)(), frames, join_to(self.dtype, alone=True))
+        return _of_parts(type(self)(skipna=self.skipna), frames, join_to(self.dtype, alone=True))
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         assert self.total is not None
@@ -136,7 +150,7 @@ class Mean(Sum):
     Args:
         dtype: of the result: a float, by default float64 (complex128 of complex pixels). Integers are
             added up exactly, unless it is given.
-        over: see `Sum`.
+        over, skipna: see `Sum`.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -157,7 +171,7 @@ class Variance(_OfPixels):
     Args:
         dtype: of the result: a float, by default float64. Squares of integers of one or two bytes are
             added up exactly.
-        over: see `Sum`.
+        over, skipna: see `Sum`.
     """
 
     @property
@@ -169,7 +183,9 @@ class Variance(_OfPixels):
         float_of(np.float64 if self.dtype is None else self.dtype)
         if frames.dtype.kind != "c":
             return super().bound(frames)
-        return _of_parts(Variance(), frames, lambda parts: _cast(self._of_variance(parts.sum(axis=-1)), self.dtype))
+        return _of_parts(
+            Variance(skipna=self.skipna), frames, lambda parts: _cast(self._of_variance(parts.sum(axis=-1)), self.dtype)
+        )
 
     def buffers(self, frames: FrameType) -> Mapping[str, Spec]:
         kinds = ("i8" if frames.dtype.kind == "i" else "u8", "u8") if self._exact else ("f8", "f8")
@@ -224,7 +240,7 @@ class Std(Variance):
     frame is stored.
 
     Args:
-        dtype, over: see `Variance`.
+        dtype, over, skipna: see `Variance`.
     """
 
     def _of_variance(self, variance: np.ndarray) -> np.ndarray:
@@ -238,7 +254,7 @@ class Max(_OfPixels):
 
     Args:
         dtype: of the result: None, that of the pixels, or a float.
-        over: see `Sum`.
+        over, skipna: see `Sum`.
     """
 
     def bound(self, frames: FrameType) -> Reduction:
@@ -280,7 +296,7 @@ class Min(Max):
     """Smallest value of every pixel over the scan. Else as `Max`.
 
     Args:
-        dtype, over: see `Max`.
+        dtype, over, skipna: see `Max`.
     """
 
     @property

@@ -44,7 +44,7 @@ KINDS |= {short: KINDS[name] for short, name in _SHORT.items()}
 WORDS = ("array", "dtype")
 """Arguments that are words: the file of masks, and a dtype."""
 
-FLAGS = ("masked",)
+FLAGS = ("masked", "skipna")
 """Arguments that are true or false."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
