@@ -30,6 +30,7 @@ def test_counts(tmp_path: Path, dtype: str) -> None:
 def test_files_beside_it_may_be_missing_or_garbled(tmp_path: Path) -> None:
     path = write_spd(tmp_path, TWIN)
     assert {name: one.value for name, one in vfs.open(path).metadata.items()} == {
+        "elements": "Al O",
         "beam_energy": 20_000,
         "live_time": 12.5,
         "stage.alpha": pytest.approx(np.radians(3)),

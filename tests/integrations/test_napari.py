@@ -12,7 +12,9 @@ import pytest
 import vfs
 from tests.engine.support import halved
 from vfs.integrations import napari
+from vfs.integrations.upright import open_upright
 from vfs.reduce import pyramid
+from vfs.testing.stack_writers import write_mrc
 from vfs.testing.writers import write_mib
 
 
@@ -53,6 +55,11 @@ def test_the_top_row_comes_first(tmp_path: Path) -> None:
     ((data, given, _),) = napari.read(str(path))
     assert (np.asarray(data[2]) == frames[2, ::-1]).all()
     assert given["metadata"]["vfs"]["rows"] == "top first"
+    stack = write_mrc(tmp_path, frames.astype("i2"), 1)
+    assert vfs.open(stack).attrs["rows"] == "bottom first"
+    assert (open_upright(stack, turn=True)[2] == frames[2, ::-1]).all()
+    (signal,) = vfs.rsciio.file_reader(stack)
+    assert (signal["data"] == frames).all(), "as RosettaSciIO has it"
 
 
 def test_large_images_have_smaller_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

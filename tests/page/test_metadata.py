@@ -15,6 +15,7 @@ import pytest
 import vfs
 from tests.page.support import Browsed
 from vfs.testing.gatan_writers import write_dm
+from vfs.testing.stack_writers import write_mrc
 
 MARKUP = "<img src=x onerror=document.title='seen'>"
 TAGS = {
@@ -124,3 +125,26 @@ def test_sets_of_a_folder_say_all_too(tmp_path: Path) -> None:
         with pytest.raises(HTTPError, match="404"):
             said("original/plain.zarr")
         assert said("array/set.zarr/data")["recorded"]["beam_energy"] == "300 keV"
+
+
+def test_what_is_said_of_each_frame_stands_beside_its_number(browse: Callable[..., Browsed], tmp_path: Path) -> None:
+    tilts = [-24.0, 0.5, 24.25]
+    frames = np.arange(3 * 4 * 6, dtype="i2").reshape(3, 4, 6)
+    path = write_mrc(tmp_path, frames, 1)
+    (tmp_path / "set.mrc.mdoc").write_text(
+        "PixelSpacing = 3.5\n\n"
+        + "\n".join(f"[ZValue = {k}]\nTiltAngle = {tilt}\nExposureDose = {k + 1}\n" for k, tilt in enumerate(tilts))
+    )
+    with vfs.serve(path, port=0) as server:
+        page = browse(server.url).open("at=0")
+        page.wait("window.vfs && vfs.frame.status === 'exact'")
+        where = page.page.locator(".axis .where")
+        page.wait("document.querySelector('.axis .where').textContent.includes('−24°')")
+        assert where.inner_text().startswith("of 3 · −24° · ")
+        page.page.get_by_role("slider", name="tilt").fill("2")
+        page.wait("document.querySelector('.axis .where').textContent.startsWith('of 3 · 24.25° · ')")
+        assert page.page.evaluate("() => vfs.state.at[0]") == 2
+        top, bottom = (page.at("frame", y, 2)[1] for y in (3, 0))
+        assert top < bottom, "row 0 is at the bottom, as 3dmod shows it"
+        page.screenshot("tilt")
+        page.close()

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import vfs
+from tests.formats.hdf5_sets import write_events
 from tests.page.support import Browsed, download
 from vfs.page.pages import script
 
@@ -331,3 +332,24 @@ def test_a_line_through_unsigned_sums(modules: Any, tmp_path: Path) -> None:
     names: dict[str, np.ndarray] = {}
     exec(modules.evaluate("(told) => law.snippet(...told)", told), names)
     assert not np.any(names["image1"])
+
+
+def test_elements_that_the_file_lists_are_offered(browse: Browse, tmp_path: Path) -> None:
+    path = write_events(tmp_path / "a.emd", np.random.default_rng(1).poisson(0.5, (1, 4, 5, 1000)))
+    with h5py.File(path, "a") as file:
+        text = '{"elementProperties": [{"element": "8"}], "elementSelection": [\n "8",\n "22"\n ]}'
+        file["Data/EdsSpectrumQuantificationSettings/3946"] = [text]
+    spectra_of = "Data/SpectrumStream/a1/Spectra"
+    assert vfs.open(path, array=spectra_of).metadata["elements"].value == "O Ti"
+    (signal,) = vfs.rsciio.file_reader(path, lazy=True, array=spectra_of)
+    assert signal["metadata"]["Sample"]["elements"] == ["O", "Ti"]
+    with vfs.serve(path, port=0, main=spectra_of) as server:
+        page = browse(server.url)
+        page.page.add_init_script(WRITTEN)
+        page.open().settled()
+        offered = page.named("button", "Mark the elements that the file lists")
+        assert offered.inner_text() == "O Ti"
+        offered.click()
+        page.wait("location.hash.includes('elements=O+Ti') && written.some((one) => one.startsWith('Ti '))")
+        assert not offered.is_visible()
+        page.close()

@@ -19,7 +19,7 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import VfsError, printable, size
 from vfs.faces.documents import plain_json
 from vfs.faces.references import referenceable
-from vfs.formats import Format
+from vfs.formats import Format, by_name
 from vfs.model import spoken
 from vfs.model.name_order import in_doubt
 from vfs.model.stored import BOTTOM_FIRST
@@ -349,6 +349,11 @@ def single_value(array: ArrayReader) -> Any:
         return "cannot be read"
 
 
+def _turned(array: ArrayReader) -> str:
+    """Return the option that shows the top row of frames first."""
+    return option(axes=",".join("-y" if dim == "y" else dim for dim in array.dims))
+
+
 def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterator[str]:
     """Yield lines about an array: calibration, order of frames in the scan, number of frames not stored, chunks,
     warnings.
@@ -368,7 +373,8 @@ def _details(group: OpenedSet, path: str, verbose: bool, columns: int) -> Iterat
     if uncertain := array.attrs.get("uncertain"):
         yield from _paragraph(f"uncertain: {uncertain}", columns)
     if array.attrs.get("rows") == BOTTOM_FIRST and not array.dataset.computed:  # said of the frames already
-        yield from _paragraph(f"rows: bottom first; {format_option(flip_y=True)} shows the top first", columns)
+        over = format_option(flip_y=True) if "flip_y" in by_name(group.opening.format).options else _turned(array)
+        yield from _paragraph(f"rows: bottom first; {over} shows the top first", columns)
     if blank := array.dataset.blanks if verbose or not companion else 0:
         frames = count(math.prod(array.shape[: array.dataset.nav_ndim]), "frame")
         if array.dataset.written.head is None:

@@ -25,6 +25,7 @@ from vfs.formats import Format
 from vfs.formats.headers import exists, fields, read_at
 from vfs.formats.recorded import Recorded
 from vfs.model.decode import PlainDecoder
+from vfs.model.elements import of_numbers
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.metadata import DEGREES, Term, Told
@@ -35,10 +36,10 @@ from vfs.sources.names import beside, splitext
 
 SPECTRUM = np.dtype(
     {
-        "names": ["live_time", "tilt", "resolution", "azimuth", "elevation", "voltage"],  # s, °, eV, °, °, kV
-        "formats": ["<f4"] * 6,
-        "offsets": [456, 460, 472, 508, 512, 532],
-        "itemsize": 536,
+        "names": ["live_time", "tilt", "resolution", "azimuth", "elevation", "voltage", "count", "numbers"],
+        "formats": [*["<f4"] * 6, "<i2", "48<u2"],  # s, °, eV, °, °, kV, elements, their numbers
+        "offsets": [456, 460, 472, 508, 512, 532, 638, 640],
+        "itemsize": 736,
     }
 )
 """What an .spc says of the microscope and the detector."""
@@ -133,10 +134,12 @@ def _told(sources: Sources, path: str) -> dict[str, Any]:
     """Return what the spectrum beside a map says."""
     if not exists(sources, path):
         return {}
-    return {"spc": fields(np.frombuffer(read_at(sources, path, SPECTRUM.itemsize), SPECTRUM)[0])}
+    said = fields(np.frombuffer(read_at(sources, path, SPECTRUM.itemsize), SPECTRUM)[0])
+    return {"spc": said | {"numbers": said["numbers"][: max(0, said["count"])]}}
 
 
 TERMS = (
+    Term("elements", "spc:numbers", take=of_numbers),
     Term("beam_energy", "spc:voltage", 1e3, zero=False),
     Term("live_time", "spc:live_time", zero=False),
     Term("stage.alpha", "spc:tilt", DEGREES),

@@ -105,13 +105,32 @@ _OF_FIXED_LENGTH = re.compile(
 )
 
 
+_QUANTIFIED = re.compile(r"(Data|SharedProperties)/EDSSpectrumQuantificationSettings/[^/]+", re.ASCII | re.IGNORECASE)
+_SELECTED = re.compile(r'"elementSelection"\s*:\s*\[[^\]]*\]')
+_MOST_SETTINGS = 1 << 20  # characters
+
+
+def _selected(item: Any) -> str:
+    """Return the object with the elements that somebody chose to quantify, of settings of Velox; "" if nobody did."""
+    try:
+        said = item[()] if item.size == 1 else b""
+    except (OSError, TypeError, ValueError, RuntimeError):
+        return ""
+    whole = next(iter(np.asarray(said).reshape(-1).tolist()), b"")
+    plain = whole.decode("utf-8", "replace") if isinstance(whole, bytes) else str(whole)
+    found = _SELECTED.search(plain) if len(plain) <= _MOST_SETTINGS else None
+    return f"{{{found[0]}}}" if found and len(found[0]) < MOST_TEXT else ""
+
+
 def text(name: str, item: Any) -> str:
     """Return the text in a data set, of those that say something about others; else "".
 
-    They say how Velox shows images or encodes spectra, which grid a map has, and, with NULs between the texts, units
-    and names of abTEM's axes; of fixed length also what NeXus and programs of backscatter diffraction record. Others
-    are not read: libhdf5 may crash on damaged texts of variable length.
+    They say how Velox shows images or encodes spectra, which elements it quantifies, which grid a map has, and, with
+    NULs between the texts, units and names of abTEM's axes; of fixed length also what NeXus and programs of backscatter
+    diffraction record. Others are not read: libhdf5 may crash on damaged texts of variable length.
     """
+    if _QUANTIFIED.fullmatch(name) and item.dtype.kind in "OS":
+        return _selected(item)
     if _ABTEM.fullmatch(name) and item.dtype.kind == "S" and len(item.shape) == 1 and item.size <= _MOST_AXES:
         try:
             return "\0".join(_plain(one) for one in item[()].tolist())

@@ -120,7 +120,7 @@ def read(paths: Paths) -> list[Layer]:
         OptionError: the main array has less than two axes, or no elements.
         Exception: what `vfs.open` raises.
     """
-    main = open_upright(paths)
+    main = open_upright(paths, turn=True)
     path = main._reader.dataset.path
     if main.ndim < 2 or not main.size:
         axes = ", ".join(f"{dim}: {n}" for dim, n in zip(main.dims, main.shape, strict=True))

@@ -158,7 +158,7 @@ def _metadata(
             if not isinstance(inside.get(group), dict):
                 inside[group] = {}
             inside = inside[group]
-        inside[field] = value
+        inside[field] = value.split() if name == "elements" else value
     if "time" in recorded:
         date, _, clock = recorded["time"].value.partition("T")
         zone = re.search(r"Z$|[+-]\d\d:?\d\d$", clock)

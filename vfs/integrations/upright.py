@@ -7,14 +7,16 @@ from typing import Any
 
 from vfs import api
 from vfs.errors import IncompleteWarning, OptionError
+from vfs.formats import by_name
 from vfs.model.signatures import Paths
 from vfs.model.stored import BOTTOM_FIRST
 
 
-def open_upright(paths: Paths, **options: Any) -> api.VirtualArray:
+def open_upright(paths: Paths, *, turn: bool = False, **options: Any) -> api.VirtualArray:
     """Open a data set; if its rows are stored bottom first, show the top one first.
 
     Args:
+        turn: also of formats that have no `flip_y`, whose own programs draw rows upwards (MRC).
         options: what `vfs.open` takes. With `flip_y=False` rows stay in the order of the file.
 
     Raises:
@@ -23,9 +25,13 @@ def open_upright(paths: Paths, **options: Any) -> api.VirtualArray:
     found = api.open(paths, **options)
     if found.attrs.get("rows") != BOTTOM_FIRST or "flip_y" in options:
         return found
+    has = "flip_y" in by_name(found.group._opened.opening.format).options
+    if not has and (not turn or "axes" in options):
+        return found
+    over = {"flip_y": True} if has else {"axes": ",".join("-y" if dim == "y" else dim for dim in found.dims)}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IncompleteWarning)  # it was given above
-            return api.open(paths, **{**options, "flip_y": True})
+            return api.open(paths, **{**options, **over})
     except OptionError:
         return found  # a description, which says itself how its set is opened

@@ -45,6 +45,7 @@ PLACES: Mapping[str, tuple[tuple[str, float], ...]] = {
     "notes": (("General.notes", 1.0),),
     "authors": (("General.authors", 1.0),),
     "sample": (("Sample.description", 1.0),),
+    "elements": (("Sample.elements", 1.0),),
     **{name: ((_TEM + place, factor), (_SEM + place, factor)) for name, (place, factor) in _MICROSCOPE.items()},
     **{name: ((_TEM + place, factor),) for name, (place, factor) in _ONLY_TEM.items()},
 }

@@ -25,6 +25,7 @@ VOCABULARY: Mapping[str, str] = {
     "notes": TEXT,
     "authors": TEXT,
     "sample": TEXT,
+    "elements": TEXT,
     "time": WHEN,
     "duration": "s",
     "microscope": TEXT,

@@ -46,7 +46,8 @@ def described(path: str, array: ArrayReader, main: bool) -> dict[str, Any]:
         "inverted": whites_are_low(array),
         "middle": list(view.middle),
         "nbytes": array.nbytes,
-        "units": str(array.dataset.conventions.get("units", "")),
+        "units": _units(array),
+        "coordinate": array.dataset.coordinate,
         "main": main,
         "beside": array.dataset.main is False,
         "calibration": plain_json(known),
@@ -65,6 +66,12 @@ def is_pattern(view: FrameView) -> bool:
         return False
     far = "mode" in said and said["mode"].value == "diffraction"
     return far or not _FAR.isdisjoint(said) or (len(units) == 1 and units <= DIFFRACTION)
+
+
+def _units(array: ArrayReader) -> str:
+    """Return the unit of numbers; "" where nobody knows it."""
+    said = array.dataset.conventions.get("units") or (array.attrs.get("unit") if array.dataset.companion else "")
+    return said if isinstance(said, str) else ""
 
 
 def told(array: ArrayReader) -> dict[str, Any]:

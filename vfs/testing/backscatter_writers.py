@@ -107,8 +107,8 @@ def write_spd(folder: Folder, spectra: np.ndarray, *, map_shape: tuple[int, int]
     path = Path(folder) / "map.spd"
     path.write_bytes(head + spectra.astype(spectra.dtype.newbyteorder("<")).tobytes())
     # live time, tilt, resolution, azimuth, elevation, voltage
-    said = struct.pack("<2f8xf32x2f16xf", 12.5, 3, 130, 45, 35, 20)
-    path.with_suffix(".spc").write_bytes(bytes(384) + struct.pack("<i60xf", 10, -0.2) + bytes(4) + said + bytes(4))
+    said = struct.pack("<2f8xf32x2f16xf", 12.5, 3, 130, 45, 35, 20) + struct.pack("<102xh48H", 2, 13, 8, *[0] * 46)
+    path.with_suffix(".spc").write_bytes(bytes(384) + struct.pack("<i60xf", 10, -0.2) + bytes(4) + said)
     (Path(folder) / "image.ipr").write_bytes(bytes(64) + struct.pack("<2f", 0.5, 0.25) + bytes(180))
     return path
 

@@ -48,6 +48,7 @@ def _of_detector(key: str, metadata: Any) -> Any:
 _VELOX = (
     Term("title", "name"),
     Term("sample", "metadata:Sample:SampleDescription"),
+    Term("elements", "elements"),
     Term("authors", "metadata:Core:UserId"),
     Term("time", "metadata:Acquisition:AcquisitionStartDatetime:DateTime", take=of_epoch),
     Term("microscope", "metadata:Instrument:InstrumentModel"),
@@ -95,6 +96,7 @@ _HYPERSPY = tuple(
     Term(name, f"metadata:{place.replace('.', ':')}", 1 / factor)
     for name, places in PLACES.items()
     for place, factor in places
+    if name != "elements"  # a list, which HyperSpy writes as texts of variable length
 ) + tuple(Term("stage.alpha", f"metadata:Acquisition_instrument:{kind}:tilt_stage", DEGREES) for kind in ("TEM", "SEM"))
 """Earlier versions of HyperSpy called the tilt of the stage `tilt_stage`."""
 

@@ -5,7 +5,8 @@ Specification: https://www.ccpem.ac.uk/mrc_format/mrc2014.php
     1024 bytes header | NSYMBT bytes extended header | section 0 | section 1 | …
     section: NX × NY pixels, x fastest
 
-The sections are the first axis (left out for a single image with ISPG 0). In stacks of volumes (ISPG
+Row 0 is at the bottom, as IMOD's 3dmod shows it. The sections are the first axis (left out for a single
+image with ISPG 0). In stacks of volumes (ISPG
 401 to 630) they are the second axis, behind `volume`. Bytes of mode 0 are signed in MRC2014, unsigned
 in older files; IMOD's stamp says which, else minimum and maximum in the header, if they fit the first
 frame. IMOD also has files with two pixels of 4 bits per byte: mode 101, whose NX counts pixels, and a
@@ -55,7 +56,7 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Layout, altered, whole_frame
 from vfs.model.sources import Sources
-from vfs.model.stored import Absence, StoredArray
+from vfs.model.stored import BOTTOM_FIRST, Absence, StoredArray
 from vfs.model.written import Written
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
@@ -269,6 +270,8 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
         (beside.scales if beside else {}) | _scales(header) | calibration(info, scanned=bool(scan.said)) | tilts
     )
     attrs |= (beside.attributes if beside else {}) | ({"mdoc": mdoc.attributes()} if mdoc else {})
+    if pixels.dims[:2] == ("y", "x"):
+        attrs["rows"] = BOTTOM_FIRST
     if info:
         attrs["info"] = info
     if scan.said:

@@ -18,6 +18,7 @@ export class Axes {
     this.rate = 10;
     this.playing = -1;
     this.rows = [];
+    this.told = () => []; // what is said of a frame, beside the last slider
     this.ready = () => true; // false: the last step is not on the screen yet
     this.element = el("div.axes", { role: "group", "aria-label": "Position" });
   }
@@ -98,6 +99,7 @@ export class Axes {
   /** Put the sliders where the view is. */
   put(at) {
     this.at = at;
+    const last = this.lengths.findLastIndex((length) => length > 1);
     this.rows.forEach((row, axis) => {
       row.slider.value = at[axis];
       if (document.activeElement !== row.number || row.number.valueAsNumber !== at[axis]) row.number.value = at[axis];
@@ -105,11 +107,12 @@ export class Axes {
       const fit = scale && unit && fitting(Math.abs(scale) * this.lengths[axis], unit);
       const word = row.range.hidden && this.words[axis]?.[at[axis]];
       row.where.title = word || "";
-      row.where.textContent = word
+      const place = word
         ? word
         : fit && row.range.hidden
         ? `${short((at[axis] * scale + (offset || 0)) * fit.factor)} ${fit.unit}`
         : `of ${this.lengths[axis]}`;
+      row.where.textContent = [place, ...(axis === last ? this.told(at) : [])].join(" · ");
     });
   }
 

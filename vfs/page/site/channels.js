@@ -73,6 +73,8 @@ export function spectrumTools(viewer) {
       field.reportValidity();
     }
   });
+  const offered = button("Mark the elements that the file lists", "", () => spectra.mark(listed()), { class: "word" });
+  const listed = () => viewer.array?.recorded?.elements ?? "";
   const kinds = select("Marks", Object.entries(KINDS), "edges", (kind) => spectra.setKind(kind));
   const windows = button("A window on each marked element, up to four", "Maps", () => spectra.windows(), { class: "word" });
   const keep = button("Keep this spectrum, to compare", "Keep", () => spectra.keep(), { class: "word" });
@@ -80,13 +82,15 @@ export function spectrumTools(viewer) {
     spectra.clear();
     keep.focus();
   }, { class: "word" });
-  const element = el("div.own", { role: "group", "aria-label": "Spectrum" }, field, kinds, windows, keep, clear);
+  const element = el("div.own", { role: "group", "aria-label": "Spectrum" }, field, offered, kinds, windows, keep, clear);
   return {
     element,
     update() {
       const plot = viewer.frame.kind === "plot";
       element.hidden = !plot;
       field.hidden = !spectra.unit;
+      offered.hidden = !spectra.unit || !listed() || viewer.view.elements === listed();
+      offered.textContent = listed();
       kinds.hidden = !spectra.unit || !viewer.view.elements;
       kinds.value = spectra.kind;
       windows.hidden = kinds.hidden || !viewer.detects;

@@ -386,7 +386,9 @@ async function showArray(order) {
   written();
   if (!plain) return;
   const full = await api.array(set.key, wanted); // after what the pictures need
-  if (order === page.order) showFacts([set, full]);
+  if (order !== page.order) return;
+  showFacts([set, full]);
+  viewer.know(full);
 }
 
 /** Say what is missing of a set, and which arrays there are nevertheless. */

@@ -4,6 +4,7 @@
 
 import { Axes } from "./axes.js";
 import { ANGLES, across, asLines, aspectOf, frameName, isLine, origin, phases, scanName, steps, titles } from "./axesof.js";
+import { Companions } from "./companions.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
 import { moved, toText } from "./detectors.js";
@@ -53,6 +54,8 @@ export class Viewer {
     this.axes = new Axes((axis, index) => this._slid(axis, index), this.projecting);
     this.frame.middle = () => (this.patterns ? this.detecting.presets?.BF : origin(this));
     this.frame.xray = () => (this.array.picture.length === 2 ? this.array.geometry : null);
+    this.companions = new Companions(() => this.axes.put(this.view.at));
+    this.axes.told = (at) => this.companions.at(at);
     this.measuring = new Measuring(this);
     this.mixing = new Mixing(this);
     this.note = el("p.note", { hidden: true });
@@ -153,6 +156,12 @@ export class Viewer {
     this.element.hidden = false;
   }
 
+  /** Take what the files say of the array, which comes after what its pictures need. */
+  know({ recorded }) {
+    this.array.recorded = recorded;
+    this.update();
+  }
+
   _start(scanned) {
     const { array, view } = this;
     const names = array.where.map((axis) => array.dims[axis]);
@@ -167,6 +176,7 @@ export class Viewer {
     const fresh = view.at?.length !== names.length;
     const given = fresh ? first() : view.at;
     view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
+    this.companions.begin(this.set, this.array);
     this.axes.put(view.at);
     this.frames = new Frames(
       this.array,
@@ -250,6 +260,7 @@ export class Viewer {
   close() {
     this._abort?.abort();
     this.axes.stop();
+    this.companions.stop();
     this.frames?.stop();
     this.images?.stop();
     this.pyramid?.stop();

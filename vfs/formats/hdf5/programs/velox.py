@@ -34,6 +34,7 @@ from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.program import Axes, Axis, Found, Program, json_object, json_of
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
+from vfs.model.elements import of_numbers
 from vfs.model.files import Files
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
@@ -45,6 +46,7 @@ _MOST_LACKING = 0.1  # of the positions of a frame that was stopped: with more, 
 _SUM = "Data/SpectrumStream/Spectra"
 """Path of the sum of all detectors."""
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)
+_SETTINGS = re.compile(r"(Data|SharedProperties)/EDSSpectrumQuantificationSettings/[^/]+", re.ASCII | re.IGNORECASE)
 _DISPLAY = re.compile(r"(Presentation/)?Displays/ImageDisplay/[^/]+", re.ASCII)
 _HALF = re.compile(r"realFloatHalf(Even|Odd)")
 """The name of the real part in a half of a Fourier transform."""
@@ -116,7 +118,16 @@ def _about(found: Found, survey: Survey) -> dict[str, dict[str, Any]]:
             used[label] += 1
             label = f"{label} ({used[label]})" if label and used[label] > 1 else label
             made[name] = ({"name": label} if label else {}) | ({"metadata": said} if said else {})
+            made[name] |= _elements(survey) if _kinds(found)[name] != "Image" else {}
     return made
+
+
+def _elements(survey: Survey) -> dict[str, str]:
+    """Return the `elements` that somebody chose to quantify, by their symbols; {} where nobody did."""
+    for name in survey.data:
+        if _SETTINGS.fullmatch(name) and (symbols := of_numbers(json_of(name, survey).get("elementSelection"))):
+            return {"elements": symbols}
+    return {}
 
 
 def _detector(said: Mapping[str, Any]) -> str:
@@ -247,6 +258,7 @@ def _counted_spectra(
             "name": f"EDS {detector}" if detector else "",
             "events": stream.shape[0],
             **({"metadata": about} if about else {}),
+            **_elements(survey),
             "calibration": _stream_calibration(about),
         }
         path = f"{group}/Spectra"
@@ -283,6 +295,7 @@ def _with_sum(made: list[StoredArray]) -> list[StoredArray]:
         "sum_of": [one.path for one in made],
         "events": sum(one.attrs["events"] for one in made),
         **({"metadata": said} if said else {}),
+        **{key: first.attrs[key] for key in ("elements",) if key in first.attrs},
         "calibration": first.attrs["calibration"],
     }
     absent = tuple(dict.fromkeys(absence for one in made for absence in one.absent))
