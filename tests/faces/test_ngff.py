@@ -21,12 +21,14 @@ import zarr
 import vfs
 from tests.engine.support import halved
 from tests.faces.support import FORMATS, array_of, tree_of
+from tests.formats.test_light_microscopes import LEICA, leica
 from vfs.contents.face_folder import FaceFolder
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.faces import channels
 from vfs.faces.face import GROUP, ZarrFace
 from vfs.reduce import passes, pyramid
+from vfs.testing.gatan_writers import write_dm
 from vfs.testing.inside import set_of
 from vfs.testing.microscope_writers import write_lif
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
@@ -280,6 +282,38 @@ def test_a_scan_shows_its_images(tmp_path: Path, zarr_format: int, monkeypatch: 
     )
     np.testing.assert_array_equal(face.arrays["2/0"][1], group["derived/com"][..., 1].astype("f4"))
     np.testing.assert_array_equal(face.arrays["3/0"][...], group["derived/mean"][...].astype("f4"))
+
+
+def test_ome_xml_says_what_the_file_says(tmp_path: Path) -> None:
+    """ome-types, which has OME's schema, takes the same documents of real files."""
+    face = set_of(vfs.open_group(leica(tmp_path / "a.lif", LEICA.format(first="Blue")))).tree.zarr(3, "ome")
+    said_of = ElementTree.fromstring(bytes(face.get("OME/METADATA.ome.xml") or b""))
+    space = {"o": "http://www.openmicroscopy.org/Schemas/OME/2016-06"}
+    assert [one.tag.partition("}")[2] for one in said_of] == ["Instrument", "Image"]
+
+    def attributes(path: str) -> dict[str, str]:
+        (found,) = said_of.findall(path, space)
+        return dict(found.attrib)
+
+    assert attributes("o:Instrument/o:Objective") == {
+        "ID": "Objective:0:0",
+        "Model": "HC PL APO 63x/1.30",
+        "NominalMagnification": "63.0",
+        "LensNA": "1.3",
+        "Immersion": "Glycerol",
+    }
+    assert attributes("o:Instrument/o:Microscope") == {"Model": "TCS SP8", "SerialNumber": "81"}
+    assert float(attributes("o:Image/o:StageLabel")["X"]) == pytest.approx(35_000)
+    assert said_of.findtext("o:Image/o:AcquisitionDate", namespaces=space) == "2021-03-04T16:39:17.951000"
+    blue, green = said_of.findall("o:Image/o:Pixels/o:Channel", space)
+    assert (blue.get("Name"), blue.get("Color"), green.get("Color")) == ("DAPI", "65535", "16711935")
+    assert face.arrays.keys() == {"0"}, "an image without a group around it"
+    written = write_dm(tmp_path, np.ones((40, 60), "f4"), units=("nm", "nm"))
+    face = set_of(vfs.open_group(written)).tree.zarr(3, "ome")
+    pixels = ElementTree.fromstring(bytes(face.get("OME/METADATA.ome.xml") or b"")).find("o:Image/o:Pixels", space)
+    assert pixels is not None
+    assert pixels.attrib.items() >= {"SizeX": "60", "SizeY": "40", "PhysicalSizeXUnit": "µm"}.items()
+    assert float(pixels.attrib["PhysicalSizeX"]) == pytest.approx(0.0005)
 
 
 @pytest.mark.parametrize("stored", ["lines", "strips", "tiles"])

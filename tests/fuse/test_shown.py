@@ -72,7 +72,7 @@ def test_the_three_faces_are_listed_with_sizes_modes_and_owner(shown: Shown) -> 
     }
     v3 = {f"part0.zarr/{name}" for name in ["zarr.json", "data/zarr.json", *(f"data/c/{c}" for c in chunks)]}
     images = {name for name in listed if name.startswith("part0.ome.")}  # each position of the scan is a chunk
-    assert len(images - folders) == 60 + 2 + 60 + 5
+    assert len(images - folders) == 60 + 2 + 60 + 5 + 4  # the group OME with its XML in each
     assert set(listed) - folders - images == v2 | v3 | {"part0.npy"}
     assert {
         "part0.zarr",

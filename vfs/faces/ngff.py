@@ -5,7 +5,8 @@ Version 0.5 (https://ngff.openmicroscopy.org/0.5/) is a hierarchy of zarr v3, ve
 and each level says by one transformation where it lies in it.
 
 A set with one image is that image: the levels are `0`, `1`, … Several images are groups `0`, `1`, … of a
-`bioformats2raw.layout`, each with its levels, in the order of the data set.
+`bioformats2raw.layout`, each with its levels, in the order of the data set. Beside them, in the group `OME`, is what
+the files say, as OME-XML.
 
 Some details are there because viewers fail otherwise: only units that NGFF lists, or none; steps that are never
 negative; one axis beside t, z, y and x at most.
@@ -75,8 +76,10 @@ def ome_face(
     if len(found) > 1:
         groups[""] = _said(zarr_format, {"bioformats2raw.layout": 3, "version": version})
         groups["OME"] = _said(zarr_format, {"series": [str(k) for k in range(len(found))], "version": version})
+    else:
+        groups["OME"] = {}
     groups[""] = {**groups[""], **own}
-    files = {"OME/METADATA.ome.xml": ome_xml(found)} if len(found) > 1 else {}
+    files = {"OME/METADATA.ome.xml": ome_xml(found)}
     return ZarrFace(shown, groups, zarr_format, next(iter(shown)), files)
 
 
