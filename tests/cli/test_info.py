@@ -269,7 +269,10 @@ def test_a_folder_is_a_list_of_its_sets(folder: Path, capsys: pytest.CaptureFixt
     assert hints in " ".join(" ".join(lines).split())
     assert run("info", "--json", folder) == 0
     out, err = capsys.readouterr()
-    assert [entry["name"] for entry in json.loads(out)] == ["image", "scan"]
+    *whole, broken = json.loads(out)
+    assert [entry["name"] for entry in whole] == ["image", "scan"]
+    assert (broken["name"], broken["path"]) == ("cut.npy", str(folder / "cut.npy"))
+    assert broken["error"] in err
     assert err.startswith(f"vfs: {folder / 'cut.npy'} cannot be opened: ")
 
 
@@ -284,7 +287,7 @@ def test_folders_below_are_listed_too(folder: Path, tmp_path: Path, capsys: pyte
     ]
     assert sum(" cannot be opened: " in line for line in lines) == 1
     assert run("info", "--json", "--recursive", tmp_path) == 0
-    assert [entry["name"] for entry in json.loads(capsys.readouterr().out)][::3] == ["image", "last"]
+    assert [entry["name"] for entry in json.loads(capsys.readouterr().out)][::4] == ["image", "last"]
     assert "no data set there or below" in refused(capsys, "info", "-r", folder / "raw")
     assert "--recursive has no effect without a folder" in refused(capsys, "info", "-r", folder / "image.npy")
 

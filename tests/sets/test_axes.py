@@ -121,6 +121,7 @@ def test_a_calibration_that_is_given(tmp_path: Path, given: Any, found: dict[str
         ("y=0nm", "a number other than 0"),
         ("y=1e300nm", "a number other than 0"),
         ("y=nm", "expected a step"),
+        ("y=0.1eV@-1eV", "expected a unit, found '@' in it; the position of element 0 follows `from`"),
         ("y=1.2.3 nm", "a number other than 0"),
         ({"y": {"unit": "nm"}}, "expected a step"),
         ({"y": {"scale": 1, "width": 2}}, "expected a step"),

@@ -134,15 +134,17 @@ def _print_table(
 
 
 def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], version: int | None) -> None:
-    from vfs.cli import report
+    from vfs.cli import report, rows
 
     entries = [
         report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups
     ]
-    put(document(entries + [entry for folder in folders for entry in folder.sets.values()]))
     for folder in folders:
-        for name, why in folder.broken.items():
-            say(f"{os.path.join(folder.path, name)} cannot be opened: {why}")
+        broken = {os.path.join(folder.path, name): why for name, why in folder.broken.items()}
+        entries += [*folder.sets.values(), *(rows.broken(path, why) for path, why in broken.items())]
+        for path, why in broken.items():
+            say(f"{path} cannot be opened: {why}")
+    put(document(entries))
 
 
 def _print_text(

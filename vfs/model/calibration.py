@@ -99,6 +99,7 @@ _TYPED = re.compile(
     re.I,
 )
 _EXAMPLE = "scan_x=5.3nm, or energy=0.5 eV from -20"
+_NO_UNIT = "@=,;:"  # signs that no unit has, and people type before an offset
 _LONGEST, _LONGEST_TYPED = 40, 200  # most characters of a unit that is typed, and of all of it
 
 
@@ -146,5 +147,10 @@ def _asked(name: str, given: object) -> dict[str, Any]:
     if not isinstance(unit, str) or len(unit) > _LONGEST or not unit.isprintable():
         raise OptionError(
             f"{option_names('calibration')}: {name}={shown(given)}: expected a unit of at most {_LONGEST} characters"
+        )
+    if isinstance(given, str) and (sign := next((one for one in unit if one in _NO_UNIT), "")):
+        raise OptionError(
+            f"{option_names('calibration')}: {name}={shown(given)}: expected a unit, found {shown(sign)} in it; the"
+            f" position of element 0 follows `from`, as in {_EXAMPLE}"
         )
     return {"scale": scale, "offset": offset, "unit": spelled(unit)}
