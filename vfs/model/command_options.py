@@ -103,9 +103,11 @@ class ServeOptions(ShowOptions):
 
 
 PAGE_ENDING = ".html"
+"""How names of a scan that is written as one page end."""
+
 OME_TIFF_ENDINGS = (".ome.tif", ".ome.tiff")
 TIFF_ENDINGS = (*OME_TIFF_ENDINGS, ".tif", ".tiff")
-"""How names of a scan that is written as one page end."""
+"""How names of a set that is written as one TIFF end."""
 OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
 """Options of an export that have no effect on such a page; nor on references, apart from chunks."""
 
