@@ -107,6 +107,48 @@ print(json.dumps([*status, "numba" in sys.modules]))
     assert ran(code, str(scan), str(tmp_path / "chunked.h5")) == [0, 0, False]
 
 
+_IMPORTED = """
+import json, os, sys
+from contextlib import redirect_stdout
+before = set(sys.modules)
+if sys.argv[1] == "open":
+    import vfs
+    vfs.open(sys.argv[2])[0]
+else:
+    from vfs.cli.app import main
+    with redirect_stdout(sys.stderr):
+        main(sys.argv[1:])
+files = [sys.modules[name].__file__ for name in set(sys.modules) - before if name.partition(".")[0] == "vfs"]
+heavy = [name for name in ("numpy", "numba", "zarr", "pydantic", "asyncio") if name in sys.modules]
+print(json.dumps([len(files), sum(map(os.path.getsize, files)) >> 10, heavy]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "modules", "kilobytes", "heavy"),
+    [
+        (["--help"], 45, 320, []),
+        (["mounts"], 65, 420, []),
+        (["info", "a.npy"], 150, 1050, ["numpy"]),
+        (["info", "a.mib"], 165, 1150, ["numpy"]),
+        (["open", "a.npy"], 165, 1100, ["numpy"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_few_modules_are_imported(
+    words: list[str], modules: int, kilobytes: int, heavy: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their number is most of the time of a command on a small file."""
+    np.save(tmp_path / "a.npy", np.zeros((3, 4, 5), "u2"))
+    write_mib(tmp_path, np.zeros((3, 16, 16), "u2"), prefix="a", hdr=False, frames_per_file=3)
+    (path,) = tmp_path.glob("a*.mib")
+    path.rename(tmp_path / "a.mib")
+    monkeypatch.chdir(tmp_path)
+    count, size, found = ran(_IMPORTED, *words)  # type: ignore[misc]
+    assert (count <= modules, size <= kilobytes, found) == (True, True, heavy), (count, size, found)
+    assert count > modules // 2
+
+
 def test_many_frames_load_the_kernels(tmp_path: Path) -> None:
     np.zeros((3, 16, 16), "u2").tofile(tmp_path / "scan.raw")
     code = """
