@@ -21,7 +21,6 @@ import zarr
 import vfs
 from tests.engine.support import halved
 from tests.faces.support import FORMATS, array_of, tree_of
-from tests.formats.test_light_microscopes import LEICA, leica
 from vfs.contents.face_folder import FaceFolder
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
@@ -286,7 +285,20 @@ def test_a_scan_shows_its_images(tmp_path: Path, zarr_format: int, monkeypatch: 
 
 def test_ome_xml_says_what_the_file_says(tmp_path: Path) -> None:
     """ome-types, which has OME's schema, takes the same documents of real files."""
-    face = set_of(vfs.open_group(leica(tmp_path / "a.lif", LEICA.format(first="Blue")))).tree.zarr(3, "ome")
+    settings = (
+        '<Attachment Name="HardwareSetting" SystemTypeName="TCS SP8"><ATLConfocalSettingDefinition Magnification="63"'
+        ' ObjectiveName="HC PL APO 63x/1.30" Immersion="GLYC" NumericalAperture="1.3" StagePosX="0.035"'
+        ' SystemSerialNumber="81"/></Attachment>'
+        '<TimeStampList NumberOfTimeStamps="2">1d71114eb8b44f0 1d71114ebdc2410 </TimeStampList>'
+    )
+    tables = iter(["Blue", "Green"])
+
+    def changed(xml: str) -> str:
+        xml = re.sub("(?<=LUTName=.)Green", lambda _: next(tables), xml)
+        return xml.replace("</ImageDescription>", f"</ImageDescription>{settings}")
+
+    written = write_lif(tmp_path / "a.lif", {"a": ("cyx", np.ones((2, 8, 9), "u2"))}, xml=changed)
+    face = set_of(vfs.open_group(written)).tree.zarr(3, "ome")
     said_of = ElementTree.fromstring(bytes(face.get("OME/METADATA.ome.xml") or b""))
     space = {"o": "http://www.openmicroscopy.org/Schemas/OME/2016-06"}
     assert [one.tag.partition("}")[2] for one in said_of] == ["Instrument", "Image"]
@@ -306,7 +318,7 @@ def test_ome_xml_says_what_the_file_says(tmp_path: Path) -> None:
     assert float(attributes("o:Image/o:StageLabel")["X"]) == pytest.approx(35_000)
     assert said_of.findtext("o:Image/o:AcquisitionDate", namespaces=space) == "2021-03-04T16:39:17.951000"
     blue, green = said_of.findall("o:Image/o:Pixels/o:Channel", space)
-    assert (blue.get("Name"), blue.get("Color"), green.get("Color")) == ("DAPI", "65535", "16711935")
+    assert (blue.get("Name"), blue.get("Color"), green.get("Color")) == ("Blue", "65535", "16711935")
     assert face.arrays.keys() == {"0"}, "an image without a group around it"
     written = write_dm(tmp_path, np.ones((40, 60), "f4"), units=("nm", "nm"))
     face = set_of(vfs.open_group(written)).tree.zarr(3, "ome")
