@@ -202,7 +202,7 @@ function drawBar(context, { contrast }, left, top, height) {
   const { lo, hi } = contrast;
   const values = ticks(lo, hi, Math.max(2, height / 80));
   const { texts, power } = labelled(values);
-  context.fillText(power, left, top - EDGE / 2);
+  if (power) context.fillText(power, left, top - EDGE / 2);
   for (const [k, value] of values.entries()) {
     const y = top + height * (1 - (value - lo) / (hi - lo));
     context.fillRect(left + BAR.wide, y - 0.5, 4, 1);
