@@ -34,6 +34,7 @@ from vfs.testing.writers import write_npy
 OF_NAPARI = {
     **dict.fromkeys((".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk", ".npy"), "napari opens them itself"),
     **dict.fromkeys((".raw", ".bin", ".dat", ".img"), "nothing recognises them"),
+    **dict.fromkeys((".csv", ".pro"), "tables and settings of any program"),
     ".ome": "the ending of a companion is .companion.ome",
     ".json": "that of a master file of SLS detectors, and of everything else",
     **dict.fromkeys(("setting.txt", "pattern.dat", "ndtiff.index"), "names, no endings, and others have the same"),
@@ -126,7 +127,12 @@ FORMATS = (
         "{} under 'What can be followed': to the table, or where it says what cannot",
         lambda: words(section("live", "## What can be followed", "\n## ")) & {*ours()},
     ),
-    Place("tests/formats/test_header_properties.py", "def {0}(draw, folder), and {0} to KINDS", drawn, {"fabio"}),
+    Place(
+        "tests/formats/test_header_properties.py",
+        "def {0}(draw, folder), and {0} to KINDS",
+        drawn,
+        {"fabio", "rosettasciio"},
+    ),
 )
 
 

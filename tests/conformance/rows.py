@@ -149,6 +149,19 @@ def fabio(folder: Path) -> Written:
     return [write_adsc(folder / f"a_{k:03}.img", frame) for k, frame in enumerate(FRAMES)], FRAMES, {}
 
 
+def rosettasciio(folder: Path) -> Written:
+    semper = pytest.importorskip("rsciio.semper")
+    frames = FRAMES.astype("f4")
+    axes = [
+        {"name": name, "size": size, "scale": 0.5, "offset": 0.0, "units": "nm", "navigate": False}
+        for name, size in zip("zyx", frames.shape, strict=True)
+    ]
+    about = {"General": {"title": "frames"}}
+    signal = {"data": frames, "axes": axes, "metadata": about, "original_metadata": {}}
+    semper.file_writer(str(folder / "a.unf"), signal)
+    return folder / "a.unf", frames, {}
+
+
 def eer(each: int) -> Callable[[Path], Written]:
     def write(folder: Path) -> Written:
         events = FRAMES > 50_000
@@ -569,7 +582,8 @@ _AS_WRITTEN = (
     Row("sls, eight modules", "sls", sls((4, 2), interfaces=2), finds_files=True, factor=1.3),
     Row("sls, eiger", "sls", sls((2, 2), detector="Eiger"), finds_files=True, factor=1.2),
     Row("cbf", "cbf", cbf, calibrated=("y", "x"), counted=False, factor=1.8),
-    Row("fabio", "fabio", fabio, counted=False, cut=False, factor=1.6),
+    Row("fabio", "fabio", fabio, counted=False, cut=False, factor=2.2),
+    Row("rosettasciio", "rosettasciio", rosettasciio, cut=False, factor=1.1, calibrated="xyz"),
     Row("eer", "eer", eer(1), calibrated=("frame", "y", "x")),
     Row("eer, sums", "eer", eer(3), arranged=False, factor=1.6, calibrated=("frame", "y", "x")),
     Row("edf", "edf", edf(">u2"), calibrated=("y", "x"), counted=False, factor=1.3),
@@ -626,6 +640,7 @@ COMPUTED = (
         "sls, eiger",
         "cbf",
         "fabio",
+        "rosettasciio",
     ),
 )
 """Names of the rows whose chunks nobody can refer to."""

@@ -43,7 +43,8 @@ _OPEN = 200  # sets of a folder that stay open until they are read: one takes 20
 _STEP = 8 << 20  # bytes of which a checksum is computed at once
 # Endings that other programs use for files of their own: nobody misses a set in such a file
 _TEXTS = (".xml", ".json", ".txt", ".hdr")
-_ANYBODYS = (*_TEXTS, ".map", ".st", ".rec", ".msk", ".spe", ".fit", ".index", ".mat", ".nc", ".scn")
+_TABLES = (".csv", ".pro", ".eds", ".mas")
+_ANYBODYS = (*_TEXTS, *_TABLES, ".map", ".st", ".rec", ".msk", ".spe", ".fit", ".index", ".mat", ".nc", ".scn")
 
 WHOLE, ABSENT, UNREADABLE = range(3)
 """The states of a set; the highest of all sets is the exit status."""

@@ -518,6 +518,14 @@ def formats_json(known: Mapping[str, Format]) -> list[dict[str, Any]]:
             "summary": f.summary,
             "extensions": list(f.extensions),
             "url": f.url,
+            "library": None
+            if f.library is None
+            else {
+                "name": f.library.name,
+                "licence": f.library.licence,
+                "installed": f.library.installed,
+                "install": f.library.install,
+            },
             "options": {
                 name: {"default": plain_json(p.default), "help": f.help(name)} for name, p in f.options.items()
             },
@@ -533,6 +541,10 @@ def formats_text(known: Mapping[str, Format], columns: int = 80) -> Iterator[str
     for f in known.values():
         yield from wrapped(f.summary, columns, f"{f.name:<{width}}", indent)
         yield from wrapped(f"{' '.join(f.extensions)}{f'  {f.url}' if f.url else ''}", columns, indent, indent)
+        if f.library is not None:
+            there = "is installed" if f.library.installed else f"is not installed: {f.library.install}"
+            whose = f"read by {f.library.name} ({f.library.licence}) in another process, which {there}"
+            yield from wrapped(whose, columns, indent, indent)
         for name, parameter in f.options.items():
             default = "" if parameter.default is None else f" (default {parameter.default})"
             yield from wrapped(f"-o {name}=…  {f.help(name)}{default}", columns, indent, indent + "  ")

@@ -21,6 +21,7 @@ from typing import Any
 from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
 from vfs.formats.first_look import may_be
 from vfs.formats.headers import exists
+from vfs.model.libraries import Library
 from vfs.model.metadata import Term
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known as known_options
@@ -61,6 +62,7 @@ class Format:
         original: (paths, sources) -> all that the files of a set say, a tree of values that JSON can hold, read when
             somebody asks for it. Its entry `left_out` has a line for each thing that is not there, such as thumbnails.
             None: the metadata of the arrays are all.
+        library: the library of others that reads the files; None: vfs reads them itself.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Format:
     terms: tuple[Term, ...] = ()
     marks: tuple[bytes, ...] = ()
     original: Callable[[Sequence[str], Sources], Mapping[str, Any]] | None = None
+    library: Library | None = None
 
     def claims(self, path: str, head: bytes, sources: Sources) -> bool:
         """Return True if a file is of this format, by its first bytes."""

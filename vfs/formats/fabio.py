@@ -5,7 +5,7 @@ ending that nobody else has, are told by it. Where each pixel lies only fabio kn
 decodes its file. When a set is opened, fabio decodes the first file, for the size and the type of a frame. Files of one
 frame each are a series; the others are taken to be like the first one, and reading one that is not is an error. The
 last one is decoded, too: it may be cut, or have only begun. Of files with several frames each, all are decoded at
-opening.
+opening. fabio runs in another process (`vfs.kept`), which gets the bytes of a file.
 
 Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, SPE, TIFF and NumPy.
 """
@@ -13,22 +13,24 @@ Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so a
 from __future__ import annotations
 
 import io
-import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, extra
+from vfs.errors import DecodeError, FormatError, OptionError
 from vfs.formats import Format
 from vfs.formats.numbering import joined
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable
+from vfs.model.libraries import Library, LibraryError
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, format_option
+
+LIBRARY = Library("fabio", "MIT", "fabio", "fabio", "vfs.formats.fabio:Reader")
 
 _MARKS = (
     (b"FORMAT :100", "bruker100image"),
@@ -68,9 +70,9 @@ class FabioDecoder(IntoBlocks):
 
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         try:
-            found = _frames(self.kind, data.tobytes())
-        except Exception as error:  # fabio may fail in any way
-            raise DecodeError(f"file {block}: fabio does not read it: {_told(error)}") from None
+            found = _frames(f"file {block}", self.kind, data.data)
+        except LibraryError as error:
+            raise DecodeError(f"file {block}: fabio does not read it: it {error}") from None
         if found.size != out.size or found.dtype != self.dtype:
             raise DecodeError(
                 f"file {block}: expected {out.size:,} pixels {self.dtype} like those of the first one, found"
@@ -89,25 +91,45 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(_BEGIN) or path.lower().endswith(_END)
 
 
-def _told(error: BaseException) -> str:
-    return (str(error).splitlines() or [""])[0][:120] or type(error).__name__
+class Reader:
+    """Decodes files in the fork: answers {"ask": kind} with the frames of the file that is sent, {"ask": "kinds"}."""
+
+    def __init__(self, opening: Mapping[str, Any]) -> None:
+        pass
+
+    @staticmethod
+    def load() -> None:
+        from fabio import fabioformats
+
+        fabioformats.get_all_classes()
+
+    def answer(self, question: Mapping[str, Any], data: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
+        from fabio import fabioformats
+
+        if question["ask"] == "kinds":
+            return {"kinds": sorted(found.codec_name() for found in fabioformats.get_all_classes())}, None
+        stream = io.BytesIO(data.data)
+        stream.name = "file"
+        image = fabioformats.factory(question["ask"]).read(stream)
+        count = int(image.nframes)
+        if not 0 < count <= _MOST_FRAMES:
+            raise ValueError(f"expected frames, found {count:,}")
+        frames = [np.asarray(image.data if count == 1 else image.get_frame(k).data) for k in range(count)]
+        made = np.stack(frames)
+        if made.ndim != 3 or made.dtype.kind not in "biuf" or not made.size:
+            raise ValueError(f"expected frames of numbers, found {list(made.shape)} {made.dtype}")
+        return {}, made.astype("u1" if made.dtype.kind == "b" else made.dtype.newbyteorder("="), copy=False)
 
 
-def _frames(kind: str, data: bytes) -> np.ndarray:
-    """Decode a file. Returns: [frames, y, x], in native byte order. fabio raises errors of any type."""
-    from fabio import fabioformats
+def _frames(path: str, kind: str, data: bytes | memoryview) -> np.ndarray:
+    """Decode a file. Returns: [frames, y, x], in native byte order.
 
-    stream = io.BytesIO(data)
-    stream.name = "file"
-    image = fabioformats.factory(kind).read(stream)
-    count = int(image.nframes)
-    if not 0 < count <= _MOST_FRAMES:
-        raise ValueError(f"expected frames, found {count:,}")
-    frames = [np.asarray(image.data if count == 1 else image.get_frame(k).data) for k in range(count)]
-    made = np.stack(frames)
-    if made.ndim != 3 or made.dtype.kind not in "biuf" or not made.size:
-        raise ValueError(f"expected frames of numbers, found {list(made.shape)} {made.dtype}")
-    return made.astype("u1" if made.dtype.kind == "b" else made.dtype.newbyteorder("="), copy=False)
+    Raises:
+        LibraryError: fabio does not read it.
+    """
+    from vfs.kept.library import ask
+
+    return ask(LIBRARY, path, {}, {"ask": kind}, data)[1]
 
 
 def _known(kind: str, path: str) -> str:
@@ -115,15 +137,16 @@ def _known(kind: str, path: str) -> str:
 
     Raises:
         DependencyError: fabio is not installed.
+        FormatError: fabio does not start.
         OptionError: fabio knows no such kind, or vfs reads it without fabio.
     """
+    from vfs.kept.library import ask
+
     try:
-        from fabio import fabioformats
-    except ImportError:
-        raise DependencyError(f"{path}: reading it needs fabio: {extra('fabio')}") from None
-    logging.getLogger("fabio").addHandler(logging.NullHandler())  # else its remarks go to stderr
-    names = sorted(found.codec_name() for found in fabioformats.get_all_classes())
-    names = [name for name in names if not name.startswith(_OURS)]
+        said, _ = ask(LIBRARY, path, {}, {"ask": "kinds"})
+    except LibraryError as error:
+        raise FormatError(f"{path}: fabio {error}") from None
+    names = [name for name in said["kinds"] if not name.startswith(_OURS)]
     if kind not in names:
         told = f"{format_option(kind=kind)}: expected" if kind else f"{path}: needs {format_option(kind=Word('…'))},"
         raise OptionError(f"{told} one of {', '.join(names)}")
@@ -204,11 +227,10 @@ def _read(sources: Sources, files: Files, k: int, kind: str) -> np.ndarray:
     path, size = files.paths[k], int(files.sizes[k])
     if not 0 < size <= _MOST:
         raise FormatError(f"{path}: expected a file of 1 to {_MOST:,} bytes for fabio, found {size:,}")
-    data = sources.read(path, 0, size)
     try:
-        return _frames(kind, data)
-    except Exception as error:  # fabio may fail in any way
-        raise FormatError(f"{path}: fabio does not read it ({kind}): {_told(error)}") from None
+        return _frames(path, kind, sources.read(path, 0, size))
+    except LibraryError as error:
+        raise FormatError(f"{path}: fabio does not read it ({kind}): it {error}") from None
 
 
 FORMAT = Format(
@@ -218,4 +240,5 @@ FORMAT = Format(
     "X-ray detectors by fabio: ADSC, Rigaku, Bruker, mar345, Oxford and others, a file a block",
     sniff,
     open,
+    library=LIBRARY,
 )

@@ -120,16 +120,18 @@ class Helper:
         what: the files that it reads, for messages: "HDF5 files".
         entry: program of the process: text of Python that calls `vfs.helper.server.serve`.
         env: environment variables that it needs besides those of this process.
+        seconds: by the clock, after which a fork ends itself, for messages.
 
     Attributes:
         running: the process; None if there is none.
-        waiting: number of threads that wait for it.
+        waiting: number of threads that wait for it, and of forks that are not finished.
     """
 
-    def __init__(self, what: str, entry: str, env: Mapping[str, str]) -> None:
+    def __init__(self, what: str, entry: str, env: Mapping[str, str], seconds: float = STEP_SECONDS) -> None:
         self.what = what
         self.entry = entry
         self.env = env
+        self.seconds = seconds
         self.running: _Process | None = None
         self.waiting = 0
         self._lock = threading.Lock()
@@ -148,23 +150,24 @@ class Helper:
             SourceError: no process can be started, or it ended without an answer, twice.
         """
         for _ in range(2):  # it may have ended just then, or been killed, perhaps because of another thread's request
-            process, reading = self._sent(path, request, file)
-            failed = True
-            try:
-                stream = _all_of(reading, questions)
-                mark, status = _status(stream)
-                failed = mark != MARK
-            finally:
-                os.close(reading)
-                self.leave(process, failed)
-            if stream is None:
-                return Outcome(memoryview(b""), f"gives no answer for {SILENCE:.0f} seconds")
-            if not failed:
-                return Outcome(stream[: -STATUS.size], _ending(status))
-        raise SourceError(
-            f"{path}: {self.what} are read by another process, and that ended without an answer (status"
-            f" {process.process.returncode})"
-        )
+            outcome = self.finish(*self.begin(path, request, file), questions)
+            if outcome is not None:
+                return outcome
+        raise SourceError(f"{path}: {self.what} are read by another process, and that ended without an answer")
+
+    def finish(self, process: _Process, reading: int, questions: Questions | None = None) -> Outcome | None:
+        """Wait for the end of a fork that `begin` started. Return None if the process ended without telling it."""
+        failed = True
+        try:
+            stream = _all_of(reading, questions)
+            mark, status = _status(stream)
+            failed = mark != MARK
+        finally:
+            os.close(reading)
+            self.leave(process, failed)
+        if stream is None:
+            return Outcome(memoryview(b""), f"gives no answer for {SILENCE:.0f} seconds")
+        return None if failed else Outcome(stream[: -STATUS.size], self._ending(status))
 
     def enter(self, request: Mapping[str, Any], pipe: int, file: int) -> _Process:
         """Send a request, and start the process if necessary. `leave` must follow.
@@ -215,10 +218,16 @@ class Helper:
             self.running.forget()
         self.running, self.waiting, self._lock = None, 0, threading.Lock()
 
-    def _sent(self, path: str, request: Mapping[str, Any], file: int) -> tuple[_Process, int]:
-        """Send a request. Return (the process, the end of a pipe from which its answer is read).
+    def begin(self, path: str, request: Mapping[str, Any], file: int) -> tuple[_Process, int]:
+        """Send a request. Return (the process, the end of a pipe from which its answer is read). `finish` must follow.
 
         No fork comes between: a child would keep the other end open, and the answer would have no end before it ends.
+
+        Args:
+            file: see `ask`.
+
+        Raises:
+            SourceError: no process can be started.
         """
         with _piping:
             reading, writing = os.pipe()
@@ -238,9 +247,20 @@ class Helper:
             finally:
                 os.close(writing)
 
+    def _ending(self, status: int) -> str:
+        """Say how a fork ended, by its wait status."""
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGXCPU:
+                return "does not come to an end"
+            if number == signal.SIGALRM:
+                return f"gives no answer for {self.seconds:.0f} seconds"
+            return f"crashes ({signal.Signals(number).name})"
+        return f"ends without an answer (status {status})"
+
 
 _helpers: WeakSet[Helper] = WeakSet()
-_piping = threading.RLock()  # held while this process has the end of a pipe that a helper writes to; see `Helper._sent`
+_piping = threading.RLock()  # held while this process has the end of a pipe that a helper writes to; see `Helper.begin`
 
 
 def _after_fork() -> None:
@@ -283,15 +303,3 @@ def _status(stream: memoryview | None) -> tuple[int, int]:
         return 0, 0
     mark, status = STATUS.unpack(stream[-STATUS.size :])
     return mark, status
-
-
-def _ending(status: int) -> str:
-    """Say how a fork ended, by its wait status."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number == signal.SIGXCPU:
-            return "does not come to an end"
-        if number == signal.SIGALRM:
-            return f"gives no answer for {STEP_SECONDS:.0f} seconds"
-        return f"crashes ({signal.Signals(number).name})"
-    return f"ends without an answer (status {status})"

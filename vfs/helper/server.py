@@ -39,15 +39,17 @@ Reader = Callable[[dict[str, Any], int, Write], None]
 """Answers a request, in a fork: (request, descriptor of the file, which it closes, where messages go)."""
 
 
-def serve(load: Callable[[], Reader]) -> None:
+def serve(load: Callable[[], Reader], file_size: int = 0) -> None:
     """Answer requests until there are no more.
 
     Args:
         load: imports what every fork needs, and returns what answers.
+        file_size: bytes that a file may have which the library writes, such as code that numba compiles; by default it
+            writes nothing.
     """
     idle = float(sys.argv[1])
-    for what in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
-        resource.setrlimit(what, (0, 0))  # libraries write nothing, not even when they crash
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_size)):
+        resource.setrlimit(what, (most, most))  # not even when they crash
     # The parent may have blocked signals (threads of libfuse do): then the end of forks would go
     # unnoticed
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -7,5 +7,8 @@ from tests.formats.deciding_fields.planes import PLANES
 DECIDED = (*CAMERAS, *MICROSCOPES, *PLANES)
 """Every format's fields. A field that only describes (a date, a comment) is none of these."""
 
-NONE = {"raw": "headerless: the caller says everything"}
+NONE = {
+    "raw": "headerless: the caller says everything",
+    "rosettasciio": "what its fields say RosettaSciIO decides",
+}
 """Formats whose files have no such field, and why."""
