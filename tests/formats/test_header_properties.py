@@ -398,7 +398,7 @@ def mrc(draw: Draw, folder: Path) -> Case:
     }
     said = {} if name.endswith(("z", "2")) else patched(draw, path, order, places)
     twin = sections[0] if len(sections) == 1 and ispg == 0 else sections
-    tilted = fei and len(sections) > 1 and not name.endswith(("z", "2"))
+    tilted = fei and len(sections) > 1
     scale = {"x": 2.0, "y": 3.0} | ({"z": 4.0} if ispg and not tilted and not name.startswith("set.mrcs") else {})
     attrs = {
         **said,
@@ -411,7 +411,7 @@ def mrc(draw: Draw, folder: Path) -> Case:
         path,
         twin,
         attrs=attrs,
-        others={"alpha_tilt": tilts} if fei and not name.endswith(("z", "2")) else {},
+        others={"alpha_tilt": tilts} if fei else {},
         head=1100,
     )
 

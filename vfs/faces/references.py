@@ -127,6 +127,8 @@ def _check_unchanged(array: ArrayReader) -> None:
     dataset = array.dataset
     if isinstance(dataset.decoder, ComputedBlocks) or dataset.computed:
         raise NotReferenceableError("it is computed when it is read")
+    if not dataset.files.sources.as_stored:
+        raise NotReferenceableError("its file is packed as a whole")
     if array.corrections is not None:
         raise NotReferenceableError(f"its frames are corrected when they are read ({option_names('dark', 'gain')} …)")
     if array.dtype != dataset.dtype:

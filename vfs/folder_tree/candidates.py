@@ -13,6 +13,7 @@ from vfs.folder_tree.records import Rules
 from vfs.model.name_order import in_order
 from vfs.model.naming import DOCUMENTS, ROOTS
 from vfs.model.sources import Inside
+from vfs.sources.packed import bare
 
 
 def shown(folder: str, inside: Inside, rules: Rules) -> tuple[frozenset[str], frozenset[str]]:
@@ -58,7 +59,7 @@ class Candidates:
     @classmethod
     def among(cls, files: Collection[str], rules: Rules) -> Candidates:
         """Find the candidates among some files."""
-        names = in_order([name for name in files if name.lower().endswith(rules.endings)])
+        names = in_order([name for name in files if bare(name).lower().endswith(rules.endings)])
         names.sort(key=rules.rank)
         by_label: dict[str, list[str]] = {}
         for name in names:

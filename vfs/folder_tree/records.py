@@ -21,6 +21,7 @@ from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import UNKNOWN, FileState
 from vfs.model.sources import FolderSources, Sources
 from vfs.sources.names import absolute, basename, dirname, splitext
+from vfs.sources.packed import bare
 
 LONGEST = 255  # most bytes of a name
 LOOKS = Pace(least=0.5, share=10)
@@ -105,7 +106,7 @@ class Rules:
         kinds: formats of the data sets that are shown.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: True if files that are no data set are shown, too.
-        endings: endings of the names of all files that may be data sets.
+        endings: endings of the names of all files that may be data sets, of packed ones without that of the packing.
         ranks: endings of descriptions, then endings of all files that only name files of a set.
     """
 
@@ -156,7 +157,7 @@ class Rules:
         There may be several, because the format may only be known from the file's content, and
         formats cut off different endings.
         """
-        fits = {shortened(kind.label(name)) for kind in self.kinds if name.lower().endswith(kind.extensions)}
+        fits = {shortened(kind.label(name)) for kind in self.kinds if bare(name).lower().endswith(kind.extensions)}
         return fits | {shortened(splitext(name)[0] or name)}
 
     @property

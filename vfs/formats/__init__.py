@@ -32,6 +32,7 @@ from vfs.model.stored import Saved, StoredArray
 from vfs.model.wording import ANY, format_option, option, option_names
 from vfs.own_code import check
 from vfs.sources.names import absolute, basename, splitext
+from vfs.sources.packed import bare, unpacking
 
 HEAD = 4096  # number of first bytes of a file that `sniff` receives
 _FILE = {*kinds(Path)}  # annotation of an option that names a file
@@ -80,7 +81,7 @@ class Format:
 
     def claims(self, path: str, head: bytes, sources: Sources) -> bool:
         """Return True if a file is of this format, by its first bytes."""
-        return head.startswith(self.marks) or (self.sniff is not None and self.sniff(path, head, sources))
+        return head.startswith(self.marks) or (self.sniff is not None and self.sniff(bare(path), head, sources))
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -143,7 +144,7 @@ class Format:
 
     def label(self, path: str) -> str:
         """Return the name of a data set: the file's name without the format's ending, or without its last one."""
-        name = basename(path)
+        name = bare(basename(path))
         for ending in sorted(self.extensions, key=len, reverse=True):
             if name.lower().endswith(ending) and len(name) > len(ending):
                 return name[: -len(ending)]
@@ -244,6 +245,7 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
         FormatError: it is empty.
         UnknownFormatError: no format claims it.
     """
+    sources = unpacking(sources, path)
     head = sources.read(path, 0, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")

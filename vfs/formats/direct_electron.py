@@ -94,12 +94,6 @@ class MovieScan:
         """Show the frames of a movie at their places."""
         return layout.arranged(Scan(self.nav)) if self.order is None else layout.ordered(self.order)
 
-    def as_recorded(self, path: str, frames: int) -> MovieScan:
-        """Return one axis of frames, for a movie whose frames cannot be put into another order."""
-        if self.order is None:
-            return self
-        return _one_axis(frames, f"{path}: is packed as a whole")
-
 
 def _one_axis(frames: int, *why: str) -> MovieScan:
     """Return the scan of frames whose places are not known: one axis, as they were recorded."""

@@ -30,9 +30,11 @@ class Sources(Protocol):
 
     Attributes:
         far_away: True if each question takes long, as of a server.
+        as_stored: True if what is read are the bytes of the files; False if they are what is packed in some of them.
     """
 
     far_away: bool = False
+    as_stored: bool = True
 
     @property
     def anywhere(self) -> bool:

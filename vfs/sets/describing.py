@@ -210,6 +210,8 @@ def _array(array: ArrayReader, names: _RelativeNames) -> dict[str, Any]:
             f"{dataset.path}: an array that is converted (dtype) or corrected while reading has no explicit"
             " description; open it without these options"
         )
+    if not dataset.files.sources.as_stored:
+        raise OptionError(f"{dataset.path}: its file is packed as a whole; only the short description can be written")
     frames, blocks, decoder = dataset.layout.frames, dataset.layout.blocks, dataset.decoder
     if frames is not None and isinstance(decoder, PlainDecoder):
         stored, place, used = decoder.stored, *_frames(dataset, frames)

@@ -72,6 +72,7 @@ from vfs.sources.given import positions
 from vfs.sources.globs import expand
 from vfs.sources.missing import explained
 from vfs.sources.names import absolute
+from vfs.sources.packed import unpacking
 
 if TYPE_CHECKING:
     from vfs.reduce.kept_levels import LevelStore
@@ -301,6 +302,7 @@ def _open_named(
         name: name of the set; None for the name that the format derives from the first file.
     """
     check_version(options.ngff)
+    sources = unpacking(sources, names[0])
     kind = detect(sources, names[0], format_options) if options.format is None else by_name(options.format)
     name = kind.label(names[0]) if name is None else name
     given = convert(kind, format_options) if convert else format_options

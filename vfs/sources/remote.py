@@ -26,6 +26,7 @@ from vfs.sources.disk_cache import DiskCache
 from vfs.sources.listings import listed
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_absolute, is_url
+from vfs.sources.source_stream import SourceStream
 from vfs.sources.threads import in_parallel
 from vfs.sources.transfers import Got, Limits, Transfers, WantedBytes, Whole
 from vfs.sources.urls import Queries, plain
@@ -193,7 +194,11 @@ class RemoteSources(FolderSources):
     def stream(self, name: str) -> BinaryIO:
         if not is_url(name):
             return self.local.stream(name)
-        return io.BufferedReader(_Stream(self, name, self.state(name)), 1 << 16)
+
+        def read(start: int, size: int) -> bytes:
+            return self.at_hand(name, start, size) or self.read(name, start, size)
+
+        return io.BufferedReader(SourceStream(read, self.state(name).size), 1 << 16)
 
     def names(self, folder: str) -> Sequence[str]:
         return list(self.inside(folder, ())) if is_url(folder) else self.local.names(folder)
@@ -388,37 +393,3 @@ class _Learned:
             del self._blocks[other, at]
             self._starts[other].remove(at)
             self._held -= len(gone)
-
-
-class _Stream(io.RawIOBase):
-    """A file as a stream that can seek."""
-
-    def __init__(self, sources: RemoteSources, name: str, state: FileState) -> None:
-        self._sources, self._name, self._size, self._at = sources, name, state.size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max(0, offset + (0, self._at, self._size)[whence])
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readall(self) -> bytes:
-        data = self._sources.read(self._name, self._at, max(0, self._size - self._at))
-        self._at += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._sources.at_hand(self._name, self._at, len(view)) or self._sources.read(
-            self._name, self._at, len(view)
-        )
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)

@@ -46,10 +46,9 @@ from vfs.formats.direct_electron import (
     scan_of,
     side_files,
 )
-from vfs.formats.headers import fields
+from vfs.formats.headers import fields, read_at
 from vfs.formats.mrc.extended import Extended, extended_of
 from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
-from vfs.formats.mrc.packed import MARKS, opener_of, read_unpacked, unpacked_block, unpacked_size
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.formats.mrc.said import TERMS
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
@@ -58,33 +57,22 @@ from vfs.model.layout import FrameLayout, FrameRecord, Layout, altered, whole_fr
 from vfs.model.sources import Sources
 from vfs.model.stored import BOTTOM_FIRST, Absence, StoredArray
 from vfs.model.written import Written
+from vfs.sources.packed import bare
 
 _VOLUME_STACKS = range(401, 631)  # space groups that say so; MZ is the number of sections in each volume
 _LEAST_EXTENDED = 80  # bytes of an extended header that has a type
 _SAMPLE = 1 << 20  # most bytes of a frame that are looked at
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".preali", ".rec", ".ccp4")
-_PACKED = tuple(e + z for e in (".mrc", ".map", ".mrcs") for z in (".gz", ".bz2"))
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     if is_marked(head):
         return order_of(head) is not None
-    named = path.lower()
-    if named.endswith(_PACKED):
-        return head.startswith(MARKS)
-    return named.endswith(_ENDINGS) and len(head) >= 1024 and order_of(head) is not None
+    return path.lower().endswith(_ENDINGS) and len(head) >= 1024 and order_of(head) is not None
 
 
-def _layout(
-    pixels: Pixels, files: Files, held: int, start: int, opener: Any, scan: MovieScan, more: bool
-) -> tuple[Layout, Decoder | BlockDecoder]:
-    """Lay out the pixels as sections [*scan.nav, *sig], of which `held` are stored.
-
-    Args:
-        more: True if something was said of bytes that may be behind them.
-    """
-    if opener is not None:
-        return unpacked_block(files, opener, pixels, scan.nav, start, more)
+def _layout(pixels: Pixels, held: int, start: int, scan: MovieScan) -> tuple[Layout, Decoder | BlockDecoder]:
+    """Lay out the pixels as sections [*scan.nav, *sig], of which `held` are stored."""
     if pixels.stored is None:
         layout = FrameLayout.of(
             FrameRecord(
@@ -120,7 +108,7 @@ class _Extent:
 
 
 def _extent(header: np.void, pixels: Pixels, path: str, size: int) -> _Extent:
-    """Find the sections of a file of so many bytes, when it is unpacked.
+    """Find the sections of a file of so many bytes.
 
     The size of the file decides where the header is wrong: about the extended header (NSYMBT) if whole
     sections fill the file without one, or if it has a type (EXTTYP) and no length; and about the number of
@@ -174,27 +162,8 @@ def _extent(header: np.void, pixels: Pixels, path: str, size: int) -> _Extent:
     return _Extent(start, count, held, absent)
 
 
-def _extent_of_packed(sources: Sources, path: str, header: np.void, pixels: Pixels, opener: Any) -> _Extent:
-    """Find the sections of a packed file: by its size when it is unpacked, if that is known.
-
-    Raises:
-        FormatError, TruncatedSourceError: its header says what cannot be.
-    """
-    count, extended = int(header["nz"]), int(header["nsymbt"])
-    said = 1024 + extended + count * pixels.nbytes
-    size = unpacked_size(sources, path, opener)
-    if size is not None and size != said and (size > said or not count or size == 1024 + count * pixels.nbytes):
-        return _extent(header, pixels, path, size)
-    if not count or not 0 <= extended < MOST_EXTENDED:
-        raise FormatError(
-            f"{path}: the header says {count:,} sections (NZ) after {extended:,} bytes of extended header (NSYMBT);"
-            " unpack the file, then its size may settle it"
-        )
-    return _Extent(1024 + extended, count, count)
-
-
 def _navigation(
-    header: np.void, files: Files, extent: _Extent, info: dict[str, str], sections: str | None, opener: Any
+    header: np.void, files: Files, extent: _Extent, info: dict[str, str], sections: str | None
 ) -> tuple[MovieScan, str]:
     """Return (the axes of sections, a line for people if they are uncertain)."""
     path = files.paths[0]
@@ -202,8 +171,7 @@ def _navigation(
     if count == 1 and space_group == 0:
         return MovieScan((), ()), ""
     if info:
-        scan = scan_of(files.sources, path, info, count)
-        scan = scan if opener is None else scan.as_recorded(path, count)
+        scan = scan_of(files.sources, bare(path), info, count)
         return scan if scan.said or not sections else replace(scan, dims=(sections,)), ""
     if space_group in _VOLUME_STACKS:
         if per_volume > 0 and count % per_volume == 0:
@@ -212,12 +180,12 @@ def _navigation(
             f"space group {space_group} says stacked volumes, of MZ {per_volume} sections each: {count} are none"
         )
         return MovieScan((count,), (sections or "z",)), uncertain
-    volume = space_group != 0 and not path.lower().endswith((".mrcs", ".mrcs.gz", ".mrcs.bz2"))
+    volume = space_group != 0 and not bare(path).lower().endswith(".mrcs")
     return MovieScan((count,), (sections or ("z" if volume else "frame"),)), ""
 
 
 def _bytes_as_meant(
-    header: np.void, pixels: Pixels, files: Files, extent: _Extent, opener: Any, mode0: str | None
+    header: np.void, pixels: Pixels, files: Files, extent: _Extent, mode0: str | None
 ) -> tuple[Pixels, str]:
     """Return the pixels of mode 0 as signed or unsigned bytes, and a line for people if that is uncertain."""
     if mode0 is not None:
@@ -225,7 +193,7 @@ def _bytes_as_meant(
     else:
         size = min(pixels.nbytes, _SAMPLE)
         try:
-            sample = read_unpacked(files.sources, files.paths[0], size, extent.start, opener)
+            sample = read_at(files.sources, files.paths[0], size, extent.start)
         except VfsError:  # reading the pixels will raise it
             sample = b""
         signed, uncertain = signed_bytes(header, sample, extent.count * pixels.nbytes == len(sample))
@@ -234,8 +202,7 @@ def _bytes_as_meant(
 
 def _sections(sources: Sources, path: str, mode0: str | None, sections: str | None) -> list[StoredArray]:
     files = Files.stat(sources, [path])
-    opener = opener_of(sources, path)
-    raw = read_unpacked(sources, path, 1024, 0, opener)
+    raw = read_at(sources, path, 1024)
     order = order_of(raw)
     if order is None:
         values = np.frombuffer(raw, "<i4", 4).tolist()
@@ -246,26 +213,21 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     labels = [raw[224 + 80 * n : 304 + 80 * n].decode("latin1").strip("\0 ") for n in range(10)]
     attrs = {**fields(header), "byte_order": "big" if order == ">" else "little", "labels": [x for x in labels if x]}
     pixels = pixels_of(header, order, labels[0])
-    extent = (
-        _extent_of_packed(sources, path, header, pixels, opener)
-        if opener
-        else _extent(header, pixels, path, int(files.sizes[0]))
-    )
+    extent = _extent(header, pixels, path, int(files.sizes[0]))
     header["nsymbt"], header["nz"] = extent.start - 1024, extent.count
     unsure = ""
     if header["mode"] == 0 and pixels.stored is not None:
-        pixels, unsure = _bytes_as_meant(header, pixels, files, extent, opener, mode0)
-    info = info_of(sources, path)
-    scan, unsure_of_axes = _navigation(header, files, extent, info, sections, opener)
-    beside, mdoc = extended_of(header, files, order, opener), serialem.mdoc_of(sources, path)
+        pixels, unsure = _bytes_as_meant(header, pixels, files, extent, mode0)
+    named = bare(path)  # the files beside it are called so
+    info = info_of(sources, named)
+    scan, unsure_of_axes = _navigation(header, files, extent, info, sections)
+    beside, mdoc = extended_of(header, files, order), serialem.mdoc_of(sources, named)
     scan, tilts = _tilted(scan, extent.count, beside, mdoc, sections)
-    layout, decoder = _layout(pixels, files, extent.held, extent.start, opener, scan, bool(extent.absent))
+    layout, decoder = _layout(pixels, extent.held, extent.start, scan)
     if flags := flags_of(header):
         attrs["imod_flags"] = flags
     if uncertain := "; ".join(filter(None, (unsure, unsure_of_axes))):
         attrs["uncertain"] = uncertain
-    if opener is not None:
-        attrs["note"] = "packed: the first read of anything unpacks the whole file; unpack it once if you read it often"
     attrs["calibration"] = (
         (beside.scales if beside else {}) | _scales(header) | calibration(info, scanned=bool(scan.said)) | tilts
     )
@@ -284,7 +246,7 @@ def _sections(sources: Sources, path: str, mode0: str | None, sections: str | No
     each = {one.path: one for one in beside.companions(scan)} if beside else {}
     if mdoc is not None and len(scan.nav) == 1:
         each |= {one.path: one for one in serialem.companions(sources, mdoc, extent.count, scan.dims[0])}
-    return [altered(one, absent=absent) for one in (main, *each.values(), *coordinates(sources, path, extent.count))]
+    return [altered(one, absent=absent) for one in (main, *each.values(), *coordinates(sources, named, extent.count))]
 
 
 def _tilted(
@@ -342,7 +304,7 @@ def open(
         FormatError, TruncatedSourceError: the file is garbled or cut.
         OptionError: several files are named.
     """
-    if len(paths) > 1 and not {*paths[1:]} <= side_files(sources, paths[0]):
+    if len(paths) > 1 and not {*paths[1:]} <= side_files(sources, bare(paths[0])):
         raise OptionError(
             f"{paths[1]}: an MRC set is one file; open each separately, or stack them with a description (*.vfs.json)"
         )
@@ -351,9 +313,9 @@ def open(
 
 FORMAT = Format(
     "mrc",
-    (*_ENDINGS, *_PACKED),
+    _ENDINGS,
     "https://www.ccpem.ac.uk/mrc_format/mrc2014.php",
-    "MRC2014 images, stacks and volumes, also packed",
+    "MRC2014 images, stacks and volumes",
     sniff,
     open,
     terms=TERMS,

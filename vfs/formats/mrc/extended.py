@@ -245,10 +245,10 @@ class Extended:
         )
 
 
-def extended_of(header: np.void, files: Files, order: str, opener: Any) -> Extended | None:
-    """Find what the extended header of a file holds; None if that is not known, or the file is packed."""
+def extended_of(header: np.void, files: Files, order: str) -> Extended | None:
+    """Find what the extended header of a file holds; None if that is not known."""
     count, room = int(header["nz"]), int(header["nsymbt"])
-    if opener is not None or not count or room < count:
+    if not count or room < count:
         return None
     if bytes(header["exttyp"]) in (b"FEI1", b"FEI2"):
         if room < count * _FEI.itemsize:
