@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from vfs.sources.packed import bare
+
 _BLANK = rb"[\xef\xbb\xbf\xff\xfe\0 \t\r\n]*"  # in front of XML, in any encoding
 
 
@@ -44,7 +46,7 @@ _LOOKS = {
     "mib": _Look(rb"MQ1,|HDR,"),
     "mrc": _Look(
         rb".{208}MAP[ \0]",
-        (".mrc", ".mrcs", ".map", ".st", ".ali", ".preali", ".rec", ".ccp4", ".gz", ".bz2"),
+        (".mrc", ".mrcs", ".map", ".st", ".ali", ".preali", ".rec", ".ccp4"),
     ),
     "nd2": _Look(rb"\xda\xce\xbe\n|\0\0\0\x0cjP  "),
     "ndtiff": _Look(_NEVER, ("ndtiff.index",)),
@@ -53,6 +55,14 @@ _LOOKS = {
     "ome_tiff": _Look(rb"II|MM|" + _BLANK + rb"<.*O\0?M\0?E"),
     "raw": _Look(_NEVER),
     "ripple": _Look(rb"[^\0]*(?i:data-length|record-by|data-type)[^\0]*\Z"),
+    "rosettasciio": _Look(
+        _NEVER,
+        (
+            *(".bcf", ".spx", ".asw", ".img", ".map", ".pts", ".eds", ".elid", ".wdf", ".tvf", ".xml", ".prz", ".unf"),
+            *(".sur", ".pro", ".msa", ".ems", ".mas", ".emsa", ".dens", ".csv", ".sac", ".sbc"),
+            *(".jpg", ".jpeg", ".png", ".bmp"),
+        ),
+    ),
     "seq": _Look(rb"\xed\xfe\0\0N", (".seq.metadata",)),
     "ser": _Look(rb"II\x97\x01|JK\0\x02"),
     "sls": _Look(rb".*Detector Type"),
@@ -71,4 +81,4 @@ def may_be(name: str, path: str, head: bytes) -> bool:
         path: of the file; head: its first bytes.
     """
     look = _LOOKS.get(name)
-    return look is None or path.lower().endswith(look.endings) or re.match(look.head, head, re.DOTALL) is not None
+    return look is None or bare(path).lower().endswith(look.endings) or re.match(look.head, head, re.DOTALL) is not None
