@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.kept.signals import Axis, Signal, Signals
+from vfs.kept.signals import Signal, SignalAxis, Signals
 
 
 class Numbers(Signals):
@@ -29,10 +29,10 @@ class Numbers(Signals):
         data = np.frombuffer(content, "u1").reshape(-1, 2, 8)
         colours = np.zeros((2, 3), [("R", "u1"), ("G", "u1"), ("B", "u1")])
         colours["G"] = 7
-        axes = [Axis("Y", 0.5, 1.0, "nm", navigates=True), Axis("X", navigates=True)]
-        energy = Axis("Energy", values=np.arange(8.0) ** 2, unit="eV")
+        axes = [SignalAxis("Y", 0.5, 1.0, "nm", navigates=True), SignalAxis("X", navigates=True)]
+        energy = SignalAxis("Energy", values=np.arange(8.0) ** 2, unit="eV")
         about: dict[str, Any] = {"attrs": {"pid": os.getpid()}, "original": {"all": {"of": "it"}}}
-        return [Signal(data, [*axes, energy], "map", **about), Signal(colours, [Axis("y"), Axis("x")])]
+        return [Signal(data, [*axes, energy], "map", **about), Signal(colours, [SignalAxis("y"), SignalAxis("x")])]
 
     def crash(self, _: str) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -30,7 +30,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, format_option
 
-LIBRARY = Library("fabio", "MIT", "fabio", "fabio", "vfs.formats.fabio:Reader")
+LIBRARY = Library("fabio", "MIT", "fabio", "fabio", "vfs.formats.fabio:FabioFrames")
 
 _MARKS = (
     (b"FORMAT :100", "bruker100image"),
@@ -91,7 +91,7 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return head.startswith(_BEGIN) or path.lower().endswith(_END)
 
 
-class Reader:
+class FabioFrames:
     """Decodes files in the fork: answers {"ask": kind} with the frames of the file that is sent, {"ask": "kinds"}."""
 
     def __init__(self, opening: Mapping[str, Any]) -> None:

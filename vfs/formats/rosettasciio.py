@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.formats import Format
-from vfs.kept.signals import Axis, Signal, Signals
+from vfs.kept.signals import Signal, SignalAxis, Signals
 from vfs.model.hyperspy_places import PLACES
 from vfs.model.libraries import Library
 from vfs.model.metadata import Term
@@ -24,7 +24,9 @@ from vfs.model.stored import StoredArray
 from vfs.model.wording import format_option
 from vfs.sources.names import splitext
 
-LIBRARY = Library("RosettaSciIO", "GPL-3.0-or-later", "rosettasciio", "rsciio", "vfs.formats.rosettasciio:Reader")
+LIBRARY = Library(
+    "RosettaSciIO", "GPL-3.0-or-later", "rosettasciio", "rsciio", "vfs.formats.rosettasciio:RosettaReader"
+)
 
 _KINDS: Mapping[str, Sequence[tuple[str, str]]] = {
     ".bcf": [("bruker", r"AAMVHFSS")],
@@ -75,7 +77,7 @@ def _iso(general: Mapping[str, Any]) -> str:
     return f"{date}T{clock}" if date and clock else date
 
 
-class Reader(Signals):
+class RosettaReader(Signals):
     """Reads a set, in the fork: a signal of RosettaSciIO is an array."""
 
     @staticmethod
@@ -107,10 +109,10 @@ class Reader(Signals):
         return found[0]
 
     @staticmethod
-    def _axes(signal: Mapping[str, Any]) -> Iterator[Axis]:
+    def _axes(signal: Mapping[str, Any]) -> Iterator[SignalAxis]:
         for axis in signal["axes"]:
             scale, unit = axis.get("scale"), axis.get("units")
-            yield Axis(
+            yield SignalAxis(
                 str(axis.get("name") or ""),
                 None if scale is None else float(scale),
                 float(axis.get("offset") or 0),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceChangedError
-from vfs.kept.library import MovedError, ask
+from vfs.kept.library import SourceMovedError, ask
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import GridLayout
@@ -75,7 +75,7 @@ class KeptSet:
             opening |= {"path": os.path.join(folder, basename(self.path)), "folders": (os.path.realpath(folder),)}
         try:
             return ask(self.library, self.path, opening, question)
-        except MovedError as error:
+        except SourceMovedError as error:
             raise SourceChangedError(f"{error}: was changed while {self.library.name} read it; open it again") from None
 
 
@@ -118,7 +118,7 @@ def _copied(of: KeptSet) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptBlocks(MadeBlocks):
+class LibraryBlocks(MadeBlocks):
     """Has blocks of a grid made by a library.
 
     Attributes:
@@ -182,7 +182,7 @@ def kept_arrays(
                 one["path"],
                 files,
                 layout,
-                KeptBlocks(kept, number, layout, dtype),
+                LibraryBlocks(kept, number, layout, dtype),
                 shape,
                 tuple(one["dims"]),
                 one["nav_ndim"],

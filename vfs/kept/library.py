@@ -25,7 +25,7 @@ MOST_FORKS = 4  # that answer for one library at a time, each with what it made 
 _LATE = 15.0  # seconds more than a fork gives itself
 
 
-class MovedError(Exception):
+class SourceMovedError(Exception):
     """A file was changed while the library read it. The message is its path."""
 
 
@@ -48,7 +48,7 @@ def ask(
 
     Raises:
         LibraryError: the library refuses the file, crashes, hangs, or asks for too much memory.
-        MovedError: a file was changed meanwhile.
+        SourceMovedError: a file was changed meanwhile.
         DependencyError: the library is not there, or is another version.
         SourceError: no process can be started.
     """
@@ -66,14 +66,14 @@ def ask(
             if "stale" not in said:
                 return _checked(path, said, array)
             fork.end()
-    raise MovedError(path)
+    raise SourceMovedError(path)
 
 
 def _checked(path: str, said: dict[str, Any], array: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
     if "missing" in said:
         raise DependencyError(f"{path}: {said['missing']}")
     if "moved" in said:
-        raise MovedError(said["moved"])
+        raise SourceMovedError(said["moved"])
     if "error" in said:
         raise LibraryError(said["error"])
     return said, array

@@ -43,7 +43,7 @@ States = dict[str, tuple[int, int, int]]
 """Path -> size, time of writing in ns, inode."""
 
 
-class Reader(Protocol):
+class KeptReader(Protocol):
     """Reads a set with a library, in the fork: made of what `vfs.kept.library.ask` gets as `opening`."""
 
     def __init__(self, opening: Mapping[str, Any]) -> None: ...
@@ -71,7 +71,7 @@ def main(reader: str) -> None:
 
 def _load(reader: str) -> Answer:
     module, _, name = reader.partition(":")
-    made: type[Reader] = getattr(import_module(module), name)
+    made: type[KeptReader] = getattr(import_module(module), name)
     missing = ""
     try:
         made.load()
@@ -80,10 +80,10 @@ def _load(reader: str) -> Answer:
     return partial(_serve, made, missing)
 
 
-def _serve(reader: type[Reader], missing: str, opening: dict[str, Any], file: int, write: Write) -> None:
-    limits = Limits(opening)
+def _serve(reader: type[KeptReader], missing: str, opening: dict[str, Any], file: int, write: Write) -> None:
+    limits = ForkLimits(opening)
     sys.addaudithook(limits.audit)
-    read: Reader | None = None
+    read: KeptReader | None = None
     with socket.socket(fileno=file) as asked:
         while waits(asked, IDLE):
             try:
@@ -115,8 +115,8 @@ def _serve(reader: type[Reader], missing: str, opening: dict[str, Any], file: in
                 send(asked, said | about, array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
-class Limits:
-    """Limits memory and time of the fork, and which files it opens.
+class ForkLimits:
+    """ForkLimits memory and time of the fork, and which files it opens.
 
     Args:
         opening: with "seconds", and "folders" and "files", the boundary of the set, if it has one.

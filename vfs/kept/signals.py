@@ -23,7 +23,7 @@ _UNCALIBRATED = ("", "px", "pix", "pixel", "pixels", "point", "points", "channel
 _BRACKETS = re.compile(r"[^()]*\((\w+)\)")
 
 
-class Axis(NamedTuple):
+class SignalAxis(NamedTuple):
     """An axis as a library calls it.
 
     Attributes:
@@ -68,7 +68,7 @@ class Signal:
     """
 
     data: Any
-    axes: Sequence[Axis]
+    axes: Sequence[SignalAxis]
     name: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict)
     original: Mapping[str, Any] = field(default_factory=dict)
@@ -143,11 +143,11 @@ class Signal:
         for axis, dim in zip(self.axes, self.dims, strict=False):
             if axis.values is not None:
                 values = np.asarray(axis.values, "f8")
-                yield dim, Signal(values, [Axis(dim)], attrs={"units": axis.unit}, companion=True)
+                yield dim, Signal(values, [SignalAxis(dim)], attrs={"units": axis.unit}, companion=True)
 
 
 class Signals:
-    """Base of readers of arrays (`vfs.kept.server.Reader`): they have `load` and `open`.
+    """Base of readers of arrays (`vfs.kept.server.KeptReader`): they have `load` and `open`.
 
     They answer {"ask": "arrays"}; {"ask": "block", "array": n, "box": [[start, stop], …]}; {"ask": "original"}.
     """

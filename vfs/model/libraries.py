@@ -21,7 +21,7 @@ class Library:
         licence: its SPDX identifier.
         extra: the extra of vfs that installs it.
         module: the module by which one sees that it is installed.
-        reader: "MODULE:CLASS" of what runs in the fork: see `vfs.kept.server.Reader`.
+        reader: "MODULE:CLASS" of what runs in the fork: see `vfs.kept.server.KeptReader`.
         seconds: by the clock, for an answer about a small file.
     """
 
