@@ -19,6 +19,7 @@ import pytest
 import zarr
 
 import vfs
+from vfs import formats
 from vfs.engine.chunk_access import Chunks
 from vfs.folder_tree import plans
 from vfs.formats import Format, by_name
@@ -67,8 +68,9 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kind = Format(
         "container", (".many",), "", "for tests", lambda path, head, sources: path.endswith(".many"), container
     )
-    known = {**opening.by_name.__globals__["formats"](), "container": kind}
-    monkeypatch.setitem(opening.by_name.__globals__, "formats", lambda: known)
+    entries, loaded = {**formats._entries(), "container": None}, formats._loaded
+    monkeypatch.setattr(formats, "_entries", lambda: entries)
+    monkeypatch.setattr(formats, "_loaded", lambda name: kind if name == "container" else loaded(name))
     path = tmp_path / "set.many"
     path.write_bytes(VALUES.tobytes())
     return path

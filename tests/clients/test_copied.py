@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
-import numpy as np
 import pytest
-import zarr
 
 import vfs
 from tests.clients.clients import CHUNKS, Scan
+from tests.clients.copied import FACES, RCLONE, check_equal
 from tests.clients.install import said
 from tests.fuse.conftest import _why_not
 from tests.waiting import eventually
@@ -24,8 +23,6 @@ from tests.waiting import eventually
 if not os.environ.get("VFS_CLIENTS"):
     pytest.skip("foreign tools in full are opt-in: scripts/test --clients", allow_module_level=True)
 
-FACES = {"scan.zarr": "data", "scan.v2.zarr": "data", "scan.ome.zarr": "0", "scan.ome.v2.zarr": "0"}
-RCLONE = ["rclone", "--config", ""]
 DRIVES = {"lists": ["--http-url"], "webdav": ["--webdav-vendor", "other", "--webdav-url"]}
 """How rclone asks, and its options before the address."""
 
@@ -79,12 +76,6 @@ COPIERS = {
     "wget, as another": _wget_of_another_name,
     "fsspec": _fsspec,
 }
-
-
-def check_equal(folder: Path, expected: Path) -> None:
-    for face, name in FACES.items():
-        found = zarr.open(str(folder / face), mode="r")[name][...]
-        np.testing.assert_array_equal(found.reshape(np.load(expected).shape), np.load(expected), face)
 
 
 def need(tool: str) -> None:

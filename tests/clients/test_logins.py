@@ -15,7 +15,7 @@ import pytest
 
 import vfs
 from tests.clients.clients import Scan
-from tests.clients.test_copied import RCLONE, check_equal
+from tests.clients.copied import RCLONE, check_equal
 from tests.fuse.conftest import _why_not
 from tests.waiting import eventually
 
@@ -67,7 +67,9 @@ def need(*tools: str) -> None:
 def test_rclone_copies_by_a_login(login: tuple[str, str], scan: Scan, tmp_path: Path) -> None:
     need("rclone")
     address, token = login
-    secret = subprocess.run(["rclone", "obscure", token], check=True, capture_output=True, text=True).stdout.strip()
+    secret = subprocess.run(
+        ["rclone", "obscure", "-"], input=token, check=True, capture_output=True, text=True
+    ).stdout.strip()
     how = ["--webdav-url", address, "--webdav-user", "me", "--webdav-pass", secret, "--webdav-vendor", "other"]
     subprocess.run([*RCLONE, *how, "copy", ":webdav:", str(tmp_path)], check=True, timeout=250)
     check_equal(tmp_path, scan.expected)
