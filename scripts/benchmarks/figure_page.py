@@ -42,8 +42,7 @@ TITLES = {
 }
 PUBLISHED = {
     "sparse": "[SpyDE](https://github.com/directelectron/spyde/blob/main/benchmarks.md) publishes 5.6 s for opening and"
-    " 40 to 60 ms for a frame, on 48 logical cores, warm. Here only 64 of the frames have room on the disk; these are"
-    " read.",
+    " 40 to 60 ms for a frame, on 48 logical cores, warm. Here 64 of the frames are on the disk.",
     "mrc": "SpyDE publishes 2.9 to 3.0 GB/s for the virtual image on 48 logical cores, 0.06 GB/s a core.",
     "arina": "[quantem.gpu](https://github.com/bobleesj/quantem.gpu/blob/main/docs/dashboard.md) publishes, for a scan"
     " 16 times as large, decoded into memory, warm: 34.37 s on the CPU of an Apple M5 Max, 0.386 s on an NVIDIA RTX PRO"
@@ -79,7 +78,6 @@ def write(docs: Path, found: dict[str, Table], shapes: Shapes, seconds: float) -
             drawn = pictures / f"figures-{kind}.svg"
             draw(drawn, table)
             lines += ["", f"![{TITLES[kind]}: seconds](pictures/{drawn.name})"]
-    lines += _ahead(found)
     page = docs / "figures.md"
     around = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
     before, after = around.partition(BEGIN)[0], around.partition(END)[2]
@@ -97,7 +95,8 @@ def _head(found: dict[str, Table], shapes: Shapes, seconds: float) -> Iterator[s
     if shapes != FULL_SHAPES:
         yield "**Measured with tiny files**, to see that it runs.\n"
     yield (
-        f"Cells are milliseconds, the median of {shapes.rounds} rounds; the pictures have the least and the most."
+        f"Cells are milliseconds, the median of {shapes.rounds} rounds, the fastest in bold; the pictures have the"
+        " least and the most."
         " Memory is the most MiB that a process and its children had beyond what they had before; mapped files do not"
         f" count. It took {seconds / 60:.0f} minutes, once the other tools were installed."
     )
@@ -143,9 +142,14 @@ def _section(kind: str, table: Table) -> Iterator[str]:
     yield ""
     yield f"| tool | {' | '.join(NAMES[step] for step in steps)} | memory |"
     yield "|---" * (len(steps) + 2) + "|"
+    right = [row.figures for row in table.rows]
+    best = {
+        step: min((one[step].median for one in right if step in one and one[step].off <= WRONG), default=0)
+        for step in steps
+    }
     for row in table.rows:
         if row.figures:
-            cells = [_cell(row.figures[step], step) if step in row.figures else "" for step in steps]
+            cells = [_cell(row.figures[step], step, best[step]) if step in row.figures else "" for step in steps]
             yield f"| {row.tool} | {' | '.join(cells)} | {_memory(row)} |"
     for row in table.rows:
         if row.failed:
@@ -159,10 +163,11 @@ def _section(kind: str, table: Table) -> Iterator[str]:
         yield f"\nThe virtual image: {said} of {cores}."
 
 
-def _cell(figure: Figure, step: str) -> str:
+def _cell(figure: Figure, step: str, best: float) -> str:
     # What was opened is compared by the steps that follow
     differs = "" if figure.off == 0 or step == "open" else " ≠" if figure.off > WRONG else f" ≈ {figure.off:.0e}"
-    return f"{_three(figure.median * 1e3)}{differs}"
+    written = _three(figure.median * 1e3)
+    return (f"**{written}**" if figure.median == best else written) + differs
 
 
 def _three(number: float) -> str:
@@ -172,33 +177,6 @@ def _three(number: float) -> str:
 
 def _memory(row: Row) -> str:
     return f"{max(sorted(one.memory)[len(one.memory) // 2] for one in row.figures.values()) / 2**20:,.0f}"
-
-
-def _ahead(found: dict[str, Table]) -> Iterator[str]:
-    yield "\n### Where others are ahead\n"
-    said = False
-    for kind, table in found.items():
-        ours = [row for row in table.rows if row.tool.startswith("vfs") and row.figures]
-        behind = []
-        for step in dict.fromkeys(step for row in ours for step in row.figures):
-            best = min(row.figures[step].median for row in ours if step in row.figures)
-            faster = [
-                f"{row.tool} {best / row.figures[step].median:.1f}"
-                for row in table.rows
-                if not row.tool.startswith("vfs")
-                and step in row.figures
-                and row.figures[step].off <= WRONG
-                and row.figures[step].median < best
-            ]
-            if faster:
-                behind.append(f"{NAMES[step]} ({', '.join(faster)})")
-        if behind:
-            if not said:
-                yield "How many times as fast as vfs they are:\n"
-            said = True
-            yield f"- {TITLES[kind]}: {', '.join(behind)}."
-    if not said:
-        yield "Nowhere in these tables."
 
 
 def draw(path: Path, table: Table) -> None:
