@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import pickle
 import random
 from collections.abc import Callable
@@ -92,6 +93,19 @@ def test_a_changed_file(tmp_path: Path) -> None:
     with pytest.raises(vfs.SourceChangedError):
         array[0]
     np.testing.assert_array_equal(vfs.open(path)[...], FRAMES[:, ::-1])
+
+
+def test_one_of_equal_size_and_time_is_unpacked_anew(tmp_path: Path) -> None:
+    path, twin = tmp_path / "a.raw.gz", FRAMES[::-1].copy()
+    path.write_bytes(gzip.compress(FRAMES.tobytes(), 0))  # not compressed: both have one size
+    sources = packed.PackedSources(LocalSources())
+    assert sources.read(str(path), 0, FRAMES.nbytes) == FRAMES.tobytes()
+    before = path.stat()
+    (tmp_path / "new").write_bytes(gzip.compress(twin.tobytes(), 0))
+    os.utime(tmp_path / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(tmp_path / "new", path)
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert sources.read(str(path), 0, FRAMES.nbytes) == twin.tobytes()
 
 
 def test_a_series_and_a_folder(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ _WINDOW = 8 << 20  # bytes of what was unpacked last that are kept: several thre
 _FILES = 8  # whose points and last bytes are kept
 
 
-_Key = tuple[str, int, int, str]
+_Key = tuple[str, FileState]
 
 
 class _Gzip:
@@ -106,7 +106,7 @@ class _Unpacking:
 
     def __init__(self, sources: Sources, key: _Key, new: Callable[[], Any]) -> None:
         self.sources, self.key, self.new = sources, key, new
-        self.path, self.packed = key[:2]
+        self.path, self.packed = key[0], key[1].size
         self.lock = threading.Lock()
         self.apart = _APART
         self.points: list[_Point] = []
@@ -303,7 +303,7 @@ class PackedSources(Sources):
         """Return what unpacks a file in a state; None if it is not packed."""
         if not is_packed(name):
             return None
-        key = (name, state.size, state.written, state.tag)
+        key = (name, state)  # all of it: places in a file of before are none in one with its size and mtime
         found = self._known.files.get(key)
         if found is None:
             head = self.inner.read(name, 0, 6)
