@@ -110,6 +110,16 @@ def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vfs.open(tmp_path / "a.numbers", format="numbers")[...], DATA[:2])
 
 
+def test_other_bytes_of_equal_size_and_time_are_read_anew(tmp_path: Path) -> None:
+    path = numbers(tmp_path)
+    vfs.open(path, format="numbers")[...]
+    before, twin = path.stat(), DATA[::-1].copy()
+    with path.open("r+b") as file:
+        file.write(twin.tobytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    np.testing.assert_array_equal(vfs.open(path, format="numbers")[...], twin)
+
+
 def test_few_forks_stay(tmp_path: Path) -> None:
     arrays = [vfs.open(numbers(tmp_path, name=f"{k}.numbers"), format="numbers") for k in range(MOST_FORKS + 2)]
     alive = [os.path.exists(f"/proc/{array.attrs['pid']}") for array in arrays]

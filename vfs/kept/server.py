@@ -39,8 +39,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED = ("socket.connect", "socket.bind", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork")
 _REMOVES = ("os.remove", "os.rename", "os.rmdir", "os.truncate", "os.link", "os.symlink", "shutil.rmtree")
 
-States = dict[str, tuple[int, int, int]]
-"""Path -> size, time of writing in ns, inode."""
+States = dict[str, tuple[int, ...]]
+"""Path -> size, times of writing and of change in ns, inode, device."""
 
 
 class KeptReader(Protocol):
@@ -187,12 +187,13 @@ class ForkLimits:
             raise PermissionError(f"{path}: files are opened for reading only")
 
 
-def _state(path: str) -> tuple[int, int, int] | None:
+def _state(path: str) -> tuple[int, ...] | None:
+    """Return all that tells a file from another one: see `vfs.model.file_state`."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
 
 
 def _told(error: BaseException) -> str:
