@@ -15,6 +15,7 @@ from vfs.formats import HEAD, Format, detect, formats
 from vfs.formats.first_look import may_be
 from vfs.sources.boundary import ANYWHERE
 from vfs.sources.local import LocalSources
+from vfs.sources.packed import bare
 
 SOURCES = LocalSources(ANYWHERE)
 WORDS = [
@@ -49,7 +50,7 @@ def asked_and_claiming(path: Path) -> tuple[list[Format], list[str]]:
     with path.open("rb") as file:
         head = file.read(HEAD)
     kinds = [*formats().values()]
-    asked = [kind for kind in kinds if may_be(kind.name, str(path), head)]
+    asked = [kind for kind in kinds if may_be(kind.name, bare(str(path)).lower(), head)]
     return asked, [kind.name for kind in kinds if kind.claims(str(path), head, SOURCES)]
 
 

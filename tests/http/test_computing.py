@@ -17,6 +17,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.page import computing
 from vfs.page.computing import Asked, Computation, following
+from vfs.page.positions import positions
 from vfs.reduce.passes import Needs, Pass
 
 SIG = (3, 4)
@@ -259,10 +260,10 @@ def test_positions_of_regions(shape: tuple[int, int], given: list[float]) -> Non
     for kind, inside in masks.items():
         region = {kind: given[: {"rectangle": 4, "disk": 3, "point": 2}[kind]]}
         if inside.any():
-            np.testing.assert_array_equal(computing._positions(region, shape), np.flatnonzero(inside))
+            np.testing.assert_array_equal(positions(region, shape), np.flatnonzero(inside))
         else:
             with pytest.raises(OptionError, match="no position"):
-                computing._positions(region, shape)
+                positions(region, shape)
 
 
 @pytest.mark.parametrize(

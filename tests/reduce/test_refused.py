@@ -81,7 +81,10 @@ def test_what_does_not_fit_is_said_in_a_line(array: vfs.VirtualArray, reduction:
         ({"x": vfs.Sum(), "workers": "2"}, "workers='2'"),
         ({"x": vfs.Sum(), "workers": np.bool_(True)}, "workers=(np.)?True"),
         ({"x": vfs.Sum(), "workers": -1}, "workers=-1: expected a number of threads, 0 for none"),
-        ({"x": vfs.Sum(), "progress": vfs.Sum()}, r"progress=Sum\(dtype=None, over=\(\)\): expected a function"),
+        (
+            {"x": vfs.Sum(), "progress": vfs.Sum()},
+            r"progress=Sum\(dtype=None, over=\(\), skipna=False\): expected a function",
+        ),
         ({"roi": vfs.Sum()}, r"roi is object\[\]"),
     ],
 )

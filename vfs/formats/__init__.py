@@ -249,7 +249,8 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     head = sources.read(path, 0, HEAD)
     if not head:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
-    asked = (_loaded(name) for name in _entries() if may_be(name, path, head))
+    named = bare(path).lower()
+    asked = (_loaded(name) for name in _entries() if may_be(name, named, head))
     claims = [f for f in asked if f is not None and f.claims(path, head, sources)]
     if len(claims) == 1:
         return claims[0]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from vfs.sources.packed import bare
-
 _BLANK = rb"[\xef\xbb\xbf\xff\xfe\0 \t\r\n]*"  # in front of XML, in any encoding
 
 
@@ -78,7 +76,8 @@ def may_be(name: str, path: str, head: bytes) -> bool:
 
     Args:
         name: of the format.
-        path: of the file; head: its first bytes.
+        path: of the file, in lower case, without the ending that says how it is packed.
+        head: its first bytes.
     """
     look = _LOOKS.get(name)
-    return look is None or bare(path).lower().endswith(look.endings) or re.match(look.head, head, re.DOTALL) is not None
+    return look is None or path.endswith(look.endings) or re.match(look.head, head, re.DOTALL) is not None
