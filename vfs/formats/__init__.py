@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from vfs.errors import NOT_INSTALLED, DependencyError, FormatError, OptionError, UnknownFormatError
-from vfs.formats.first_look import may_be
+from vfs.formats.first_bytes import may_be
 from vfs.formats.headers import exists
 from vfs.model.libraries import Library
 from vfs.model.metadata import Term

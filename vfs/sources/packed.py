@@ -14,6 +14,7 @@ import io
 import lzma
 import os
 import pickle
+import re
 import threading
 import zlib
 from collections import OrderedDict, deque
@@ -26,10 +27,13 @@ from weakref import WeakSet
 from vfs.errors import DecodeError, TruncatedSourceError
 from vfs.model.file_state import FileState
 from vfs.model.sources import Sources
-from vfs.sources.names import splitext
 from vfs.sources.source_stream import SourceStream
 
 ENDINGS = (".gz", ".bz2", ".xz")
+bare: Callable[[str], str] = partial(
+    re.compile(rf"(?<=[^/])(?:{'|'.join(map(re.escape, ENDINGS))})\Z", re.IGNORECASE).sub, ""
+)
+"""Returns the name of a file without the ending that says how it is packed."""
 MOST_POINTS = 256  # of a file: 10 MiB
 _APART = 4 << 20  # bytes between them, at first
 _STEP = 1 << 14  # packed bytes that are decoded at once
@@ -318,15 +322,10 @@ def is_packed(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
 
-def bare(name: str) -> str:
-    """Return the name of a file without the ending that says how it is packed."""
-    return splitext(name)[0] if is_packed(name) else name
-
-
 def unpacking(sources: Sources, name: str) -> Sources:
     """Return sources that show packed files as what is in them, if the file that names a set is packed."""
-    if not is_packed(name) or isinstance(sources, PackedSources):
+    if (plain := bare(name)) == name or isinstance(sources, PackedSources):
         return sources
     made = PackedSources(sources)
-    made._known.named[bare(name)] = name
+    made._known.named[plain] = name
     return made

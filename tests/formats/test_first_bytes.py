@@ -1,4 +1,4 @@
-"""A format that is not asked about a file does not claim it: `vfs.formats.first_look`."""
+"""A format that is not asked about a file does not claim it: `vfs.formats.first_bytes`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import SHARED
 from tests.fuzz import writers
 from vfs.formats import HEAD, Format, detect, formats
-from vfs.formats.first_look import may_be
+from vfs.formats.first_bytes import may_be
 from vfs.sources.boundary import ANYWHERE
 from vfs.sources.local import LocalSources
 from vfs.sources.packed import bare
@@ -88,6 +88,6 @@ def test_no_format_claims_what_it_is_not_asked_about(words: list[bytes], name: s
 def test_each_format_of_vfs_has_a_row(tmp_path: Path) -> None:
     ours = [name for name, kind in formats().items() if kind.open.__module__.partition(".")[0] == "vfs"]
     asked_of_all = [name for name in ours if may_be(name, "a", b"\1\2\3\4\5\6\7\10")]
-    assert not asked_of_all, "vfs/formats/first_look.py: a row for each"
+    assert not asked_of_all, "vfs/formats/first_bytes.py: a row for each"
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY")
     assert detect(SOURCES, str(tmp_path / "a.npy")).name == "npy"
