@@ -5,7 +5,7 @@ ending that nobody else has, are told by it. Where each pixel lies only fabio kn
 decodes its file. When a set is opened, fabio decodes the first file, for the size and the type of a frame. Files of one
 frame each are a series; the others are taken to be like the first one, and reading one that is not is an error. The
 last one is decoded, too: it may be cut, or have only begun. Of files with several frames each, all are decoded at
-opening. fabio runs in another process (`vfs.kept`), which gets the bytes of a file.
+opening. fabio runs in another process (`vfs.libraries`), which gets the bytes of a file.
 
 Kinds that fabio opens by the name of a file (HDF5) are read by vfs itself; so are CBF, EDF, SPE, TIFF and NumPy.
 """
@@ -127,7 +127,7 @@ def _frames(path: str, kind: str, data: bytes | memoryview) -> np.ndarray:
     Raises:
         LibraryError: fabio does not read it.
     """
-    from vfs.kept.library import ask
+    from vfs.libraries.library import ask
 
     return ask(LIBRARY, path, {}, {"ask": kind}, data)[1]
 
@@ -140,7 +140,7 @@ def _known(kind: str, path: str) -> str:
         FormatError: fabio does not start.
         OptionError: fabio knows no such kind, or vfs reads it without fabio.
     """
-    from vfs.kept.library import ask
+    from vfs.libraries.library import ask
 
     try:
         said, _ = ask(LIBRARY, path, {}, {"ask": "kinds"})

@@ -1,7 +1,7 @@
 """Opens files that RosettaSciIO reads: spectra and maps of Bruker, JEOL, Oxford, Renishaw, Phenom, Horiba and others.
 
-RosettaSciIO (https://hyperspy.org/rosettasciio) runs in another process (`vfs.kept`). A file is told by its ending and
-its first bytes, before anything of the library is imported. What vfs reads itself is not asked of it.
+RosettaSciIO (https://hyperspy.org/rosettasciio) runs in another process (`vfs.libraries`). A file is told by its ending
+and its first bytes, before anything of the library is imported. What vfs reads itself is not asked of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.formats import Format
-from vfs.kept.signals import Signal, SignalAxis, Signals
+from vfs.libraries.signals import Signal, SignalAxis, Signals
 from vfs.model.hyperspy_places import PLACES
 from vfs.model.libraries import Library
 from vfs.model.metadata import Term
@@ -158,16 +158,16 @@ def open(
         FormatError: it does not read the file.
         OptionError: it has no such reader.
     """
-    from vfs.kept.arrays import kept_arrays
+    from vfs.libraries.arrays import library_arrays
 
     given = {"reader": reader, "downsample": downsample, "cutoff_at_kV": cutoff_at_kV, "sum_frames": sum_frames}
-    return kept_arrays(LIBRARY, paths[0], sources, _options(paths[0], sources, given), TERMS)
+    return library_arrays(LIBRARY, paths[0], sources, _options(paths[0], sources, given), TERMS)
 
 
 def _original(paths: Sequence[str], sources: Sources) -> Mapping[str, Any]:
-    from vfs.kept.arrays import kept_original
+    from vfs.libraries.arrays import library_original
 
-    return kept_original(LIBRARY, paths[0], sources, _options(paths[0], sources, {"reader": ""}))
+    return library_original(LIBRARY, paths[0], sources, _options(paths[0], sources, {"reader": ""}))
 
 
 TERMS = (

@@ -1,4 +1,4 @@
-"""Libraries of others that read files: what they are called, and how they are installed. `vfs.kept` asks them."""
+"""Libraries of others that read files: what they are called, and how they are installed. `vfs.libraries` asks them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Library:
         licence: its SPDX identifier.
         extra: the extra of vfs that installs it.
         module: the module by which one sees that it is installed.
-        reader: "MODULE:CLASS" of what runs in the fork: see `vfs.kept.server.KeptReader`.
+        reader: "MODULE:CLASS" of what runs in the fork: see `vfs.libraries.server.LibraryReader`.
         seconds: by the clock, for an answer about a small file.
     """
 

@@ -1,4 +1,4 @@
-"""Readers that do to their process what libraries do, and one that behaves. They run in the fork: see `vfs.kept`."""
+"""Readers that do to their process what libraries do, and one that behaves. They run in the fork."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.kept.signals import Signal, SignalAxis, Signals
+from vfs.libraries.signals import Signal, SignalAxis, Signals
 
 
 class Numbers(Signals):

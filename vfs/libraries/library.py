@@ -17,8 +17,8 @@ import numpy as np
 
 from vfs.errors import DependencyError
 from vfs.helper.process import Helper, Outcome
-from vfs.kept.wire import received, send, waits
 from vfs.kernels.own_folder import made, temporary
+from vfs.libraries.wire import received, send, waits
 from vfs.model.libraries import Library, LibraryError
 
 MOST_FORKS = 4  # that answer for one library at a time, each with what it made of a set
@@ -183,5 +183,5 @@ def _helper(library: Library) -> Helper:
     with suppress(OSError):
         if not made(temporary()) and not made(folder):
             env = {"NUMBA_CACHE_DIR": folder}
-    entry = f"from vfs.kept.server import main; main({library.reader!r})"
+    entry = f"from vfs.libraries.server import main; main({library.reader!r})"
     return Helper(f"files of {library.name}", entry, env, library.seconds)

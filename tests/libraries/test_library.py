@@ -12,12 +12,12 @@ import pytest
 
 import vfs
 from vfs import formats
-from vfs.kept.arrays import kept_arrays, kept_original
-from vfs.kept.library import MOST_FORKS
+from vfs.libraries.arrays import library_arrays, library_original
+from vfs.libraries.library import MOST_FORKS
 from vfs.model.libraries import Library
 
-LIBRARY = Library("Numbers", "MIT", "none", "numpy", "tests.kept.readers:Numbers", seconds=3.0)
-ABSENT = Library("Absent", "MIT", "absent", "no_such_module_at_all", "tests.kept.readers:Numbers")
+LIBRARY = Library("Numbers", "MIT", "none", "numpy", "tests.libraries.readers:Numbers", seconds=3.0)
+ABSENT = Library("Absent", "MIT", "absent", "no_such_module_at_all", "tests.libraries.readers:Numbers")
 DATA = np.arange(48, dtype="u1").reshape(3, 2, 8) + 64
 
 
@@ -32,8 +32,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
             "",
             "",
             None,
-            lambda paths, sources: kept_arrays(library, paths[0], sources, {}),
-            original=lambda paths, sources: kept_original(library, paths[0], sources, {}),
+            lambda paths, sources: library_arrays(library, paths[0], sources, {}),
+            original=lambda paths, sources: library_original(library, paths[0], sources, {}),
         )
 
     more = {"numbers": of("numbers", LIBRARY), "absent": of("absent", ABSENT)}

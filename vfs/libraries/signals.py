@@ -147,7 +147,7 @@ class Signal:
 
 
 class Signals:
-    """Base of readers of arrays (`vfs.kept.server.KeptReader`): they have `load` and `open`.
+    """Base of readers of arrays (`vfs.libraries.server.LibraryReader`): they have `load` and `open`.
 
     They answer {"ask": "arrays"}; {"ask": "block", "array": n, "box": [[start, stop], …]}; {"ask": "original"}.
     """

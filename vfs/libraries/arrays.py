@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, SourceChangedError
-from vfs.kept.library import SourceMovedError, ask
+from vfs.libraries.library import SourceMovedError, ask
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
 from vfs.model.layout import GridLayout
@@ -31,7 +31,7 @@ _MOST_AXES = 32
 
 
 @dataclass(frozen=True, eq=False)
-class KeptSet:
+class LibrarySet:
     """A set that a library reads.
 
     Attributes:
@@ -49,7 +49,7 @@ class KeptSet:
     state: tuple[int, int, str]
 
     @classmethod
-    def of(cls, library: Library, path: str, sources: Sources, options: Mapping[str, Any]) -> KeptSet:
+    def of(cls, library: Library, path: str, sources: Sources, options: Mapping[str, Any]) -> LibrarySet:
         """Make one.
 
         Raises:
@@ -59,7 +59,7 @@ class KeptSet:
         return cls(library, path, sources, options, (state.size, state.written, state.tag))
 
     def ask(self, question: Mapping[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
-        """Ask the library: see `vfs.kept.library.ask`.
+        """Ask the library: see `vfs.libraries.library.ask`.
 
         Raises:
             LibraryError, DependencyError, SourceError: see there.
@@ -91,7 +91,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def _copied(of: KeptSet) -> str:
+def _copied(of: LibrarySet) -> str:
     """Copy a file that is not on this machine into a folder of its own, unless it is there. Returns the folder.
 
     Raises:
@@ -128,7 +128,7 @@ class LibraryBlocks(MadeBlocks):
         dtype: of the elements.
     """
 
-    of: KeptSet
+    of: LibrarySet
     number: int
     layout: GridLayout
     dtype: np.dtype
@@ -148,7 +148,7 @@ class LibraryBlocks(MadeBlocks):
         return made.reshape(shape)
 
 
-def kept_arrays(
+def library_arrays(
     library: Library, path: str, sources: Sources, options: Mapping[str, Any], terms: Sequence[Term] = ()
 ) -> list[StoredArray]:
     """Return the arrays that a library finds in a file.
@@ -164,7 +164,7 @@ def kept_arrays(
         SourceChangedError: it was changed while it was read.
     """
     library.check(path)
-    kept = KeptSet.of(library, path, sources, options)
+    kept = LibrarySet.of(library, path, sources, options)
     said = _told(kept, "arrays")
     local = isinstance(sources, LocalSources)
     files = Files.stat(sources, [path, *(name for name in said["files"] if local and name != path)])
@@ -198,16 +198,16 @@ def kept_arrays(
     return made
 
 
-def kept_original(library: Library, path: str, sources: Sources, options: Mapping[str, Any]) -> dict[str, Any]:
+def library_original(library: Library, path: str, sources: Sources, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a file says, as the library has it: array -> a tree.
 
-    Raises: what `kept_arrays` raises.
+    Raises: what `library_arrays` raises.
     """
-    found: dict[str, Any] = _told(KeptSet.of(library, path, sources, options), "original")["original"]
+    found: dict[str, Any] = _told(LibrarySet.of(library, path, sources, options), "original")["original"]
     return found
 
 
-def _told(kept: KeptSet, what: str) -> dict[str, Any]:
+def _told(kept: LibrarySet, what: str) -> dict[str, Any]:
     try:
         return kept.ask({"ask": what})[0]
     except LibraryError as error:

@@ -27,7 +27,7 @@ import numpy as np
 
 from vfs.helper.server import Reader as Answer
 from vfs.helper.server import Write, serve
-from vfs.kept.wire import received, send, waits
+from vfs.libraries.wire import received, send, waits
 from vfs.sources.boundary import Boundary
 
 IDLE = 20.0
@@ -43,8 +43,8 @@ States = dict[str, tuple[int, ...]]
 """Path -> size, times of writing and of change in ns, inode, device."""
 
 
-class KeptReader(Protocol):
-    """Reads a set with a library, in the fork: made of what `vfs.kept.library.ask` gets as `opening`."""
+class LibraryReader(Protocol):
+    """Reads a set with a library, in the fork: made of what `vfs.libraries.library.ask` gets as `opening`."""
 
     def __init__(self, opening: Mapping[str, Any]) -> None: ...
 
@@ -71,7 +71,7 @@ def main(reader: str) -> None:
 
 def _load(reader: str) -> Answer:
     module, _, name = reader.partition(":")
-    made: type[KeptReader] = getattr(import_module(module), name)
+    made: type[LibraryReader] = getattr(import_module(module), name)
     missing = ""
     try:
         made.load()
@@ -80,10 +80,10 @@ def _load(reader: str) -> Answer:
     return partial(_serve, made, missing)
 
 
-def _serve(reader: type[KeptReader], missing: str, opening: dict[str, Any], file: int, write: Write) -> None:
+def _serve(reader: type[LibraryReader], missing: str, opening: dict[str, Any], file: int, write: Write) -> None:
     limits = ForkLimits(opening)
     sys.addaudithook(limits.audit)
-    read: KeptReader | None = None
+    read: LibraryReader | None = None
     with socket.socket(fileno=file) as asked:
         while waits(asked, IDLE):
             try:
