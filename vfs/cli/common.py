@@ -67,11 +67,8 @@ CHANGED = SourceChangedError, TruncatedSourceError
 
 
 Colours = Annotated[
-    str,
-    typer.Option(metavar="MAP", help="Colours of pictures: grey, viridis, magma, inferno or diverging."),
+    str, typer.Option(metavar="MAP", help="Colours of pictures: grey, viridis, magma, inferno or diverging.")
 ]
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
