@@ -128,19 +128,23 @@ def test_one_decision_for_every_request(
 
 def test_what_the_page_cache_does_not_have_takes_a_thread(tmp_path: Path) -> None:
     path = write_mib(tmp_path, VALUES, scan=(4, 6))
-    shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 6, -1, -1)))], ChunkCache())
+    shown = folder([set_of(vfs.open_group(path, backend="buffered", chunks=(1, 1, -1, -1)))], ChunkCache())
     application = application_of(shown)
     look(shown, CHUNK)
     assert isinstance(decided(application, CHUNK), Work)  # no file is open yet
     assert shown.at("scan.zarr/data/c/0/0/0/0").get() is not None
     assert isinstance(decided(application, CHUNK), Reply)
-    data = tmp_path / "scan.mib"
-    with data.open("rb+") as file:
+    with (tmp_path / "scan.mib").open("rb+") as file:
         os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    assert isinstance(decided(application, CHUNK), Reply)  # this chunk is still kept
-    assert isinstance(decided(application, CHUNK.replace("/1/", "/2/")), Work)
-    assert isinstance(decided(application, "scan.npy", range="bytes=3000-3009"), Work)
+
+        def takes_a_thread(key: str, **headers: str) -> bool:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            return isinstance(decided(application, key, **headers), Work)
+
+        assert not takes_a_thread(CHUNK)  # this chunk is still kept
+        # A read that may not wait begins one ahead in Linux 6, which sometimes ends before the pages are looked for
+        assert any(takes_a_thread(CHUNK.replace("c/1/0", f"c/2/{k}")) for k in range(6))
+        assert any(takes_a_thread("scan.npy", range=f"bytes={k}-{k + 9}") for k in range(9000, 24000, 2048))
     assert isinstance(decided(application, "scan.npy", range="bytes=0-9"), Reply)  # its header
 
 
