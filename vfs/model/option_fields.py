@@ -5,9 +5,9 @@ The module imports only the standard library, because `vfs --help` needs the fie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple, get_type_hints
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, get_type_hints
 
 Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reductions", "calibration", "names", "never"]
 """The ways in which an option stands in a description (`*.vfs.json`).
@@ -17,6 +17,8 @@ Saved = Literal["as it is", "dtype", "numbers", "positions", "image", "reduction
 "calibration": axis -> step, offset and unit. "names": a list of texts. "never": not at all; a description that has
 it is refused.
 """
+
+P = ParamSpec("P")
 
 Scope = Literal["any", "one set", "reading"]
 """The things that an option may be about.
@@ -45,6 +47,7 @@ class About:
 
     help: str
     metavar: str | None = None
+    _: KW_ONLY
     more: str = ""
     saved: Saved = "as it is"
     scope: Scope = "any"
@@ -61,29 +64,20 @@ USUAL = "Usual options"
 """The group of those that people look for first, which a command names."""
 
 
-def option(
-    default: Any,
-    help: str,
-    metavar: str | None = None,
-    *,
-    more: str = "",
-    saved: Saved = "as it is",
-    scope: Scope = "any",
-    several: bool = False,
-    hidden: bool = False,
-    group: str = "",
-    asked: bool = False,
-) -> Any:
-    """Make a field of a dataclass that is an option.
+def _option_of(about: Callable[P, About]) -> Callable[Concatenate[Any, P], Any]:
+    """Return what makes options: it takes what `about` takes, after the default."""
 
-    Values that the annotation of the field does not allow raise `OptionError`.
+    def option(default: Any, /, *args: P.args, **given: P.kwargs) -> Any:
+        return field(default=default, metadata={"about": about(*args, **given)})
 
-    Args:
-        default: value of the option if it is not given.
-        help, metavar, more, saved, scope, several, hidden, group, asked: see `About`.
-    """
-    about = About(help, metavar, more, saved, scope, several, hidden, group, asked)
-    return field(default=default, metadata={"about": about})
+    return option
+
+
+option = _option_of(About)
+"""`option(default, help, metavar, ...)` makes a field of a dataclass that is an option: `About` has its arguments.
+
+Values that the annotation of the field does not allow raise `OptionError`.
+"""
 
 
 class Known(NamedTuple):
