@@ -43,7 +43,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +55,7 @@ from vfs.formats.mib.decoders import StampDecoder
 from vfs.formats.mib.heads import Geometry, MibFiles, first_frames, pixels
 from vfs.formats.mib.lost import BEGIN, in_runs, out_of_order
 from vfs.formats.mib.runs import hdr_of_another_run, strangers
+from vfs.formats.mib.scan import count_in, scan_said
 from vfs.formats.mib.unseen import look_at_some
 from vfs.formats.written import written_records
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
@@ -66,7 +67,6 @@ from vfs.sources.names import split, splitext
 
 _PROOF = Proof(0, BEGIN, known=True)  # a header begins with MQ1
 _MOST_HDR = 1 << 16  # most bytes of a .hdr file
-_MOST_SCAN = 1 << 32  # most positions of a scan
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
@@ -97,7 +97,7 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         pieces = mirrored(pieces, 0)
 
     stored, unwritten = _stored(found, geometry, geometry.header + payload)
-    said = _said(hdr_path, hdr, stored.span)
+    said = scan_said(hdr_path, hdr, stored.span)
     front = in_front(stored, said.expected)
     layout = FrameLayout.of(
         FrameRecord(
@@ -117,10 +117,10 @@ def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y:
         + without_frames(empty, found.files.paths)
         + out_of_order(stored)
         + unwritten
-        + absences(hdr_path or found.files.paths[0], stored, front, said.expected, nav, whole_series, skip, said.scan)
+        + absences(hdr_path or found.files.paths[0], stored, front, said, nav, whole_series)
     )
     if said.sure and hdr_path:
-        frames = _count(hdr, "Frames in Acquisition (Number)")
+        frames = count_in(hdr, "Frames in Acquisition (Number)")
         absent += behind_the_scan(hdr_path, frames, said.expected, stored.span)
     if not whole_hdr:
         absent += (
@@ -250,83 +250,6 @@ def _read_hdr(sources: Sources, path: str, named: bool) -> tuple[dict[str, str],
     pairs = (line.split(":\t", 1) for line in lines)
     found = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
     return found, any(line.rstrip() == "End" for line in lines), ()
-
-
-class _ScanSaid(NamedTuple):
-    """Holds what a .hdr file says about the scan.
-
-    ScanY and ScanX count even if another number of frames is stored: surplus frames are left out,
-    missing ones are blank at the end. Without them each trigger starts a line, if there are several
-    lines of several frames.
-    """
-
-    scan: tuple[int, ...]
-    """(lines, columns); () if it has none"""
-    line_skip: int
-    """frames behind each line that are no part of the scan"""
-    expected: int
-    """number of frames for the scan or, without a scan, for the acquisition; 0 if it has none"""
-    sure: bool
-    """True if it has ScanY and ScanX"""
-
-    def shown(self, stored: int) -> tuple[int, ...]:
-        """Return the shape that is shown, one axis of all frames where none fits.
-
-        A few frames behind lines of triggers are left out; a line of them or more, or some for each
-        line, say that the frames lie otherwise.
-        """
-        if self.sure or not self.scan:
-            return self.scan or (stored,)
-        (lines, columns), more = self.scan, stored - self.expected
-        return (stored,) if more >= columns or (more > 0 and more % lines == 0) else self.scan
-
-
-def _said(path: str | None, hdr: dict[str, str], stored: int) -> _ScanSaid:
-    """Return what a .hdr file says about the scan of so many stored frames.
-
-    LineSkip counts unless the number of frames, in the .hdr or stored, shows that these frames were not recorded.
-    Without it, what a trigger for each line recorded more than ScanX is left out.
-
-    Raises: see `_positions`.
-    """
-    y, x = _positions(path, hdr)
-    frames = _count(hdr, "Frames in Acquisition (Number)")
-    line = _count(hdr, "Frames per Trigger (Number)")
-    if y and x:
-        behind = line - x if line > x and frames == y * line else 0
-        skip = min(_count(hdr, "LineSkip") if "LineSkip" in hdr else behind, (_MOST_SCAN - y * x) // y)
-        if skip and y * x == (frames if frames in (y * x, y * (x + skip)) else stored):
-            skip = 0
-        return _ScanSaid((y, x), skip, y * (x + skip), True)
-    return _ScanSaid((frames // line, line) if 1 < line < frames and frames % line == 0 else (), 0, frames, False)
-
-
-def _positions(path: str | None, hdr: dict[str, str]) -> tuple[int, int]:
-    """Return ScanY and ScanX of a .hdr file; 0 if it has none.
-
-    Raises:
-        FormatError: a value is not a number, or they are absurd.
-    """
-    scan = {key: hdr.get(key, "") or "0" for key in ("ScanY", "ScanX")}
-    for key, word in scan.items():
-        if not re.fullmatch("[0-9]{1,9}", word):
-            raise FormatError(
-                f"{path}: {key} says {word[:24]!r}, expected a number of frames; open the .mib files by name, without"
-                " the .hdr"
-            )
-    y, x = map(int, scan.values())
-    if y * x > _MOST_SCAN:
-        raise FormatError(
-            f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MOST_SCAN:,}; open the .mib files by name,"
-            " without the .hdr"
-        )
-    return y, x
-
-
-def _count(hdr: dict[str, str], key: str) -> int:
-    """Return a number of frames in a .hdr file; 0 if it has none."""
-    word = hdr.get(key, "")
-    return int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
 
 
 def _attrs(found: MibFiles, geometry: Geometry, hdr: dict[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from vfs.errors import MissingSourceError, TruncatedSourceError
 from vfs.formats import series
 from vfs.formats.mib.heads import MibFiles
+from vfs.formats.mib.scan import ScanSaid
 from vfs.model.layout.scan_order import surplus
 from vfs.model.name_order import natural
 from vfs.model.stored import Absence
@@ -68,24 +69,20 @@ def absences(
     named: str,
     stored: StoredFrames,
     front: int,
-    expected: int,
+    said: ScanSaid,
     scan: Sequence[int],
     whole_series: bool,
-    line_skip: int = 0,
-    said: Sequence[int] = (),
 ) -> tuple[Absence, ...]:
     """Report missing frames, the worst loss first.
 
     Args:
         named: the .hdr, or the first file.
         front: number of blank frames that are shown in front of those of the first file.
-        expected: number of frames in the .hdr; 0 if it has none.
+        said: what the .hdr says about the scan.
         scan: shape of the scan that is shown.
         whole_series: True if the files were found by the name of one of them.
-        line_skip: number of frames behind each line of the scan that are left out, as the .hdr says.
-        said: scan in the .hdr; () if it has none.
     """
-    span = stored.span
+    expected, line_skip, span = said.expected, said.line_skip, stored.span
     total, shown = front + span, math.prod(scan) + math.prod(scan[:-1]) * line_skip
     found = list(_first_ones(named, stored, front, expected, whole_series))
     rests = stored.found.files.sizes % stored.record
@@ -106,7 +103,7 @@ def absences(
         )
         found.append(Absence(text, counts={"frames_left_out": more}))
     elif 0 < expected < total and len(scan) == 1:
-        hint = surplus(said, total, shown=False) if said else ""
+        hint = surplus(said.scan, total, shown=False) if said.scan else ""
         text = f"{named}: says {expected:,} frames, {total:,} are stored: all are shown, along one axis{hint}"
         found.append(Absence(text, arrangement=True))
     return tuple(found)
