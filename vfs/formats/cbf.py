@@ -26,7 +26,7 @@ import numpy as np
 from vfs.errors import DecodeError, FormatError, TruncatedSourceError
 from vfs.formats import Format, pilatus
 from vfs.formats.numbering import joined
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model.decode import IntoBlocks
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -226,7 +226,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     said = pilatus.lines_of(one.lines)
     attrs = {"header": one.lines, "detector": said, "calibration": pilatus.calibration(said)}
     dims = ("frame", *("zyx"[3 - len(one.shape) :]))
-    array = table.array("data", files, (row.frames,), one.shape, dims, one.stored, attrs, decoder)
+    plane = StoredPlane(one.shape, one.stored, decoder=decoder)
+    array = table.array("data", files, (row.frames,), plane, dims, attrs)
     told = tuple(absence for absence in array.absent if absence.refused is not None)  # blank files are told by `row`
     if short:
         lost_files = f"{short[0]}; files that are not whole: {len(short):,}"

@@ -26,7 +26,7 @@ import numpy as np
 
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.planes import PlaneTable, plausible
+from vfs.formats.planes import PlaneTable, StoredPlane, plausible
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.metadata import Term, first_number
@@ -279,7 +279,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     dims = ("frame",) * (len(nav) - len(deep)) + deep + ("y", "x")[-len(shape) :]
     table = PlaneTable(which, offsets.reshape(-1), np.arange(len(which)), named[0])
     attrs = {"header": frames[0].header.said, "calibration": _calibration(frames[0].header.keys)}
-    array = table.array("data", files, nav, shape[-2:], dims, stored, attrs)
+    array = table.array("data", files, nav, StoredPlane(shape[-2:], stored), dims, attrs)
     return [altered(array, absent=tuple(lost) + array.absent)]
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from vfs.errors import DecodeError, DependencyError, FormatError, OptionError, SourceError, TruncatedSourceError, extra
 from vfs.formats import Format
 from vfs.formats.headers import parse_xml
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.formats.tiff_structure.headers import COMPRESSION, EER, EER_METADATA, Field, Reader, header_of, holds_events
 from vfs.formats.tiff_structure.original import original
 from vfs.model.decode import IntoBlocks
@@ -391,7 +391,7 @@ def _image(name: str, files: Files, page: _Page, attrs: dict[str, Any]) -> list[
     if not together or page.sizes.sum() != size or page.offsets[0] + size > files.sizes[0]:
         return []
     table = PlaneTable(np.zeros(1, np.int64), page.offsets[:1], np.zeros(1, np.int64), files.paths[0])
-    made = table.array(name, files, (), (page.height, page.width), ("y", "x"), stored, attrs)
+    made = table.array(name, files, (), StoredPlane((page.height, page.width), stored), ("y", "x"), attrs)
     return [altered(made, main=False)]
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from vfs.errors import FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.planes import PlaneTable, plausible
+from vfs.formats.planes import PlaneTable, StoredPlane, plausible
 from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
@@ -407,7 +407,7 @@ def _placed(
     begin = which * planes if math.prod(nav) > planes else np.zeros_like(which)
     position = begin + np.tile(np.arange(planes), len(images))
     table = PlaneTable(which, offsets.reshape(-1), position, files.paths[one.file])
-    return table.array(path, files, nav, sig, dims, one.stored, {})
+    return table.array(path, files, nav, StoredPlane(sig, one.stored), dims, {})
 
 
 TERMS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,35 @@ def plausible(path: str, planes: int, nbytes: int, size: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class StoredPlane:
+    """Says how each plane of a table is stored.
+
+    Attributes:
+        shape: lengths of its axes; () where a plane is a single element.
+        dtype: of elements in the file, in its byte order.
+        strides: elements from one index to the next in the file along each axis, from the first element of a plane
+            on; None for C order. Not for planes that decode as wholes.
+        order: of the colours along the last axis, which `strides` count as they are stored (see
+            `vfs.model.colours`); "" if there are none. Decoders put them into theirs.
+        decoder: decodes planes as wholes; None where the bytes are the elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    _: KW_ONLY
+    strides: tuple[int, ...] | None = None
+    order: str = ""
+    decoder: BlockDecoder | None = None
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first one of a plane to behind its last one."""
+        if self.strides is None:
+            return math.prod(self.shape)
+        return 1 + sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
 class PlaneTable:
     """The places of equal planes.
 
@@ -68,34 +97,24 @@ class PlaneTable:
         path: str,
         files: Files,
         nav: tuple[int, ...],
-        sig: tuple[int, ...],
+        plane: StoredPlane,
         dims: tuple[str, ...],
-        stored: np.dtype,
         attrs: Mapping[str, Any],
-        decoder: BlockDecoder | None = None,
-        strides: tuple[int, ...] | None = None,
-        order: str = "",
     ) -> StoredArray:
         """Make the array.
 
         Args:
             path: place of the array in the hierarchy.
-            nav, sig: lengths of the navigation axes, and of a plane.
-            dims: a name for each of them.
-            stored: dtype of elements in the file, in its byte order.
-            decoder: decodes planes as wholes; None where the bytes are the elements.
-            strides: elements from one index to the next in the file along each axis of a plane, from its first
-                element on; None for C order. Not for planes that decode as wholes.
-            order: of the colours along the last axis, which `strides` count as they are stored (see
-                `vfs.model.colours`); "" if there are none. Decoders put them into theirs.
+            nav: lengths of the navigation axes.
+            plane: how each plane is stored.
+            dims: names of the navigation axes, and of those of a plane.
 
         Raises:
             FormatError: far more positions than planes.
             MissingSourceError, TruncatedSourceError: no plane is there.
         """
-        positions = math.prod(nav)
-        reach = math.prod(sig) if strides is None else 1 + sum((n - 1) * k for n, k in zip(sig, strides, strict=True))
-        nbytes = np.full(len(self.file), reach * stored.itemsize) if self.nbytes is None else self.nbytes
+        positions, sig, stored, strides = math.prod(nav), plane.shape, plane.dtype, plane.strides
+        nbytes = np.full(len(self.file), plane.reach * stored.itemsize) if self.nbytes is None else self.nbytes
         if positions > _MOST_BLANK * len(self.file):
             raise FormatError(
                 f"{self.source}: expected about as many planes as positions, found {len(self.file):,} planes for"
@@ -117,18 +136,19 @@ class PlaneTable:
         named[np.isin(named, row[gone | cut])] = -1
         offsets, which = np.where(named < 0, -1, self.offset[named]), np.where(named < 0, 0, self.file[named])
         layout = FrameLayout.planes(
-            FrameRecord((reach,) if strides else sig, stored.itemsize), which, offsets
+            FrameRecord((plane.reach,) if strides else sig, stored.itemsize), which, offsets
         ).arranged(Scan(nav))
         if strides is not None:
             pieces = whole_frame(sig, strides)
-            layout = altered(layout, sig_shape=sig, pieces=in_order(pieces, len(sig) - 1, order) if order else pieces)
+            pieces = in_order(pieces, len(sig) - 1, plane.order) if plane.order else pieces
+            layout = altered(layout, sig_shape=sig, pieces=pieces)
         made = StoredArray(
             path, files, layout, PlainDecoder(stored), nav + sig, dims, len(nav), attrs=attrs, absent=absent
         )
-        if decoder is None:
+        if plane.decoder is None:
             return made
         blocks = self._blocks(named, nbytes, nav, sig)
-        return altered(made, layout=blocks, decoder=decoder, block=(1,) * len(nav) + sig)
+        return altered(made, layout=blocks, decoder=plane.decoder, block=(1,) * len(nav) + sig)
 
     def _blocks(self, named: np.ndarray, nbytes: np.ndarray, nav: tuple[int, ...], sig: tuple[int, ...]) -> BlockLayout:
         """Lay out planes that decode as wholes.

@@ -25,7 +25,7 @@ from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import fields, parse_xml, read_at, xml_tree
 from vfs.formats.numbering import joined
-from vfs.formats.planes import PlaneTable, plausible
+from vfs.formats.planes import PlaneTable, StoredPlane, plausible
 from vfs.formats.recorded import Recorded
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -200,7 +200,7 @@ def _arrays(
         table = PlaneTable(file, offset, number + np.repeat(begin, counts), files.paths[0])
         attrs = {"header": sets[0].header}
         dims, path = ("frame", "y", "x"), f"region_{k}/data" if several else "data"
-        made = table.array(path, files, (frames,), region.shape, dims, region.stored, attrs)
+        made = table.array(path, files, (frames,), StoredPlane(region.shape, region.stored), dims, attrs)
         own = tuple(one for one in made.absent if one.refused is not None)  # blank files are told by `absent`
         yield altered(made, absent=absent + own, told=told)
 

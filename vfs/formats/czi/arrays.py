@@ -226,7 +226,7 @@ def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: T
     stored, samples = np.dtype(TYPES[tiles[0].pixel_type][0]), TYPES[tiles[0].pixel_type][1]
     sig = (height, width, *((samples,) if samples > 1 else ()))
     there = _places(files, tiles, stored.itemsize * samples)
-    layout, decoder, absent = _laid_out(files, tiles, boxes, planes, sig, stored, samples, there)
+    layout, decoder, absent = _laid_out(files, tiles, boxes, planes, sig, stored, there)
     nav = planes.nav
     if missing := math.prod(nav) - len(np.unique(planes.position)):
         named = f"{path}: {group.name}: {missing:,} of {math.prod(nav):,} planes"
@@ -353,7 +353,6 @@ def _laid_out(
     planes: _TiledPlanes,
     sig: tuple[int, ...],
     stored: np.dtype,
-    samples: int,
     there: tuple[Places, np.ndarray, tuple[Absence, ...]],
 ) -> tuple[BlockLayout, Decoder | BlockDecoder, tuple[Absence, ...]]:
     """Lay out tiles.
@@ -366,6 +365,7 @@ def _laid_out(
         FormatError: a mask is garbled.
         TruncatedSourceError: none that is seen is whole.
     """
+    samples = math.prod(sig[2:])
     pixel = stored.itemsize * samples
     places, here, absent = there
     which, parts = _shown(planes.position, planes.tile, _valid(files, tiles, boxes, places, here))

@@ -15,7 +15,7 @@ import numpy as np
 
 from vfs.errors import VfsError
 from vfs.formats.czi.segments import Places
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model.channels import real
 from vfs.model.decode import MadeBlocks
 from vfs.model.layout import altered
@@ -78,7 +78,8 @@ def companions(main: StoredArray, places: Places, tile: np.ndarray, position: np
         if not names:
             return []
         table = PlaneTable(np.zeros_like(at), at, np.flatnonzero(there), path, size[there])
-        made = table.array("", main.files, nav, (), dims, np.dtype("f8"), {}, SubBlockNumber(""))
+        plane = StoredPlane((), np.dtype("f8"), decoder=SubBlockNumber(""))
+        made = table.array("", main.files, nav, plane, dims, {})
     except VfsError:
         return []
     made = altered(made, companion=True, coordinate=True, absent=(), fill=math.nan)

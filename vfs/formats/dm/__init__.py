@@ -47,7 +47,7 @@ from vfs.formats.dm.maps import MapLayout
 from vfs.formats.dm.transforms import HalvesDecoder
 from vfs.formats.gatan_tags import find, is_tag_file, original, plain, read_tags
 from vfs.formats.numbering import joined
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model import colours
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
@@ -170,7 +170,7 @@ def _transforms(
     nbytes = np.full(len(files), image.nbytes)
     table = PlaneTable(np.arange(len(files)), np.array(offsets, np.int64), row.first, files.paths[0], nbytes)
     dims = (*nav_dims(len(nav)), "y", "x")
-    made = table.array(path, files, nav, halves.shape, dims, image.dtype, attrs, halves)
+    made = table.array(path, files, nav, StoredPlane(halves.shape, image.dtype, decoder=halves), dims, attrs)
     told = tuple(absence for absence in made.absent if absence.refused is not None)  # missing files are told by `row`
     return altered(made, absent=row.absent + told)
 

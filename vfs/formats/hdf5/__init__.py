@@ -251,15 +251,17 @@ def _datasets(
             files[paths] = _unchanged(Files.stat(sources, paths), known)
     beside = {name: said for program in PROGRAMS if program.about for name, said in program.about(found, known).items()}
     made = [
-        _dataset(
-            known,
-            name,
-            found[name],
-            files[found[name].files or (path,)],
-            {**beside.get(name, {}), "root": root},
-            axes[name],
-            dims[name],
-            main[name],
+        altered(
+            _dataset(
+                known,
+                name,
+                found[name],
+                files[found[name].files or (path,)],
+                {**beside.get(name, {}), "root": root},
+                axes[name],
+                dims[name],
+            ),
+            main=main[name],
         )
         for name in order
     ]
@@ -303,7 +305,6 @@ def _dataset(
     about: Mapping[str, Any],
     axes: Axes | None,
     dims: tuple[str, ...],
-    main: bool | None,
 ) -> StoredArray:
     nav = max(0, len(entry.shape) - 2)
     more: dict[str, Any] = {"filters": [FILTERS[number][0] for number, _ in entry.filters]} if entry.filters else {}
@@ -327,7 +328,6 @@ def _dataset(
         fill=entry.fill,
         block=entry.chunk,
         attrs=attrs,
-        main=main,
         conventions=entry.conventions,
         absent=entry.absent,
         mask_bits=mask_bits(name, entry, known),

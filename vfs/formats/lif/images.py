@@ -12,7 +12,7 @@ import numpy as np
 
 from vfs.errors import FormatError
 from vfs.formats.lif.said import CHANNELS
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model import colours
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -79,9 +79,8 @@ class LeicaImage:
         """
         zeros = np.zeros(len(self.offsets), np.int64)
         table = PlaneTable(zeros, self.offsets + memory.at, np.arange(len(zeros)), files.paths[0])
-        made = table.array(
-            place, files, self.nav, self.sig, self.dims, self.stored, self.attrs, None, self.steps, self.colours
-        )
+        plane = StoredPlane(self.sig, self.stored, strides=self.steps, order=self.colours)
+        made = table.array(place, files, self.nav, plane, self.dims, self.attrs)
         return altered(made, told=self.told)
 
 

@@ -34,7 +34,7 @@ from vfs.formats.nd2.loops import Loop, loops_of
 from vfs.formats.nd2.per_frame import STAGE, positions, time_stamps
 from vfs.formats.nd2.said import TERMS, attrs_of, channels_of, planes_of
 from vfs.formats.nd2.variants import Tree, inside, read_tree
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model.colours import AXIS, red_first
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
@@ -409,18 +409,11 @@ def _array(
         np.zeros(len(numbers), np.int64), offsets, np.array(numbers), path, sizes if frame.packed else None
     )
     decoder = FrameDecoder(frame.stored, (*shape[1:3], frame.channels, frame.colours), frame.row, frame.order)
-    made = table.array(
-        "data",
-        files,
-        nav,
-        sig,
-        dims,
-        frame.stored,
-        {**attrs, "calibration": _calibration(metadata, loops)},
-        decoder if frame.packed else None,
-        None if frame.packed else steps,
-        frame.order,
-    )
+    if frame.packed:
+        plane = StoredPlane(sig, frame.stored, decoder=decoder)
+    else:
+        plane = StoredPlane(sig, frame.stored, strides=steps, order=frame.order)
+    made = table.array("data", files, nav, plane, dims, {**attrs, "calibration": _calibration(metadata, loops)})
     return made, (offsets - _TIME, table.position)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model.decode import PlainDecoder
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.stored import StoredArray
@@ -35,7 +35,8 @@ def time_stamps(main: StoredArray, offsets: np.ndarray, numbers: np.ndarray) -> 
     """
     nav = main.nav_ndim
     table = PlaneTable(np.zeros(len(offsets), np.int64), offsets, numbers, main.files.paths[0])
-    made = table.array("timestamp", main.files, main.shape[:nav], (), main.dims[:nav], _REAL, {"unit": "ms"})
+    shape, dims = main.shape[:nav], main.dims[:nav]
+    made = table.array("timestamp", main.files, shape, StoredPlane((), _REAL), dims, {"unit": "ms"})
     return altered(made, companion=True, coordinate=True, absent=())
 
 

@@ -35,7 +35,7 @@ from vfs.formats import Format
 from vfs.formats.headers import read_at
 from vfs.formats.ndtiff.per_plane import companions
 from vfs.formats.ndtiff.said import TERMS, channels_of, same_for_all
-from vfs.formats.planes import PlaneTable, along
+from vfs.formats.planes import PlaneTable, StoredPlane, along
 from vfs.formats.series import of_another_run
 from vfs.model.colours import AXIS
 from vfs.model.files import Files
@@ -311,8 +311,8 @@ def _arrays(
         position,
         files.paths[-1],
     )
-    sig = (kind.height, kind.width, *colours)
-    stored, attrs = np.dtype(_PIXELS[kind.pixel_type]), {**attrs, "axes": said}
+    stored = StoredPlane((kind.height, kind.width, *colours), np.dtype(_PIXELS[kind.pixel_type]))
+    attrs = {**attrs, "axes": said}
     first: dict[Any, _Plane] = {}
     for plane in planes:
         first.setdefault(plane.axes.get("channel"), plane)
@@ -321,7 +321,7 @@ def _arrays(
         for value in along(list(first))[0]
     }
     told = Told(partial(_told, files.sources, split(files.paths[-1])[0], kind, of_each, attrs))
-    made = altered(table.array(path, files, nav, sig, dims, stored, attrs), told=told)
+    made = altered(table.array(path, files, nav, stored, dims, attrs), told=told)
     at, nbytes = (np.array([plane.place[k] for plane in planes], np.int64) for k in (5, 6))
     return [made, *companions(made, replace(table, offset=at, nbytes=nbytes), attrs["first_plane"])]
 

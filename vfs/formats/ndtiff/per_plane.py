@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vfs.errors import VfsError
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model.channels import real
 from vfs.model.decode import MadeBlocks
 from vfs.model.layout import altered
@@ -59,7 +59,7 @@ def companions(main: StoredArray, table: PlaneTable, first: Mapping[str, Any]) -
         return []
     table = PlaneTable(table.file[there], table.offset[there], table.position[there], table.source, table.nbytes[there])
     try:
-        made = table.array("", main.files, nav, (), dims, np.dtype("f8"), {}, JsonNumber(""))
+        made = table.array("", main.files, nav, StoredPlane((), np.dtype("f8"), decoder=JsonNumber("")), dims, {})
     except VfsError:  # they are not where the index says
         return []
     made = altered(made, companion=True, coordinate=True, main=False, absent=(), fill=math.nan)

@@ -19,14 +19,14 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.headers import read_at
-from vfs.formats.planes import PlaneTable
+from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.formats.sls.master import RECORD, TERMS, SlsDetector, SlsRegion, detector_of, read_master
 from vfs.model.decode import BlockDecoder, Decoder, MadeBlocks, PlainDecoder
 from vfs.model.files import Files
@@ -186,7 +186,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         if not own:
             raise TruncatedSourceError(f"{paths[0]}: expected raw files of region {k}, found none")
         made.append(
-            altered(_array(path, files, detector, region, own, record, count, attrs), absent=absent, written=written)
+            altered(
+                _array(path, files, detector, region, own, record, count), attrs=attrs, absent=absent, written=written
+            )
         )
     return made
 
@@ -253,7 +255,6 @@ def _array(
     runs: Sequence[tuple[int, _FrameRun]],
     record: dict[int, int],
     count: int,
-    attrs: dict[str, Any],
 ) -> StoredArray:
     """Make the array of a region.
 
@@ -271,7 +272,7 @@ def _array(
     flipped[[*region.parts]] = [part.flipped for part in region.parts.values()]
     if len(region.parts) == 1 and not flipped.any():
         table = PlaneTable(file, offset, frame, files.paths[-1])
-        return table.array(path, files, shape[:1], shape[1:], dims, detector.stored, attrs)
+        return table.array(path, files, shape[:1], StoredPlane(region.shape, detector.stored), dims, {})
     places = np.zeros((len(flipped), 4), np.int64)
     places[[*region.parts]] = [part[:4] for part in region.parts.values()]
     origin = np.concatenate([frame[:, None], places[module, :2]], 1)
@@ -284,7 +285,7 @@ def _array(
         decoder = ModuleDecoder(detector.stored, flipped[module])
     else:
         layout = BlockLayout.of(shape, BlockTable(origin, boxes, file, offset), word_bytes=detector.stored.itemsize)
-    return StoredArray(path, files, layout, decoder, shape, dims, 1, block=block, attrs=attrs)
+    return StoredArray(path, files, layout, decoder, shape, dims, 1, block=block)
 
 
 def _cut(files: Files, last: Sequence[int], sizes: np.ndarray) -> Iterator[Absence]:

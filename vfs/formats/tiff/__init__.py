@@ -192,11 +192,11 @@ def open(
             path = above + ("data" if level == 0 else f"level_{level}/data")
             facts = attrs if level == 0 else {"axes": one.axes, "level": level, **one.kind.facts}
             facts |= colours_of(table, (part.rows for part in parts if part is not None), one.kind.facts)
-            made, gone = _dataset(table, files, path, members, parts, one, concatenate, facts)
+            made, gone = _dataset(table, files, path, members, parts, one, concatenate)
             written = Written(one.count if one.metadata in ("imagej", "shaped") and len(members) == 1 else None)
             leads = (k, level) == (shown, 0) or (False if aside[k] else None)
             told = Told(partial(imagej.attrs_of, first)) if imagej.wrote(first) else None
-            out.append(altered(made, main=leads, written=written, told=told))
+            out.append(altered(made, attrs=facts, main=leads, written=written, told=told))
             absent += gone
     out.sort(key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)
     if len(paths) == 1 and ("SerialEM" in first.start or "SerialEM" in first.text(SOFTWARE, 256)):
@@ -327,7 +327,6 @@ def _dataset(
     parts: Sequence[PageSeries | None],
     one: PageSeries,
     concatenate: bool,
-    attrs: dict[str, Any],
 ) -> tuple[StoredArray, list[Absence]]:
     """Make one array from its parts in all files.
 
@@ -363,9 +362,7 @@ def _dataset(
     layout, decoder, block = arrange(found.parts, index, lead, one.kind, one.shown)
     fill, absent = fill_of(table, rows, found.parts, decoder.dtype)
     shape = lead + one.shape[one.nav :]
-    made = StoredArray(
-        path, files, layout, decoder, shape, names, len(lead), fill=fill, block=block, attrs=attrs, absent=row.absent
-    )
+    made = StoredArray(path, files, layout, decoder, shape, names, len(lead), fill=fill, block=block, absent=row.absent)
     return made, [*found.absent(), *absent]
 
 
