@@ -385,7 +385,6 @@ def per_frame(
     stored: Any,
     at: int,
     *,
-    sig_shape: tuple[int, ...] = (),
     dims: tuple[str, ...] = (),
     attrs: Mapping[str, Any] | None = None,
     coordinate: bool = False,
@@ -397,12 +396,12 @@ def per_frame(
     Args:
         main: array of these frames, stored in frames; the companion gets the same scan.
         path: path of the companion.
-        stored: dtype of the field in the file.
+        stored: dtype of the field in the file; ("<f4", shape) for a field with axes of its own.
         at: byte of the record where the field starts.
-        sig_shape, dims: shape of the field and names of its axes.
+        dims: names of the axes of the field.
         coordinate: see `StoredArray`.
     """
-    dtype = np.dtype(stored)
+    dtype, sig_shape = np.dtype(stored).base, np.dtype(stored).shape
     frames = main.layout.frames
     assert frames is not None
     layout = altered(

@@ -259,7 +259,7 @@ def open(
         return _second(main, None if constants is None else Combined(read_constants(sources, str(constants)), nav[-1]))
     return [
         main,
-        per_frame(main, "footer", "<f4", _SIDE * _SIDE * 4, sig_shape=(_FOOTER, _SIDE), dims=("footer_row", "x")),
+        per_frame(main, "footer", ("<f4", (_FOOTER, _SIDE)), _SIDE * _SIDE * 4, dims=("footer_row", "x")),
     ]
 
 
