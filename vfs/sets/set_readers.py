@@ -16,7 +16,6 @@ from vfs.engine.corrections import Corrections
 from vfs.engine.other_axes import turned
 from vfs.live.doubts import Doubts, may_be_blank
 from vfs.model.axis_order import AxisOrder
-from vfs.model.files import Files
 from vfs.model.open_options import OpenOptions
 from vfs.model.stored import StoredArray
 from vfs.sets.arranging import Arranged
@@ -71,49 +70,43 @@ def readers(
     """
     corrections = Corrections.of(main.shape[main.nav_ndim :], main.dtype, **images)
     make: dict[str, Callable[[], ArrayReader]] = {}
-    made = _backend_of(options)
+    reads = _reads(options)
     for path, (dataset, order) in shown.items():
         how: dict[str, Any] = {"dtype": options.dtype, "chunks": options.chunks, "corrections": corrections}
         if path != main.path:
             how = {"chunks": _companion_chunks(dataset)}
-        how |= {"backend": options.backend, "kept": _states(options), "cache": cache, "make": made}
-        make[path] = partial(_reader, dataset, order, **how)
+        make[path] = partial(_reader, dataset, order, reads, cache, **how)
     return SetReaders(make)
 
 
 def _reader(
     dataset: StoredArray,
     order: AxisOrder | None,
-    backend: str,
-    make: Callable[[StoredArray, str, Files], Backend],
-    kept: Callable[[Files], Files],
-    chunks: chunking.ChunkSpec,
+    reads: Callable[[StoredArray], Backend],
     cache: ChunkCache,
+    chunks: chunking.ChunkSpec,
     **how: Any,
 ) -> ArrayReader:
-    reads = make(dataset, backend, kept(dataset.files))
     if order is None:
-        return ArrayReader(dataset, reads, chunks=chunks, cache=cache, **how)
-    return turned(ArrayReader(dataset, reads, cache=cache, **how), order, chunks, cache)
+        return ArrayReader(dataset, reads(dataset), chunks=chunks, cache=cache, **how)
+    return turned(ArrayReader(dataset, reads(dataset), cache=cache, **how), order, chunks, cache)
 
 
-def _backend_of(options: OpenOptions) -> Callable[[StoredArray, str, Files], Backend]:
-    """Return what makes the backend of an array. Files that are still being written are not mapped: who cuts one would
-    kill the process.
+def _reads(options: OpenOptions) -> Callable[[StoredArray], Backend]:
+    """Return what makes the backend of an array. Files that are still being written are not mapped: whoever cuts one
+    would kill the process.
     """
+    name = options.backend
 
-    def growing(dataset: StoredArray, name: str, files: Files) -> Backend:
+    def growing(dataset: StoredArray) -> Backend:
+        files = dataset.files.growing()
         inner = make_backend("buffered" if choice(name)[0] == "mmap" else name, files)
         return GrowingBackend(inner, may_be_blank, Doubts(dataset, files, options).check)
 
-    return growing if options.follow else lambda _, name, files: make_backend(name, files)
+    def at_rest(dataset: StoredArray) -> Backend:
+        return make_backend(name, dataset.files.unremembered() if options.accept_changes else dataset.files)
 
-
-def _states(options: OpenOptions) -> Callable[[Files], Files]:
-    """Return what makes the files of a backend out of those of an array: the states that reads check them against."""
-    if options.follow:
-        return Files.growing
-    return Files.unremembered if options.accept_changes else lambda files: files
+    return growing if options.follow else at_rest
 
 
 def _companion_chunks(dataset: StoredArray) -> chunking.ChunkSpec:
