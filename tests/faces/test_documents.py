@@ -14,6 +14,7 @@ import zarr
 from tests.faces.support import FORMATS, array_of, tree_of
 from tests.model.strategies import DTYPES, some
 from vfs.faces.documents import plain_json, v2, v3
+from vfs.model.command_options import ExportOptions
 from vfs.zarr.export import export
 
 
@@ -117,7 +118,7 @@ def test_documents_are_ascii(zarr_format: int, tmp_path: Path) -> None:
         json.loads(document)
     array = json.loads(face.documents["entry/däta/zarr.json" if zarr_format == 3 else "entry/däta/.zattrs"])
     assert (array["attributes"] if zarr_format == 3 else array)["vfs"] == plain
-    export(face, tmp_path / "out.zarr")
+    export(face, tmp_path / "out.zarr", ExportOptions())
     written = [path for path in (tmp_path / "out.zarr").rglob("*") if path.name in names]
     assert len(written) >= 3
     assert [path for path in written if not path.read_bytes().isascii()] == []

@@ -26,6 +26,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.faces import channels
 from vfs.faces.face import GROUP, ZarrFace
+from vfs.model.command_options import ExportOptions
 from vfs.reduce import passes, pyramid
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.inside import set_of
@@ -359,7 +360,7 @@ def test_an_exported_image_is_one(tmp_path: Path, zarr_format: int, monkeypatch:
     image = np.random.default_rng(2).integers(0, 255, (1, 1, 1, 50, 40, 3)).astype("u1")
     path = write_ome_tiff(tmp_path, image, tile=(16, 16), compression=8, encode=zlib.compress)
     face = set_of(vfs.open_group(path)).tree.zarr(zarr_format, "ome")
-    export(face, tmp_path / "out.ome.zarr")
+    export(face, tmp_path / "out.ome.zarr", ExportOptions())
     root = zarr.open_group(tmp_path / "out.ome.zarr", mode="r", zarr_format=zarr_format)
     about = dict(root.attrs)
     assert (about["ome"] if zarr_format == 3 else about)["multiscales"] == said(face)["multiscales"]

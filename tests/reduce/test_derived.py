@@ -16,6 +16,7 @@ import zarr
 import vfs
 from vfs.engine.cache import ChunkCache
 from vfs.faces.npy_face import NpyFace
+from vfs.model.command_options import ExportOptions
 from vfs.reduce import derived
 from vfs.reduce.passes import Pass
 from vfs.testing.inside import reader_of, set_of
@@ -174,7 +175,7 @@ def test_pickles(scan: Path) -> None:
 @pytest.mark.parametrize("version", [3, 2])
 def test_stores_and_exports_hold_them(scan: Path, tmp_path: Path, version: int) -> None:
     g = group(scan)
-    export(set_of(g).tree.zarr(version), tmp_path / "o.zarr")
+    export(set_of(g).tree.zarr(version), tmp_path / "o.zarr", ExportOptions())
     shown = zarr.open_consolidated(g.store(version), mode="r", zarr_format=version)
     written = zarr.open_consolidated(str(tmp_path / "o.zarr"), mode="r", zarr_format=version)
     for name, data in expected(scan).items():

@@ -98,13 +98,10 @@ def export(data: Any, target: Path, **given: Any) -> int:
     stored = write(
         found.tree.zarr(options.zarr_format, face_of(target)),
         target,
-        codec=options.codec,
-        shards=options.shards,
-        sources=found.opening.version,
-        resume=options.resume,
+        options,
+        found.opening,
         progress=options.progress,
         executor=options.executor,
-        opening=found.opening,
     )
     if options.verify:
         verify(target).check()

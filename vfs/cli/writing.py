@@ -119,17 +119,7 @@ def _store(datasets: list[str], target: str, scheduler: str | None, settings: Se
                 begun = True
                 bar(done, total, stored)
 
-            stored = write(
-                face,
-                target,
-                codec=options.codec,
-                shards=options.shards,
-                sources=group.opening.version,
-                resume=options.resume,
-                progress=tell,
-                executor=client,
-                opening=group.opening,
-            )
+            stored = write(face, target, options, group.opening, progress=tell, executor=client)
     except BaseException as error:
         if begun or not isinstance(error, OptionError):
             say_how_to_go_on(error, target, place)

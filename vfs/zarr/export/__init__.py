@@ -25,6 +25,7 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceChangedError
 from vfs.faces.face import ZarrFace
 from vfs.formats import formats
+from vfs.model.command_options import ExportOptions
 from vfs.model.wording import option
 from vfs.outputs.executors import checked
 from vfs.outputs.place import OutputPlace
@@ -33,8 +34,7 @@ from vfs.outputs.sums import Mark, Subject
 from vfs.outputs.zipped import is_zipped
 from vfs.own_code import code_key
 from vfs.sets.live_set import for_workers
-from vfs.zarr.export.arrays import ArrayExport, Encoded, ShardSpec, array_exports, checksum, little_memory
-from vfs.zarr.export.codecs import DEFAULT
+from vfs.zarr.export.arrays import ArrayExport, Encoded, array_exports, checksum, little_memory
 from vfs.zarr.export.documents import stored_documents
 from vfs.zarr.export.journal import ExportJournal
 from vfs.zarr.export.passing import Work, works
@@ -56,14 +56,11 @@ BUSY = 16
 def export(
     face: ZarrFace,
     target: str | os.PathLike[str],
+    options: ExportOptions,
+    opening: Opening | None = None,
     *,
-    codec: str = DEFAULT,
-    shards: ShardSpec = None,
-    sources: bytes = b"",
-    resume: bool = False,
     progress: Callable[[int, int, int], object] | None = None,
     executor: Any = None,
-    opening: Opening | None = None,
 ) -> int:
     """Write what a face shows as a zarr store: in a folder, one zip file, or a store of objects.
 
@@ -74,16 +71,14 @@ def export(
 
     Args:
         target: the folder or file to make, or the URL. It must not exist, but the folder above it must.
-        codec: see `vfs.zarr.export.codecs.codec`.
-        shards: see `vfs.zarr.export.arrays.shard_shape`.
-        sources: digest of the sources and of how they were opened; empty if they may change, and the export cannot
-            go on after it was interrupted.
-        resume: True to go on with an export that was interrupted, if there is one; one that is complete stays.
+        options: of them `codec` (see `vfs.zarr.export.codecs.codec`), `shards` (see
+            `vfs.zarr.export.arrays.shard_shape`), and `resume`: True to go on with an export that was interrupted, if
+            there is one; one that is complete stays.
+        opening: how the set was opened; an executor needs it, and an export that is to go on after an interruption.
         progress: is called in this thread with the bytes of the arrays that are done, of all, and of the files
             so far. What it raises ends the export.
         executor: writes the units, on workers which find the sources and `target` by the same names; None: the threads
             of this process do.
-        opening: how the set was opened; an executor needs it.
 
     Returns: bytes of the files of the store.
 
@@ -96,10 +91,10 @@ def export(
     When it fails, `target` does not exist. `OUT.zarr.part` and `OUT.zarr.part.marks` are left if a unit was done.
     """
     check_store_name(target)
-    place = place_of(target)
+    place, sources = place_of(target), b"" if opening is None else opening.version
     with place.errors():
-        finished = _begins(place, resume, sources)
-        exports = array_exports(face, codec, shards)
+        finished = _begins(place, options.resume, sources)
+        exports = array_exports(face, options.codec, options.shards)
         documents = stored_documents(
             face.documents,
             {one.path: one.codec for one in exports},
@@ -112,7 +107,7 @@ def export(
         if finished and not place.noted():
             return place.complete(subject) + beside
         with closing(place.journal()) as marks:
-            journal = ExportJournal(marks, subject, resume, anew=not (finished or place.begun()))
+            journal = ExportJournal(marks, subject, options.resume, anew=not (finished or place.begun()))
             if finished and journal.told is None:  # nothing of it reached the disk
                 marks.remove()
                 return place.complete(subject) + beside
@@ -122,7 +117,7 @@ def export(
                 by = None
                 if executor is not None:
                     assert opening is not None
-                    how = face_of(target), face.zarr_format, codec, shards
+                    how = face_of(target), face.zarr_format, options.codec, options.shards
                     by = checked(executor), ExportWork(for_workers(opening), *how, place.target, code_key())
                 try:
                     stored = _made(face, exports, documents, journal, place, progress or _untold, by)
