@@ -117,6 +117,7 @@ def mount(
             start_in_background(plan.make, mountpoint, how, say=lambda: say(said), log_level=level)
             return
         from vfs.fuse import serve
+        from vfs.serving.logs import LogHow
 
         with terminal(level) as console:
 
@@ -128,7 +129,7 @@ def mount(
                 console.show(status)
                 tell_manager(f"STATUS={status.counts()}")
 
-            last = serve(plan.here(), mountpoint, how, ready=ready, watch=watch, debug=level == "debug")
+            last = serve(plan.here(), mountpoint, how, ready=ready, watch=watch, log_how=LogHow(debug=level == "debug"))
             console.end()
             console.say(line(f"{mountpoint}: {last.summary()}"))
 

@@ -110,6 +110,7 @@ def _run(contents: Contents, how: ServeHow, shown: Callable[[str, str, str], Non
     """
     from vfs.cli.console import tell_manager, terminal
     from vfs.server import serve as run
+    from vfs.serving.logs import LogHow
 
     with terminal(level) as console:
 
@@ -121,7 +122,7 @@ def _run(contents: Contents, how: ServeHow, shown: Callable[[str, str, str], Non
             console.show(status)
             tell_manager(f"STATUS={status.counts()}")
 
-        last = run(contents, how, ready=ready, watch=watch, debug=level == "debug")
+        last = run(contents, how, ready=ready, watch=watch, log_how=LogHow(debug=level == "debug"))
         console.end()
         console.say(line(f"{last.address}: {last.summary()}"))
 

@@ -28,6 +28,7 @@ from vfs.fuse.view import WORKERS, FuseView, library, version
 from vfs.model.wording import option
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
+from vfs.serving.logs import TO_STDERR, LogHow
 from vfs.serving.signals import signals
 from vfs.serving.status import ENDING, MountStatus, Reporter, asked
 from vfs.sources.names import absolute
@@ -48,9 +49,8 @@ def serve(
     *,
     ready: Callable[[], None] | None = None,
     watch: Callable[[MountStatus], None] | None = None,
-    to_log: bool = False,
     leave: Callable[[], bool] = lambda: True,
-    debug: bool = False,
+    log_how: LogHow = TO_STDERR,
 ) -> MountStatus:
     """Show a folder at a mount point until it is unmounted, or SIGINT, SIGTERM or SIGHUP ends it.
 
@@ -64,10 +64,9 @@ def serve(
         ready: called once when the mount answers, from another thread.
         watch: called with the status after `ready`, about once a second if something changed, and at
             the end.
-        to_log: when the mount is ready, redirect stdout and stderr to the log file of its entry.
         leave: called when a signal comes. If it returns True, and a process that has read from the
             mount still runs, the mount stays, dead: see `vfs.fuse.ending`.
-        debug: make libfuse print every request to stderr, and put tracebacks into the log.
+        log_how: how the server logs; with `debug`, libfuse prints every request to stderr.
 
     Returns: the last status.
 
@@ -83,15 +82,15 @@ def serve(
     # Until `Ending` handles them, nothing is mounted, and signals end this process at once. A handler that raises would
     # not do: its exception gets lost if it is raised inside a callback of the compiler
     at_once = signals(signal.SIG_DFL, *ENDING)
-    with _switching(), at_once, _written_down(point, to_log, lambda: bool(ending.left)) as entry:
+    with _switching(), at_once, _written_down(point, log_how.to_file, lambda: bool(ending.left)) as entry:
         readers = Readers(entry.folder if entry else None)
         _warm_up(folder)
         gc.freeze()  # objects stay: opening sets takes a twentieth longer where the collector goes through them
         if how.allow_other:
             _warn_of_closed(folder)
-        said = _Stderr(debug)
+        said = _Stderr(log_how.debug)
         kinds = {"allow_other": how.allow_other, "direct_io": how.direct_io}
-        view = FuseView(folder, module, debug, workers=workers, readers=readers, **kinds)
+        view = FuseView(folder, module, log_how.debug, workers=workers, readers=readers, **kinds)
         named = tuple(absolute(name) for name in how.sources[:SOURCES])
         session = _Session(view, readers, point, named, entry, version(module))
         reporter = Reporter(session.status, session.write, watch)
@@ -99,7 +98,11 @@ def serve(
         try:
             with ending, _mounting(session, said):
                 loop(
-                    view, module, point, partial(_begin, session, said, to_log, partial(reporter.start, ready)), ending
+                    view,
+                    module,
+                    point,
+                    partial(_begin, session, said, log_how.to_file, partial(reporter.start, ready)),
+                    ending,
                 )
         finally:
             said.restore()
@@ -342,12 +345,11 @@ def _served(
     folder: Contents,
     *,
     ready: Ready,
-    to_log: bool,
     alone: Callable[[], bool],
-    debug: bool,
+    log_how: LogHow,
     mountpoint: str,
     how: MountHow,
 ) -> str:
     """Serve a mount for `vfs.serving.child.run`; return the last words for its log."""
-    last = serve(folder, mountpoint, how, ready=lambda: ready({}), to_log=to_log, leave=alone, debug=debug)
+    last = serve(folder, mountpoint, how, ready=lambda: ready({}), leave=alone, log_how=log_how)
     return f"{printable(last.mountpoint)}: {last.summary()}"

@@ -29,6 +29,7 @@ from vfs.server.how import ServeHow
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
+from vfs.serving.logs import TO_STDERR, LogHow
 from vfs.serving.status import ENDING, Reporter, ServerStatus, asked
 from vfs.sources.names import absolute
 
@@ -54,8 +55,7 @@ def serve(
     *,
     ready: Callable[[str, str], None] | None = None,
     watch: Callable[[ServerStatus], None] | None = None,
-    to_log: bool = False,
-    debug: bool = False,
+    log_how: LogHow = TO_STDERR,
 ) -> ServerStatus:
     """Serve contents over HTTP until SIGINT or SIGTERM ends it, or SIGHUP if there is nothing to be read again.
 
@@ -70,8 +70,7 @@ def serve(
         ready: called once with (address, URL with the token) when the server answers.
         watch: called with the status after `ready`, about once a second if something changed, and at
             the end.
-        to_log: when the server is ready, redirect stdout and stderr to the log file of its entry.
-        debug: log every request, and put tracebacks into the log.
+        log_how: how the server logs.
 
     Returns: the last status.
 
@@ -95,7 +94,7 @@ def serve(
         address = _address(listener, how.host, encryption is not None)
         logins = encryption is not None or is_loopback(how.host)
         guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)), logins)
-        run = _Run(contents, guard, address, how, ready, watch, to_log=to_log, debug=debug)
+        run = _Run(contents, guard, address, how, ready, watch, log_how)
         return asyncio.run(run.run(web, listener, encryption))
 
 
@@ -221,9 +220,7 @@ class _Run:
         how: ServeHow,
         ready: Callable[[str, str], None] | None,
         watch: Callable[[ServerStatus], None] | None,
-        *,
-        to_log: bool,
-        debug: bool,
+        log_how: LogHow,
     ) -> None:
         self.contents = contents
         self.guard = guard
@@ -232,8 +229,7 @@ class _Run:
         self.sources = tuple(absolute(name) for name in how.sources[:SOURCES])
         self.ready = ready
         self.watch = watch
-        self.to_log = to_log
-        self.debug = debug
+        self.log_how = log_how
         self.since = 0.0
 
     async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
@@ -248,7 +244,7 @@ class _Run:
             self.contents,
             self.guard,
             reads,
-            debug=self.debug,
+            debug=self.log_how.debug,
             natively=not self.how.no_native,
             allow_describe=self.how.allow_describe,
             proxies=proxies,
@@ -260,7 +256,7 @@ class _Run:
         config = _config(web, application, shared)
         server = web.Server(config)
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(partial(_unexpected, application.log.failures, self.debug))
+        loop.set_exception_handler(partial(_unexpected, application.log.failures, self.log_how.debug))
         entry = self._entry()
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
 
@@ -331,7 +327,7 @@ class _Run:
     def _begin(self, entry: Entry | None, reporter: Reporter[ServerStatus]) -> None:
         """Say that the server answers."""
         self.since = time.time()
-        if self.to_log and entry:
+        if self.log_how.to_file and entry:
             os.dup2(entry.log_fd, 1)
             os.dup2(entry.log_fd, 2)
         gc.freeze()  # present objects stay: the collector need not look at them
@@ -342,9 +338,9 @@ class _Run:
     def _entry(self) -> Entry | None:
         """Return the entry of this server; None if there is no folder for it, unless its log belongs there."""
         try:
-            return Entry(self.address, self.to_log)
+            return Entry(self.address, self.log_how.to_file)
         except ServeError as error:
-            if self.to_log:
+            if self.log_how.to_file:
                 raise
             log.warning("%s; `vfs mounts` will not know of it", error)
             return None
@@ -418,13 +414,11 @@ def main() -> None:
     run(_served, "serve")
 
 
-def _served(
-    contents: Contents, *, ready: Ready, to_log: bool, alone: Callable[[], bool], debug: bool, how: ServeHow
-) -> str:
+def _served(contents: Contents, *, ready: Ready, alone: Callable[[], bool], log_how: LogHow, how: ServeHow) -> str:
     """Serve for `vfs.serving.child.run`; return the last words for its log."""
 
     def tell(address: str, url: str) -> None:
         ready({"address": address, "url": url})
 
-    last = serve(contents, how, ready=tell, to_log=to_log, debug=debug)
+    last = serve(contents, how, ready=tell, log_how=log_how)
     return f"{last.address}: {last.summary()}"

@@ -18,7 +18,7 @@ from typing import Any
 from vfs.errors import VfsError
 from vfs.kernels import notice
 from vfs.model.wording import shell
-from vfs.serving.logs import Line, Stderr
+from vfs.serving.logs import Line, LogHow, Stderr
 from vfs.streams import open_missing
 
 Ready = Callable[[dict[str, Any]], None]
@@ -35,8 +35,8 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
 
     Args:
         serve: called with the contents, and by keyword with `ready` (to be called with the answer),
-            `to_log` (the log goes to the entry's file), `alone` (returns True if the parent is gone without having
-            told this process to end), `debug`, and `Command.how`. Returns the last words for the log.
+            `log_how`, `alone` (returns True if the parent is gone without having told this process to end), and
+            `Command.how`. Returns the last words for the log.
         name: the command, for lines on stderr.
         prepare: is called before threads look at the data sets.
     """
@@ -70,9 +70,8 @@ def run(serve: Callable[..., str], name: str, prepare: Callable[[], None] | None
             last = serve(
                 contents,
                 ready=tell,
-                to_log=plan.background,
+                log_how=LogHow(plan.background, plan.log_level == "debug"),
                 alone=alone.is_set,
-                debug=plan.log_level == "debug",
                 **plan.how,
             )
         logging.getLogger("vfs.serving").info("%s", last)

@@ -8,10 +8,28 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import dataclass
 
 from vfs.errors import printable
 
 LIMIT = 4 << 20  # bytes of a log file: the runtime folder, which holds it, is usually in memory
+
+
+@dataclass(frozen=True)
+class LogHow:
+    """Says how a server logs.
+
+    Attributes:
+        to_file: once it is ready, stdout and stderr are redirected to the log file of its entry.
+        debug: it logs every request, and puts tracebacks into the log.
+    """
+
+    to_file: bool = False
+    debug: bool = False
+
+
+TO_STDERR = LogHow()
+"""A server logs to stderr, and no requests."""
 
 
 class Line(logging.Formatter):
