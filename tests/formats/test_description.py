@@ -34,7 +34,7 @@ from tests.formats.description_sets import (
     write_csv,
     write_npz,
 )
-from vfs.cli.report import as_json
+from vfs.cli.report.documents import as_json
 from vfs.errors import OptionError, SourceChangedError, UnknownFormatError
 from vfs.formats import detect
 from vfs.kernels.columns import FILE, LINES

@@ -13,7 +13,7 @@ import pytest
 
 import vfs
 from tests.formats.hdf5_sets import write_velox
-from vfs.cli.report import as_text
+from vfs.cli.report.sets import as_text
 from vfs.page.views import described
 from vfs.testing.inside import set_of
 

@@ -28,7 +28,7 @@ from tests.formats.frame_checks import (
     same,
     warned,
 )
-from vfs.cli.report import as_json
+from vfs.cli.report.documents import as_json
 from vfs.formats import detect
 from vfs.sources.local import LocalSources
 from vfs.testing.inside import reader_of, set_of

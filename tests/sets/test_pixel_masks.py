@@ -15,7 +15,7 @@ import pytest
 import vfs
 from tests.http.asking import ask, contents_of, told
 from tests.http.support import application_of
-from vfs.cli.report import as_text
+from vfs.cli.report.sets import as_text
 from vfs.faces.channels import omero
 from vfs.integrations import napari
 from vfs.reduce import pyramid

@@ -508,8 +508,8 @@ def test_info_says_what_size_makes_of_an_array(
     scan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("vfs.faces.references.LOOKED_AT", 10)
-    monkeypatch.setattr("vfs.cli.report.LISTED", 5)
-    monkeypatch.setattr("vfs.cli.report.MAPPED", 1000)
+    monkeypatch.setattr("vfs.cli.report.arrays.LISTED", 5)
+    monkeypatch.setattr("vfs.cli.report.arrays.MAPPED", 1000)
     assert main(["info", "-v", "--chunks", "frames", str(scan)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "referenceable: 24 chunks of 1 x 1 x 8 x 16; the first 10 were looked at" in said

@@ -111,15 +111,15 @@ def formats(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this format.")] = None, json_: Json = False
 ) -> None:
     """List the formats, with endings of files, address of the specification, and options for -o."""
-    from vfs.cli import report
+    from vfs.cli.formats import formats_json, formats_text
     from vfs.formats import by_name
     from vfs.formats import formats as known
 
     asked = {name: by_name(name)} if name else known()
     if json_:
-        put(document(report.formats_json(asked)))
+        put(document(formats_json(asked)))
     else:
-        put("\n".join(report.formats_text(asked, width())))
+        put("\n".join(formats_text(asked, width())))
 
 
 _command(

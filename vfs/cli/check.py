@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from vfs.cli.common import is_folder, is_zarr
 from vfs.cli.folders import below, folders_below, look
 from vfs.cli.hands import Hands
-from vfs.cli.report import count as counted
-from vfs.cli.report import sources
+from vfs.cli.report.facts import file_sizes
+from vfs.cli.tables import count as counted
 from vfs.engine.array import ArrayReader
 from vfs.errors import SourceError, VfsError, printable, size
 from vfs.folder_tree.records import DESCRIPTION
@@ -217,7 +217,7 @@ def _known(group: OpenedSet, how: How, stays: bool = True) -> _FoundSet:
     Args:
         stays: it stays open until it is read.
     """
-    files = sources(group)
+    files = file_sizes(group)
     said = tuple(one.said for one in group.absent)
     checked = Checked(
         "", ABSENT if said else WHOLE, said, group.opening.format, len(files), sum(n for n in files.values() if n > 0)

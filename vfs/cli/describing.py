@@ -97,7 +97,8 @@ def info(
     if csv_:
         _print_table(groups, folders, settings, json_, recursive, failed)
         return
-    from vfs.cli.report import as_json, set_cells
+    from vfs.cli.report.documents import as_json
+    from vfs.cli.report.sets import set_cells
 
     found = _folders(folders, settings, as_json if json_ else set_cells, json_ or bool(verbose), recursive, failed)
     if describe and groups:
@@ -134,11 +135,10 @@ def _print_table(
 
 
 def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], version: int | None) -> None:
-    from vfs.cli import report, rows
+    from vfs.cli import rows
+    from vfs.cli.report.documents import as_json
 
-    entries = [
-        report.as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups
-    ]
+    entries = [as_json(group) | ({"zarr": _zarr_metadata(group, version)} if version else {}) for group in groups]
     for folder in folders:
         broken = {os.path.join(folder.path, name): why for name, why in folder.broken.items()}
         entries += [*folder.sets.values(), *(rows.broken(path, why) for path, why in broken.items())]
@@ -150,14 +150,14 @@ def _print_json(groups: Sequence[OpenedSet], folders: Sequence[FoundSets], versi
 def _print_text(
     groups: Sequence[OpenedSet], folders: Iterable[FoundSets], verbose: int, recursive: bool, version: int | None
 ) -> None:
-    from vfs.cli import report
+    from vfs.cli.report import sets
     from vfs.cli.whole import tree_lines
 
-    if len(groups) > report.SEVERAL and not verbose and not version:
-        put("\n".join(report.as_rows(groups, width())))
+    if len(groups) > sets.SEVERAL and not verbose and not version:
+        put("\n".join(sets.as_rows(groups, width())))
         groups = []
     for group in groups:
-        put("\n".join(report.as_text(group, verbose > 0, width())))
+        put("\n".join(sets.as_text(group, verbose > 0, width())))
         if verbose > 1:
             for line in tree_lines(group, width()):
                 put(line)
@@ -223,7 +223,7 @@ def _folders(
     if not paths:
         return
     from vfs.cli.folders import folders_below, look
-    from vfs.cli.report import SCREEN
+    from vfs.cli.report.sets import SCREEN
     from vfs.sets.opening import open_set as open_one
     from vfs.sets.opening import warned
 

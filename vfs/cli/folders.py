@@ -13,8 +13,8 @@ from shlex import quote
 from typing import Any
 
 from vfs.cli.common import is_zarr
-from vfs.cli.report import SCREEN, count, fitting
-from vfs.cli.tables import cut, table, wrapped
+from vfs.cli.report.sets import SCREEN
+from vfs.cli.tables import count, cut, fitting, table, wrapped
 from vfs.errors import FormatError, SourceError, printable
 from vfs.folder_tree import MemberSet
 from vfs.folder_tree.listing import Listing

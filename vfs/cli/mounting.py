@@ -28,7 +28,7 @@ from vfs.cli.common import (
     say,
     warn_of_chunks,
 )
-from vfs.cli.tables import width
+from vfs.cli.tables import count, width
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
 from vfs.model.command_options import MountOptions, ServeOptions, ShowOptions
@@ -143,7 +143,6 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
         VfsError: a data set cannot be opened, or options do not fit.
     """
     from vfs.backends import choice
-    from vfs.cli.report import count
     from vfs.engine.cache import ChunkCache
     from vfs.engine.chunking import as_bytes
     from vfs.folder_tree.plans import plan_sets, plan_tree

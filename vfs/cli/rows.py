@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vfs.cli.common import put
-from vfs.cli.report import sources
+from vfs.cli.report.facts import file_sizes
 from vfs.engine.array import ArrayReader
 from vfs.faces.documents import plain_json
 from vfs.model.metadata import Said
@@ -60,7 +60,7 @@ COLUMNS = (*_FIRST, *(one.header for one in _SAID), *_STEPS, *_LAST)
 
 def row(group: OpenedSet) -> dict[str, Any]:
     """Return the cells of a set: header -> number or text, only of what is known. Its main array stands for it."""
-    main, files = group.main, sources(group)
+    main, files = group.main, file_sizes(group)
     shape, arrays = " x ".join(map(str, main.shape)), [array.dataset for array in group.arrays.values()]
     number = sum(not one.companion and (one.main is not False or one is main.dataset) for one in arrays)
     first = (group.name, group.opening.format, shape, " ".join(main.dims), main.dtype.name, number)

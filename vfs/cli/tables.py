@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from vfs.errors import printable
 
 GLUE = "\xa0"  # a space at which lines are not broken; it is printed as a plain space
 _NARROWEST = 40  # characters: lines are never made shorter than this
 _ROOM = 24  # characters: if the last column has fewer, its second and later lines begin further left
+SHOWN = 12  # lines of a list of files or of metadata that `bounded` returns at most
 
 
 def width() -> int:
@@ -62,3 +65,32 @@ def _row(row: Sequence[str], widths: Sequence[int], columns: int, indent: str) -
     if max(map(len, last.split(" "))) > room:  # a word that has no room beside the others
         return [*above, before.rstrip(), *wrapped(last, columns, further, further)]
     return [*above, *wrapped(last, columns, before, " " * len(before) if room >= _ROOM else further)]
+
+
+def fitting(rows: Sequence[list[str]], room: int) -> Iterator[list[str]]:
+    """Yield rows as long as all their lines fit.
+
+    Args:
+        room: number of lines that are free.
+    """
+    for row in rows:
+        room -= len(row)
+        if room < 0:
+            return
+        yield row
+
+
+def paragraph(text: str, columns: int, indent: int = 4) -> list[str]:
+    """Break a paragraph of any characters; lines after the first are indented by two more."""
+    return wrapped(printable(text), columns, " " * indent, " " * (indent + 2))
+
+
+def count(n: int, what: str) -> str:
+    """Return a number of things as text: "1 file", "2 files"."""
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def bounded(lines: Sequence[str], more: str) -> list[str]:
+    """Return the first lines, and one that says how many there are besides."""
+    left = len(lines) - SHOWN
+    return [*lines[:SHOWN], *([f"… and {left:,} {more}"] if left > 0 else [])]

@@ -29,7 +29,7 @@ from vfs.cli.common import (
     say,
     say_how_to_go_on,
 )
-from vfs.cli.tables import table, width
+from vfs.cli.tables import count, table, width
 from vfs.errors import OptionError
 from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions, ReduceOptions
 from vfs.model.wording import option
@@ -95,7 +95,6 @@ def export(
 def _store(datasets: list[str], target: str, scheduler: str | None, settings: Settings) -> None:
     """Write a real zarr store, and compare it if that is asked for."""
     from vfs.cli.reduce import cluster
-    from vfs.cli.report import count
     from vfs.errors import size
     from vfs.outputs.places import place_of
     from vfs.zarr.export import check_store_name, face_of
@@ -171,7 +170,6 @@ def _refuse(names: Iterable[str], settings: Settings, where: str) -> None:
 
 def _references(datasets: list[str], target: str, settings: Settings) -> None:
     """Write references to the bytes of a data set's own files."""
-    from vfs.cli.report import count
     from vfs.errors import size
     from vfs.outputs.outputs import check_target
     from vfs.zarr.references import export as refer
@@ -237,7 +235,6 @@ def _verified(store: str, arrays: Mapping[str, ArrayReader] | None, total: int |
     Raises:
         typer.Exit: with status 1: it is not right.
     """
-    from vfs.cli.report import count
     from vfs.errors import size
     from vfs.zarr.verify import verify as compare
 

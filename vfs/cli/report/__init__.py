@@ -1,0 +1,1 @@
+"""Describes data sets for `vfs info`, as text or JSON."""
