@@ -18,39 +18,35 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from vfs.errors import FormatError, MissingSourceError, OptionError, TruncatedSourceError, VfsError
+from vfs.errors import FormatError, OptionError, VfsError
 from vfs.formats import Format
+from vfs.formats.ome_tiff.absent import damaged_files, lost_files, pages_in_no_image, pixels_in_text
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members, told_of
 from vfs.formats.ome_tiff.per_plane import companions
+from vfs.formats.ome_tiff.placed import OmeSet, PlacedPlanes, place_planes
 from vfs.formats.ome_tiff.said import TERMS
 from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
 from vfs.formats.tiff_structure.kinds import Kind
 from vfs.formats.tiff_structure.nodata import fill_of
 from vfs.formats.tiff_structure.original import original
-from vfs.formats.tiff_structure.pages import PageTable
 from vfs.formats.tiff_structure.planes import arrange
-from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.decode import PlainDecoder
-from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered
 from vfs.model.metadata import Told
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import option
 from vfs.model.written import Written
-from vfs.sources.names import basename
 
 _DIMS = ("t", "c", "z", "y", "x")
 _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # images of a slide scanner, by name
-_BLANKS = 1_000_000  # most blank planes if few are stored; with more, the document is garbled
 _LOOK = 1 << 20  # bytes of OME-XML that say where its pixels are
 
 
@@ -77,54 +73,6 @@ def _holds_pixels(sources: Sources, path: str) -> bool:
     return b"BinData" in text and not (b"TiffData" in text or b"BinaryOnly" in text)
 
 
-class _OmeSet:
-    """Holds the files of a set, and the pages of existing files."""
-
-    def __init__(self, sources: Sources, places: dict[tuple[str, str], str]) -> None:
-        self.paths = tuple(dict.fromkeys(places.values()))
-        number = {path: i for i, path in enumerate(self.paths)}
-        self.number = {key: number[path] for key, path in places.items()}
-        self.files = Files.stat(sources, self.paths, missing_ok=True)
-        self.table = PageTable(sources)
-        self.structures: dict[int, Structure] = {}
-        self.errors: dict[int, FormatError | TruncatedSourceError] = {}
-        for i, path in enumerate(self.paths):
-            if self.files.sizes[i] < 0:
-                self.table.skip(path, 0)
-                continue
-            try:
-                self.structures[i] = self.table.add(path)
-            except (FormatError, TruncatedSourceError) as error:
-                self.errors[i] = error
-
-    @property
-    def gone(self) -> np.ndarray:
-        """Which files do not exist, or have nothing that can be read: bool[n]."""
-        gone = self.files.sizes < 0
-        gone[list(self.errors)] = True
-        return gone
-
-    @property
-    def cut(self) -> FormatError | TruncatedSourceError | None:
-        """What is wrong with the first file of which only the first pages can be read; None if there is none."""
-        return next((one.cut for one in self.structures.values() if one.cut is not None), None)
-
-    def kind(self, row: int) -> Kind:
-        kind = self.table.kinds[self.table.kind[row]]
-        if not isinstance(kind, Kind):
-            raise FormatError(
-                f"{self.table.paths[self.table.file[row]]}: the page at byte {self.table.at[row]:,} cannot be read:"
-                f" {kind}"
-            )
-        return kind
-
-    def unlike(self, rows: np.ndarray, kind: Kind) -> np.ndarray:
-        """Find the pages that cannot stand in an array of pages of a kind: bool[n]. A row is -1 without a page."""
-        kinds = np.frombuffer(self.table.kind, np.int64)[np.maximum(rows, 0)] if len(self.table.kind) else rows
-        unlike = [k for k, one in enumerate(self.table.kinds) if not (isinstance(one, Kind) and one.same(kind))]
-        return (rows >= 0) & np.isin(kinds, unlike)
-
-
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """Open an OME-TIFF set by one of its files, or by its companion file.
 
@@ -136,7 +84,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """
     document, holder = document_at(sources, paths[0])
     places, strange = members(sources, document, holder)
-    found = _OmeSet(sources, places)
+    found = OmeSet(sources, places)
     for path in paths[1:]:
         if path not in found.paths and path != holder:
             raise OptionError(
@@ -163,76 +111,17 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             damaged += int(np.count_nonzero(np.isin(placed.file, list(found.errors))))
     if not out:
         raise FormatError(f"{holder}: its OME-XML has no image with TiffData, which says where planes are")
-    absent += _elsewhere(document.images, holder)
-    gone = (*_lost(found, holder, lost, strange), *_damaged(found, damaged), *absent)
+    absent += pixels_in_text(document.images, holder)
+    gone = (*lost_files(found, holder, lost, strange), *damaged_files(found, damaged), *absent)
     gone += tuple(one for made in out for one in made.absent)
-    gone += _in_no_image(found, holder, named)
+    gone += pages_in_no_image(found, holder, named)
     gone += tuple(one for structure in found.structures.values() for one in structure.without_values())
     shown = next((one for one in out if one.main is not False), None)  # the first image, as its programs show it
     out = [altered(one, main=True if one is shown else one.main if shown else None) for one in out]
     return [altered(d, absent=gone) for d in sorted(out, key=lambda d: -math.prod(d.shape) * d.dtype.itemsize)]
 
 
-def _elsewhere(images: Sequence[Image], holder: str) -> list[Absence]:
-    """Report images whose pixels are in the text of the document."""
-    bare = [k for k, image in enumerate(images) if image.inside and not image.runs]
-    if not bare:
-        return []
-    said = (
-        f"{holder}: its OME-XML has pixels in its text (BinData) of image {bare[0]}"
-        + f", and of {len(bare) - 1:,} more" * (len(bare) > 1)
-    )
-    return [Absence(f"{said}; they are not shown", counts={"frames_left_out": len(bare)})]
-
-
-def _in_no_image(found: _OmeSet, holder: str, named: Sequence[np.ndarray]) -> tuple[Absence, ...]:
-    """Report pages to which the document gives no plane.
-
-    Args:
-        named: rows of the pages of images.
-    """
-    rows = np.concatenate([np.asarray(one.rows) for one in found.structures.values()] or [np.zeros(0, np.int64)])
-    left = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *named]))
-    if not len(left):
-        return ()
-    said = (
-        f"{holder}: its OME-XML has no plane for {len(left):,} of {len(rows):,} pages; open with"
-        f" {option(format='tiff')} to see them"
-    )
-    return (Absence(said, counts={"frames_left_out": len(left)}),)
-
-
-def _damaged(found: _OmeSet, planes: int) -> tuple[Absence, ...]:
-    """Report the files of which nothing can be read, with so many planes."""
-    if not found.errors:
-        return ()
-    error = next(iter(found.errors.values()))
-    more = len(found.errors) - 1
-    said = str(error) + f", and {more:,} more files" * bool(more)
-    return (Absence(said, type(error), "shows the planes of such files as blank", {"frames_missing": planes}),)
-
-
-def _lost(found: _OmeSet, holder: str, planes: int, strange: Sequence[str]) -> tuple[Absence, ...]:
-    """Report the files that do not exist.
-
-    Args:
-        planes: number of planes in them.
-        strange: words for each file that has the name of one of them, and is another one.
-    """
-    gone = tuple([path for path, size in zip(found.paths, found.files.sizes.tolist(), strict=True) if size < 0])
-    if not gone:
-        return ()
-    names = ", ".join([basename(path) for path in gone[:3]]) + ", …" * (len(gone) > 3)
-    said = (
-        f"{holder}: its OME-XML names {names}: missing, {len(gone):,} of {len(found.paths):,} files with {planes:,}"
-        " planes"
-    )
-    said += "".join(f"; {words}" for words in strange[:3]) + "; …" * (len(strange) > 3)
-    counts = {"files_missing": len(gone), "frames_missing": planes}
-    return (Absence(said, MissingSourceError, "shows their planes as blank", counts, gone),)
-
-
-def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_PlacedPlanes, list[StoredArray]]:
+def _arrays(found: OmeSet, image: Image, above: str, holder: str) -> tuple[PlacedPlanes, list[StoredArray]]:
     """Return (places of the planes of an image, its arrays: the image and its smaller versions)."""
     kind = _kind(found, image)
     samples = image.samples if kind is None else kind.shaped[0] * kind.shaped[4]
@@ -256,7 +145,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
         )
     if math.prod(nav) * math.prod(size) * samples * dtype.itemsize >= 1 << 62:
         raise FormatError(f"{holder}: its OME-XML says an image of {image.sizes}, which is absurd")
-    placed = _place_planes(found, image, nav, samples, holder)
+    placed = place_planes(found, image, nav, samples, holder)
     if kind is not None:
         placed = placed.without(found, kind)
     attrs = {**image.attrs, **placed.attrs(found), **({} if kind is None else kind.facts)}
@@ -287,7 +176,7 @@ def _arrays(found: _OmeSet, image: Image, above: str, holder: str) -> tuple[_Pla
     return placed, out
 
 
-def _kind(found: _OmeSet, image: Image) -> Kind | None:
+def _kind(found: OmeSet, image: Image) -> Kind | None:
     """Return the kind of the pages of an image; None if no page exists.
 
     Raises:
@@ -303,159 +192,10 @@ def _kind(found: _OmeSet, image: Image) -> Kind | None:
     return next((kind for kind in good if kind.shaped[2:4] == size), good[0] if good else None)
 
 
-@dataclass(frozen=True, eq=False)
-class _PlacedPlanes:
-    """Holds the places of the planes of an image.
-
-    Attributes:
-        index: int64[p], position in C order of t, c, z; ascending.
-        plane: int64[p], position in the order of the document.
-        file: int64[p], number of the file in the set.
-        row: int64[p], row in the table of pages; -1 if the file or the page is missing.
-        lost: bool[p], True if the file is missing, or nothing of it can be read.
-        ignored: number of runs that begin outside of the image.
-        total: number of planes that the image should have.
-        again: number of pages that are not shown, since a later run names another page for their plane.
-        odd: int64[n], rows of pages of another kind.
-        unlike: what to say of them.
-    """
-
-    index: np.ndarray
-    plane: np.ndarray
-    file: np.ndarray
-    row: np.ndarray
-    lost: np.ndarray
-    ignored: int
-    total: int
-    again: int = 0
-    odd: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    unlike: tuple[Absence, ...] = ()
-
-    def without(self, found: _OmeSet, kind: Kind) -> _PlacedPlanes:
-        """Return the same planes without those whose pages cannot stand in an array of pages of a kind."""
-        odd = np.flatnonzero(found.unlike(self.row, kind))
-        if not len(odd):
-            return self
-        keep = np.ones(len(self.row), bool)
-        keep[odd] = False
-        row, table = int(self.row[odd[0]]), found.table
-        other = table.kinds[table.kind[row]]
-        said = (
-            f"{table.paths[table.file[row]]}: the page at byte {table.at[row]:,} "
-            + (
-                f"is stored differently, {other}, expected {kind}"
-                if isinstance(other, Kind)
-                else f"cannot be read: {other}"
-            )
-            + f", and {len(odd) - 1:,} more" * (len(odd) > 1)
-        )
-        gone = Absence(said, FormatError, "shows such planes as blank", {"frames_missing": len(odd)})
-        columns = {name: getattr(self, name)[keep] for name in ("index", "plane", "file", "row", "lost")}
-        return replace(self, **columns, total=self.total - len(odd), odd=self.row[odd], unlike=(gone,))
-
-    def absent(self, says: str, cut: FormatError | TruncatedSourceError | None) -> Iterator[Absence]:
-        """Yield the absences besides missing files.
-
-        Args:
-            says: beginning of the messages.
-            cut: what is wrong with a file of which only the first pages can be read.
-        """
-        known = self.lost | (self.row >= 0)
-        blank = self.total - int(known.sum())
-        if blank:
-            pages = int((~known).sum())
-            at_end = not known.any() or int(self.plane[known].max()) + 1 == int(known.sum())
-            said = (
-                f"{says} {self.total:,} planes, {self.total - blank:,} have a page: {'the last ' * at_end}{blank:,}"
-                f" {'is' if blank == 1 else 'are'} blank"
-            )
-            said += f", {pages:,} of a page that its file does not have; it looks truncated" if pages else ""
-            refused: type[VfsError] | None = None if at_end else TruncatedSourceError if pages else FormatError
-            if cut is not None:
-                said, refused = f"{said} ({cut})", type(cut)
-            yield Absence(said, refused, "shows them so", {"frames_missing": blank})
-        if self.again:
-            yield Absence(
-                f"{says} several pages for one plane, {self.again:,} {'time' if self.again == 1 else 'times'}: the last"
-                " of them is shown"
-            )
-        if self.ignored:
-            yield Absence(
-                f"{says} {self.ignored:,} runs of planes that begin outside of the image; these are not shown",
-                counts={"frames_left_out": self.ignored},
-            )
-
-    def attrs(self, found: _OmeSet) -> dict[str, Any]:
-        """Return attributes about planes that are not stored."""
-        facts = {
-            "files_missing": [basename(found.paths[f]) for f in np.unique(self.file[self.lost]).tolist()],
-            "pages_missing": int(np.count_nonzero((self.row < 0) & ~self.lost)),
-            "planes_blank": self.total - len(self.index),
-            "runs_ignored": self.ignored,
-        }
-        return {name: value for name, value in facts.items() if value}
-
-
-def _place_planes(found: _OmeSet, image: Image, nav: tuple[int, int, int], samples: int, holder: str) -> _PlacedPlanes:
-    size = dict(zip("TCZ", nav, strict=True))
-    a, b, c = tuple(image.order[2:])  # the fastest first
-    total = math.prod(nav)
-    pages = 1 + sum(len(s.rows) for s in found.structures.values())
-    runs: list[tuple[int, int, int, int]] = []  # first plane in the dimension order, planes, file, first page
-    ignored = claimed = typical = 0
-    for run in image.runs:
-        at = dict(zip("ZCT", run.first, strict=True))
-        if at["C"] >= size["C"]:
-            at["C"] //= samples  # some programs count samples in this attribute
-        start = at[a] + size[a] * (at[b] + size[b] * at[c])
-        file = found.number[run.file]
-        structure = found.structures.get(file)
-        count = run.count
-        if count is None:
-            count = max(1, typical) if structure is None else max(0, len(structure.rows) - run.ifd)
-            typical = max(typical, count)
-        count = min(count, total - start)
-        if any(at[axis] >= size[axis] for axis in "ZCT") or count < 1:
-            ignored += 1
-            continue
-        claimed += count
-        if claimed > _BLANKS and claimed > 1000 * pages:
-            raise FormatError(
-                f"{holder}: its OME-XML says where {claimed:,} planes are, the files have {pages - 1:,} pages; it is"
-                " garbled"
-            )
-        runs.append((start, count, file, run.ifd))
-    if not runs:
-        raise FormatError(f"{holder}: its OME-XML puts every plane outside of its image of {image.sizes}")
-    if total > _BLANKS and total > 1000 * claimed:
-        raise FormatError(
-            f"{holder}: its OME-XML says an image of {total:,} planes and where {claimed:,} of them are; it is garbled"
-        )
-
-    starts, counts, files, ifds = np.array(runs, np.int64).T
-    within = np.arange(claimed) - np.repeat(np.cumsum(counts) - counts, counts)
-    plane, file_of, page = (
-        np.repeat(starts, counts) + within,
-        np.repeat(files, counts),
-        np.repeat(ifds, counts) + within,
-    )
-    along = {a: plane % size[a], b: plane // size[a] % size[b], c: plane // (size[a] * size[b])}
-    index = (along["T"] * size["C"] + along["C"]) * size["Z"] + along["Z"]
-    begin, length = np.zeros(len(found.paths), np.int64), np.zeros(len(found.paths), np.int64)
-    for k, structure in found.structures.items():
-        begin[k], length[k] = structure.rows.start, len(structure.rows)
-    row = np.where(page < length[file_of], begin[file_of] + page, -1)
-    _, last, of = np.unique(index[::-1], return_index=True, return_inverse=True)  # of several runs the last one counts
-    keep = claimed - 1 - last
-    again = int(np.count_nonzero((row[::-1] != row[keep][of.reshape(-1)]) & (row[::-1] >= 0)))
-    lost = found.gone[file_of[keep]]
-    return _PlacedPlanes(index[keep], plane[keep], file_of[keep], row[keep], lost, ignored, total, again)
-
-
 def _array(
-    found: _OmeSet,
+    found: OmeSet,
     path: str,
-    placed: _PlacedPlanes,
+    placed: PlacedPlanes,
     rows: np.ndarray,
     nav: tuple[int, ...],
     dtype: np.dtype,
@@ -474,8 +214,8 @@ def _array(
     return altered(made, absent=gone, written=Written(said))
 
 
-def _smaller(found: _OmeSet, placed: _PlacedPlanes) -> Iterator[np.ndarray]:
-    """Yield the pages of smaller versions, as `_PlacedPlanes.row`, if every page that exists has one."""
+def _smaller(found: OmeSet, placed: PlacedPlanes) -> Iterator[np.ndarray]:
+    """Yield the pages of smaller versions, as `PlacedPlanes.row`, if every page that exists has one."""
     there = placed.row >= 0
     pairs = list(zip(placed.file[there].tolist(), placed.row[there].tolist(), strict=True))
     levels = len(found.structures[pairs[0][0]].subs.get(pairs[0][1], ())) if pairs else 0
