@@ -1,5 +1,5 @@
 /**
- * What an array and its axes are to a panel: steps, names, lines.
+ * What an array and its axes are to those who look at it: scans, lines, steps, names.
  */
 
 import { factorBetween } from "./units.js";
@@ -8,11 +8,50 @@ export const ANGLES = /^(1\/([pnum]?m|angstrom)|[mu]?rad|deg)$/; // units of dif
 const LINES = 3; // rows or columns of a picture that is drawn as so many lines, if it is long
 const EQUAL = 1e-4; // of a step: those that differ less are the same, which files round
 const OBLONG = 16; // times: pixels that are longer are drawn as squares
+const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 const ENERGY = /^(energy|e|ev|kev|eloss|energy.?loss|wavelength)$/i; // axes of spectra
 
 /** @returns {boolean} true for a picture of a few long rows or columns, which are better drawn as lines. */
 export function isLine([height, width]) {
   return Math.min(height, width) <= LINES && Math.max(height, width) > 64;
+}
+
+/**
+ * @param {Object} set as the API describes it. @param {Object} array as the API describes it.
+ * @returns {{complex: boolean, scanned: boolean, line: boolean, curves: boolean, patterns: boolean, detects: boolean}}
+ *   what is looked at: complex numbers; frames at positions of a scan; a line; frames that are lines, in which a window
+ *   is a detector; patterns in which a bright-field disk may be; frames of which a part can be a detector.
+ */
+export function kindsOf(set, array) {
+  const { shape, nav, shown, dims, dtype, where } = array;
+  const complex = dtype.startsWith("complex");
+  const plain = nav === where.length && shown < 3 && !complex; // frames of one axis or two, of real numbers
+  const scanned =
+    where.slice(0, nav).every((axis) => axis < nav) &&
+    where.length >= nav &&
+    shape.slice(0, nav).some((n) => n > 1) &&
+    shown > 0 &&
+    (plain || nav > 1) &&
+    (nav === 1 ? array.channels?.axis !== 0 : !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
+  const sizes = array.picture.map((axis) => shape[axis]);
+  const line = shown === 2 && isLine(sizes);
+  const curves = shown === 1 || (line && sizes[0] === 1);
+  const areas = scanned && plain && shown === 2 && !line;
+  const disked = areas && !(set.backscatter && array.main);
+  const unit = array.calibration?.[across({ array, line })]?.unit || "";
+  return { complex, scanned, line, curves, patterns: disked && (nav > 1 || ANGLES.test(unit)), detects: areas || (scanned && plain && curves) };
+}
+
+/** @returns {?number[]} indices of the newest frame of a set that is written, as frames follow one another in the scan. */
+export function newestOf({ array, live }) {
+  if (!live || !array.nav || !array.where.slice(0, array.nav).every((axis) => axis < array.nav)) return null;
+  let rest = Math.max(0, live.frames - 1);
+  const at = array.where.map(() => 0);
+  for (let axis = array.nav - 1; axis >= 0; axis--) {
+    at[axis] = rest % array.shape[axis];
+    rest = Math.floor(rest / array.shape[axis]);
+  }
+  return rest ? null : at;
 }
 
 /** @returns {Object} numbers of a picture [rows, columns] as lines [samples, lines], as plots take them. */

@@ -3,19 +3,21 @@
  */
 
 import * as api from "./api.js";
+import { Banners } from "./banners.js";
 import { DataPanel } from "./data.js";
 import { lacksFrames, onlySteps, recalibrate, sameAxes } from "./corrected.js";
 import { fromText, toText } from "./detectors.js";
-import { button, el, icon } from "./dom.js";
+import { button, el } from "./dom.js";
 import * as embedded from "./embedded.js";
 import * as keys from "./keys.js";
 import { ArrayList, FolderList, plainPath } from "./list.js";
 import { Live } from "./live.js";
 import * as metadata from "./metadata.js";
+import { Panels } from "./panels.js";
 import { isLarge } from "./pyramid.js";
 import * as state from "./state.js";
 import { showText } from "./take.js";
-import { nextSize, remember, textSize } from "./textsize.js";
+import { nextSize, remember } from "./textsize.js";
 import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
 
@@ -25,7 +27,6 @@ const AGAIN = 4000; // ms until a folder is looked at again
 const SET = ".zarr"; // how keys of sets end; others are files that cannot be opened as they are
 const SLOW = 300; // ms until a set that is opened is said to be
 const QUIET = 250; // ms without a change before the address is written
-const ROOM = 280; // CSS pixels that panels leave for pictures, times the size of text
 
 const page = {
   view: state.empty(),
@@ -35,11 +36,9 @@ const page = {
   order: 0,
   again: 0, // timer
   known: null, // of what is looked at: its set and array, see metadata.js
-  panels: [], // that are open, in the order in which they were opened
-  before: {}, // what had the focus before a panel was opened
 };
 
-const viewer = new Viewer(written, failed, (text) => banner(text, "notice"));
+const viewer = new Viewer(written, failed, (text) => banners.show(text, "notice"));
 const folders = new FolderList(
   (entry) => (entry.kind === "folder" ? openFolder(entry.key) : go({ set: entry.key, folder: folders.path })),
   failed,
@@ -55,21 +54,21 @@ const live = new Live(viewer, () => {
 });
 const facts = el("aside.side.facts", { "aria-label": "Metadata", hidden: true, tabindex: -1 });
 const side = el("aside.side.arrays", { "aria-label": "Arrays", hidden: true, tabindex: -1 }, arrays.element);
-const banners = el("div.banners", { role: "alert" });
+const banners = new Banners();
 const title = el("h1", {}, "vfs");
 const about = el("span.about");
 const said = el("div.acquired", { hidden: true });
 const toggles = {
   up: button("All sets", "up", () => openFolder(page.view.folder), { class: "plain" }),
-  list: button("Arrays of this set", "list", (event) => toggle("list", byKey(event)), { "aria-expanded": "false", class: "plain" }),
+  list: button("Arrays of this set", "list", (event) => panels.toggle("list", byKey(event)), { "aria-expanded": "false", class: "plain" }),
   link: button("Copy the address of this view", "link", () => showText("Address of this view", location.href), {
     class: "plain",
   }),
-  data: button("Data: correct scan, axes, steps", "adjust", (event) => toggle("data", byKey(event)), {
+  data: button("Data: correct scan, axes, steps", "adjust", (event) => panels.toggle("data", byKey(event)), {
     "aria-expanded": "false",
     class: "plain",
   }),
-  info: button("Metadata", "info", (event) => toggle("info", byKey(event)), { "aria-expanded": "false", class: "plain" }),
+  info: button("Metadata", "info", (event) => panels.toggle("info", byKey(event)), { "aria-expanded": "false", class: "plain" }),
   size: button("Larger text and lines", "size", enlarge, { class: "plain" }),
   help: button("Keys", "help", () => keys.help(), { class: "plain" }),
 };
@@ -89,7 +88,7 @@ document.body.replaceChildren(
     toggles.size,
     toggles.help,
   ),
-  banners,
+  banners.element,
   el("main", {}, side, folders.element, viewer.element, data.element, facts),
 );
 
@@ -121,31 +120,11 @@ function inside(panel) {
   return { data, shape, size, bin, status, caption, pairs, contrast, others, onPage: (y, x) => view.onPage(y, x) };
 }
 
-const PANELS = { list: side, info: facts, data: data.element };
-for (const which of Object.keys(PANELS)) {
-  PANELS[which].addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || event.target.matches("[type=search]:not(:placeholder-shown)")) return;
-    if (event.target.matches("input[type=text], input[type=search]")) PANELS[which].focus({ focusVisible: true }); // leaves the field first
-    else toggle(which);
-    event.stopPropagation();
-  });
-}
-
-/** Open or close a panel. @param {boolean} [keys] true: by keys, which go on in it; when it is closed, where they were before. */
-function toggle(which, keys = false) {
-  const panel = PANELS[which];
-  const inside = panel.contains(document.activeElement);
-  const before = document.activeElement;
-  open(which, panel.hidden);
+const panels = new Panels({ list: side, info: facts, data: data.element }, toggles, (which) => {
   if (which === "info") showFacts();
-  fit();
   if (which === "list") arrays.cells.draw();
-  if (which === "data" && !panel.hidden) showData(viewer.array);
-  if (!panel.hidden) {
-    page.before[which] = before === document.body ? null : before;
-    if (keys) panel.focus({ focusVisible: true });
-  } else if (inside) (page.before[which]?.checkVisibility() ? page.before[which] : toggles[which]).focus();
-}
+  if (which === "data" && !data.element.hidden) showData(viewer.array);
+});
 
 /** @returns {boolean} true for a button that was pressed by a key. */
 function byKey(event) {
@@ -158,24 +137,9 @@ function showFacts(known = page.known) {
   if (!facts.hidden && known) metadata.show(facts, ...known);
 }
 
-/** Open or close a panel. @param {boolean} [asked] false: it opens by itself, and is the first that makes room. */
-function open(which, wanted, asked = true) {
-  PANELS[which].hidden = !wanted;
-  toggles[which].setAttribute("aria-expanded", String(wanted));
-  const others = page.panels.filter((one) => one !== which);
-  page.panels = !wanted ? others : asked ? [...others, which] : [which, ...others];
-}
-
-/** Close panels, those that were opened first, until pictures have room beside them, or one panel is left. */
-function fit() {
-  const wide = (which) => PANELS[which].getBoundingClientRect().width;
-  const left = () => innerWidth - page.panels.reduce((sum, which) => sum + wide(which), 0);
-  while (page.panels.length > 1 && left() < ROOM * textSize()) open(page.panels[0], false);
-}
-
 function enlarge() {
   nextSize();
-  fit();
+  panels.fit();
 }
 
 /** Show what can be changed of the set that is looked at. */
@@ -205,7 +169,7 @@ async function correct(options) {
     Object.assign(view, { at: null, detector: null, channels: null, selection: null });
   }
   view.open = Object.keys(options).length ? { ...options } : null;
-  for (const one of banners.querySelectorAll(".notice")) one.remove(); // they are about the set as it was
+  banners.remove(".notice"); // they are about the set as it was
   use(set, !side.hidden);
   if (steps && recalibrate(viewer, set, now)) {
     head(set.name, now.path, now);
@@ -220,8 +184,8 @@ function use(set, listed = false) {
   page.set = set;
   page.opened = JSON.stringify([page.view.set, page.view.open]);
   arrays.open(set);
-  open("list", set.count > MANY || (listed && set.count > 1), false);
-  fit();
+  panels.open("list", set.count > MANY || (listed && set.count > 1), false);
+  panels.fit();
 }
 
 /** Show an error above the page; the rest goes on. A set that the server no longer has open is opened again. */
@@ -231,30 +195,13 @@ function failed(error) {
     show();
     return;
   }
-  const made = banner(error?.message || String(error), "error");
+  const made = banners.show(error?.message || String(error), "error");
   if (made && error?.status === 0) made.dataset.silent = "true";
 }
 
 /** Take back what was said of a server that did not answer: it does again. */
 function answered() {
-  for (const one of banners.querySelectorAll("[data-silent]")) one.remove();
-}
-
-/** @returns {?HTMLElement} the banner; null where there is one with this text. */
-function banner(text, kind) {
-  const same = [...banners.children].find((one) => one.dataset.text === text);
-  if (same) return null;
-  const made = el(
-    `div.banner.${kind}`,
-    {},
-    icon("info"),
-    el("span", {}, text),
-    button("Dismiss", "close", () => made.remove(), { class: "plain" }),
-  );
-  made.dataset.text = text;
-  banners.append(made);
-  while (banners.children.length > 3) banners.firstChild.remove();
-  return made;
+  banners.remove("[data-silent]");
 }
 
 let timer = 0;
@@ -289,7 +236,7 @@ function openFolder(folder) {
 /** Show what the view says. */
 async function show() {
   const order = ++page.order;
-  banners.replaceChildren();
+  banners.remove();
   try {
     if (page.view.set) await showArray(order);
     else await showFolder(order);
@@ -311,9 +258,9 @@ async function showFile(order, error) {
   folders.close();
   head("", view.set.split("/").pop());
   toggles.up.hidden = toggles.data.hidden = false;
-  for (const which of ["list", "info"]) open(which, false);
-  open("data", true);
-  banners.replaceChildren();
+  for (const which of ["list", "info"]) panels.open(which, false);
+  panels.open("data", true);
+  banners.remove();
   await data.show(view.set, null, null, view.open);
   const why = error || (await api.reopened(view.set, {}).then(() => null, (reason) => reason));
   if (order === page.order && why) data.say(why.message, true);
@@ -334,7 +281,7 @@ async function showFolder(order) {
   viewer.array = null;
   head("", page.view.folder.split("/").pop() || "Data sets");
   folders.element.hidden = false;
-  for (const which of Object.keys(PANELS)) open(which, false);
+  panels.close();
   folders.cells.draw();
   return undefined;
 }
@@ -381,7 +328,7 @@ async function showArray(order) {
   live.begin(set, fresh);
   arrays.mark(wanted);
   if (!api.alone) showData(array);
-  for (const text of set.warnings) banner(text, "notice");
+  for (const text of set.warnings) banners.show(text, "notice");
   showFacts([set, { attrs: {}, ...array }]);
   written();
   if (!plain) return;
@@ -400,7 +347,7 @@ function showLack(set) {
   title.textContent = set.name;
   toggles.up.hidden = page.count === 1;
   toggles.list.hidden = false;
-  open("list", true);
+  panels.open("list", true);
 }
 
 function head(name, path, array) {
@@ -446,9 +393,9 @@ function actions() {
     f: () => viewer.live && live.stay(!viewer.newest),
     p: () => viewer.measuring.toggleProfile(panel),
     r: () => viewer.measuring.toggleRegion(panel),
-    m: () => toggle("info", true),
-    d: () => api.alone || toggle("data", true),
-    s: () => !toggles.list.hidden && toggle("list", true),
+    m: () => panels.toggle("info", true),
+    d: () => api.alone || panels.toggle("data", true),
+    s: () => !toggles.list.hidden && panels.toggle("list", true),
     "+": zoom(1.5),
     "=": zoom(1.5),
     "-": zoom(1 / 1.5),
@@ -531,7 +478,7 @@ api.answering(answered);
 embedded.listen(wanted);
 keys.listen(actions);
 addEventListener("popstate", arrived);
-addEventListener("resize", fit);
+addEventListener("resize", () => panels.fit());
 addEventListener("pagehide", write);
 addEventListener("focus", lookAgain);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.update());

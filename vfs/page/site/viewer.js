@@ -3,7 +3,7 @@
  */
 
 import { Axes } from "./axes.js";
-import { ANGLES, across, asLines, aspectOf, frameName, isLine, origin, phases, scanName, steps, titles } from "./axesof.js";
+import { across, asLines, aspectOf, frameName, kindsOf, newestOf, origin, phases, scanName, steps, titles } from "./axesof.js";
 import { Companions } from "./companions.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
@@ -38,7 +38,6 @@ import { frameTools, scanTools } from "./tools.js";
 const LONGEST = 8192; // numbers of a line that are fetched
 const FEWEST = 256; // pixels of a frame, along y and x, that are fetched at least
 const PATTERN = { curve: "gamma", gamma: 0.4, high: 99.5 }; // contrast of a single one: few spots have most counts
-const PLAIN = /^(t|c|z|s|time|channel|frame|slice|depth|page|image|series|position)$/i; // axes of stacks, not of scans
 
 export class Viewer {
   /**
@@ -111,16 +110,8 @@ export class Viewer {
     this.set = set;
     this.array = { ...array, set: set.key };
     this.view = view;
-    const { shape, nav, shown, dims, dtype, where } = array;
-    this.complex = dtype.startsWith("complex");
-    const plain = nav === where.length && shown < 3 && !this.complex; // frames of one axis or two, of real numbers
-    const scanned =
-      where.slice(0, nav).every((axis) => axis < nav) &&
-      where.length >= nav &&
-      shape.slice(0, nav).some((n) => n > 1) &&
-      shown > 0 &&
-      (plain || nav > 1) &&
-      (nav === 1 ? array.channels?.axis !== 0 : !dims.slice(nav - 2, nav).some((name) => PLAIN.test(name)));
+    const { shape, nav } = array;
+    const { scanned } = Object.assign(this, kindsOf(set, array));
     const empty = shape.includes(0);
     this.mixing.begin();
     this.note.hidden = !empty;
@@ -128,14 +119,6 @@ export class Viewer {
     this.element.hidden = false;
     this.frame.element.hidden = empty;
     this.scan.element.hidden = empty || !scanned;
-    this.scanned = scanned;
-    const sizes = array.picture.map((axis) => shape[axis]);
-    this.line = shown === 2 && isLine(sizes);
-    this.curves = shown === 1 || (this.line && sizes[0] === 1); // frames are lines, in which a window is a detector
-    const areas = scanned && plain && shown === 2 && !this.line; // of which a part can be a detector
-    const disked = areas && !(set.backscatter && array.main); // patterns in which a bright-field disk may be
-    this.patterns = disked && (nav > 1 || ANGLES.test(array.calibration?.[across(this)]?.unit || ""));
-    this.detects = areas || (scanned && plain && this.curves);
     this.detecting.begin();
     this.showing.begin();
     this.spectra.begin();
@@ -172,7 +155,7 @@ export class Viewer {
       names.map((name) => array.calibration?.[name]),
       array.where.map((axis) => (axis === array.channels?.axis ? array.channels.of.map(({ name }) => name) : null)),
     );
-    const first = () => this._newest() || (scanned ? [...array.middle] : names.map((name, k) => (name === "z" ? this.lengths[k] >> 1 : 0))); // the plane that NGFF calls the default
+    const first = () => newestOf(this) || (scanned ? [...array.middle] : names.map((name, k) => (name === "z" ? this.lengths[k] >> 1 : 0))); // the plane that NGFF calls the default
     const fresh = view.at?.length !== names.length;
     const given = fresh ? first() : view.at;
     view.at = given.map((index, axis) => Math.min(index, this.lengths[axis] - 1));
@@ -322,22 +305,9 @@ export class Viewer {
 
   // A set that is still being written
 
-  /** @returns {?number[]} indices of the newest frame, as frames follow one another in the scan. */
-  _newest() {
-    const { array, live } = this;
-    if (!live || !array.nav || !array.where.slice(0, array.nav).every((axis) => axis < array.nav)) return null;
-    let rest = Math.max(0, live.frames - 1);
-    const at = array.where.map(() => 0);
-    for (let axis = array.nav - 1; axis >= 0; axis--) {
-      at[axis] = rest % array.shape[axis];
-      rest = Math.floor(rest / array.shape[axis]);
-    }
-    return rest ? null : at;
-  }
-
   /** Go to the newest frame. */
   goNewest() {
-    const at = this.frames && this._newest();
+    const at = this.frames && newestOf(this);
     if (!at) return;
     this.view.selection = null;
     this.go(at);
