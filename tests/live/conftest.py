@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tests.http.support import Asgi
-from vfs.contents import live_folder
 from vfs.live.file_watch import SEEN
 from vfs.live.trust import Pace
 from vfs.server.application import Application
@@ -74,7 +73,6 @@ def looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have files looked at whenever somebody asks, so that no test waits for a clock."""
     for name in ("LOOKS", "FAR_LOOKS"):
         monkeypatch.setattr(live_set, name, Pace(least=0.0, share=0.0))
-    monkeypatch.setattr(live_folder, "LOOKS", 0.0)
 
 
 def answered(application: Application, path: str) -> Asgi:

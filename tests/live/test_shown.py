@@ -21,13 +21,13 @@ from tests.http.support import application_of
 from tests.live.conftest import SCAN, Instrument, answered, instrument_of
 from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
-from vfs.contents import live_folder
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree import records
 from vfs.folder_tree.plans import plan_sets, plan_tree
 from vfs.fuse.how import MountHow
 from vfs.model.command_options import MountOptions
 from vfs.model.open_options import OpenOptions, split
+from vfs.sets import live_set
 from vfs.testing.inside import set_of
 
 HOW: dict[str, Any] = {"follow": True, "settle": 0.3, "chunks": "1,-1,-1,-1"}
@@ -315,7 +315,7 @@ def test_a_set_that_is_gone_keeps_no_other_from_being_at_hand(
     documents = [f"{name}.zarr/zarr.json" for name in ("a", "b")]
     assert all(contents.at(one).get() for one in documents)
     (tmp_path / "a.raw").unlink()
-    monkeypatch.setattr(live_folder, "LOOKS", 60.0)
+    monkeypatch.setattr(live_set.LOOKS, "least", 60.0)
     assert [*contents.progress()] == ["a.zarr", "b.zarr"]  # a look
     assert [contents.at_hand(one) is not None for one in documents] == [False, True]
     with pytest.raises(vfs.SourceChangedError, match=r"a\.raw: is gone"):

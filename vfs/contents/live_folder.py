@@ -25,9 +25,6 @@ from vfs.live.growing import Progress
 from vfs.sets.live_set import LiveSet
 from vfs.sets.opening import OpenedSet, Opening
 
-LOOKS = 0.2
-"""Seconds for which the state of the sets is good."""
-
 
 class _State:
     """A state of the sets, and its `Lifetime`.
@@ -35,11 +32,12 @@ class _State:
     Attributes:
         folder: shows it; sets: the sets in it.
         number: of the state; stamp: of the acquisitions that it shows.
+        until: time (monotonic seconds) up to which the owners of the sets need not be asked again.
     """
 
     def __init__(self, folder: FaceFolder, sets: Sequence[OpenedSet], number: int, stamp: int) -> None:
         self.folder, self.sets, self.number, self.stamp = folder, sets, number, stamp
-        self.until = time.monotonic() + LOOKS
+        self.until = 0.0
         self.dropped = False
         self.told: list[Callable[[], None]] = []
 
@@ -106,6 +104,8 @@ def _stays(face: Face, key: str) -> bool:
 class LiveFolder:
     """Shows the faces of data sets in one folder, as far as they are written.
 
+    It looks at no file: it asks each `LiveSet` for the set as it is now, as often as any of them looks at its files.
+
     Args:
         sets: the sets.
         folder: makes the contents of a state of them.
@@ -136,6 +136,11 @@ class LiveFolder:
         state = _State(self._make(shown), shown, self._number, stamp)
         for member, one, live in zip(state.folder.members, shown, self._sets, strict=True):
             member.watch = _SetState(state, member.watch, one.opening, live, self._token)
+        return self._asked(state)
+
+    def _asked(self, state: _State) -> _State:
+        """Note that the owners of the sets were asked just now."""
+        state.until = time.monotonic() + min(one.pause for one in self._sets)
         return state
 
     def _now(self) -> _State:
@@ -152,7 +157,7 @@ class LiveFolder:
                     self._state = self._made(shown)
                     state.drop()
                 else:
-                    state.until = time.monotonic() + LOOKS
+                    self._asked(state)
             return self._state
 
     def progress(self) -> Mapping[str, Progress]:

@@ -86,6 +86,11 @@ class LiveSet:
         self._end_if_whole()
 
     @property
+    def pause(self) -> float:
+        """Seconds for which the last answer of `now` is good."""
+        return LOOKS.least if self.ended else self._trust.pause
+
+    @property
     def progress(self) -> Progress | None:
         """How far the set was written when it was opened last; None where it cannot grow."""
         return self._opened.progress
