@@ -25,7 +25,8 @@ import zarr
 import vfs
 from tests.cli.support import mount_status, process, refused, run, said_at_the_end
 from tests.waiting import eventually
-from vfs.cli import app, desktop, report
+from vfs.cli import app, desktop
+from vfs.cli.report import arrays
 from vfs.cli.writing import stopping
 from vfs.errors import size
 from vfs.faces.documents import plain_json
@@ -208,7 +209,7 @@ def test_info_as_json_agrees_with_the_library(scan: Path, capsys: pytest.Capture
     ],
 )
 def test_a_calibration_is_a_line(value: object, text: str) -> None:
-    assert report._axes(value) == text
+    assert arrays._axes(value) == text
 
 
 def test_info_verbose_says_why_and_from_where(scan: Path, capsys: pytest.CaptureFixture[str]) -> None:

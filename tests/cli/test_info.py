@@ -14,8 +14,9 @@ import pytest
 
 import vfs
 from tests.cli.support import mount_status, refused, run
-from vfs.cli import report, tables
+from vfs.cli import tables
 from vfs.cli.console import mounts_text
+from vfs.faces.documents import plain_json
 from vfs.fuse.mounts import Found
 from vfs.testing.stack_writers import write_mrc
 from vfs.testing.tiff_writers import write_tiff
@@ -188,7 +189,7 @@ def test_json_says_once_what_all_arrays_say(many: Path, capsys: pytest.CaptureFi
     group = vfs.open_group(many)
     assert set(entry["arrays"]) == set(group)
     for path, array in group.items():
-        assert {**entry["shared_attrs"], **entry["arrays"][path]["attrs"]} == report.plain_json(array.attrs)
+        assert {**entry["shared_attrs"], **entry["arrays"][path]["attrs"]} == plain_json(array.attrs)
     assert entry["arrays"]["entry/instrument/a motor with a long name/number 003"]["value"] == 0.75
     assert "value" not in entry["arrays"]["entry/data"]
 
