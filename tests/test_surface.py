@@ -20,7 +20,7 @@ import vfs
 from vfs.api.exporting import ExportHere
 from vfs.api.opening import OpenHere, ShowHere
 from vfs.cli.app import main
-from vfs.cli.common import OF_IMAGES
+from vfs.cli.flags import OF_IMAGES
 from vfs.formats import formats
 from vfs.model.command_options import ExportOptions, MountOptions, ServeOptions
 from vfs.model.open_options import OpenOptions

@@ -20,7 +20,7 @@ import vfs
 from tests.cli.support import run
 from vfs.cli.check import How, check
 from vfs.cli.checking import _json as as_list
-from vfs.cli.common import converted
+from vfs.cli.flags import converted
 from vfs.cli.hands import Hands
 from vfs.model.open_options import OpenOptions
 from vfs.sets.opening import open_set

@@ -15,7 +15,8 @@ import pytest
 import vfs
 from tests.live.conftest import rest
 from tests.live.swmr_writer import SwmrRecording
-from vfs.cli.common import Settings, open_set
+from vfs.cli.flags import Settings
+from vfs.cli.opening import open_set
 from vfs.model.open_options import OpenOptions
 
 pytestmark = pytest.mark.usefixtures("looks_each_time")
@@ -113,7 +114,7 @@ def test_a_set_that_cannot_be_opened_any_more_is_stopped(tmp_path: Path) -> None
 
 def when_it_waits(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
     """Do something while a command waits for a set that it cannot open yet."""
-    monkeypatch.setattr("vfs.cli.common.time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: do()))
+    monkeypatch.setattr("vfs.cli.opening.time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: do()))
 
 
 def test_commands_wait_for_a_set_that_cannot_be_opened_yet(

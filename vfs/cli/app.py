@@ -29,21 +29,10 @@ from typing import Annotated, Any
 import typer
 
 from vfs.cli import checking, describing, mounting, serving, writing
-from vfs.cli.common import (
-    OF_IMAGES,
-    Colours,
-    Json,
-    Settings,
-    document,
-    is_folder,
-    is_zarr,
-    open_set,
-    opens,
-    put,
-    refuse,
-    say,
-)
+from vfs.cli.flags import OF_IMAGES, Colours, Json, Settings, opens, refuse
 from vfs.cli.help import GroupedHelp
+from vfs.cli.opening import is_folder, is_zarr, open_set
+from vfs.cli.printing import document, put, say
 from vfs.cli.tables import width
 from vfs.cli.writing import terminated
 from vfs.errors import IncompleteWarning, OptionError, VfsError

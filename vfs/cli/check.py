@@ -15,9 +15,9 @@ from itertools import count
 from threading import Lock
 from typing import Any, TypeVar
 
-from vfs.cli.common import is_folder, is_zarr
 from vfs.cli.folders import below, folders_below, look
 from vfs.cli.hands import Hands
+from vfs.cli.opening import is_folder, is_zarr
 from vfs.cli.report.facts import file_sizes
 from vfs.cli.tables import count as counted
 from vfs.engine.array import ArrayReader

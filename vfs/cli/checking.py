@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import OF_IMAGES, Json, Settings, converted, document, is_folder, opens, put, refuse
+from vfs.cli.flags import OF_IMAGES, Json, Settings, converted, opens, refuse
+from vfs.cli.opening import is_folder
+from vfs.cli.printing import document, put
 from vfs.cli.writing import careful, stopping
 from vfs.errors import FormatError
 from vfs.model.option_fields import USUAL

@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vfs.cli.common import (
-    OF_IMAGES,
-    Datasets,
-    Json,
-    Settings,
-    document,
-    folder_given,
-    is_folder,
-    is_zarr,
-    open_all,
-    opens,
-    put,
-    raise_all,
-    refuse,
-    say,
-)
+from vfs.cli.flags import OF_IMAGES, Datasets, Json, Settings, opens, refuse
+from vfs.cli.opening import folder_given, is_folder, is_zarr, open_all
+from vfs.cli.printing import document, put, raise_all, say
 from vfs.cli.tables import width
 from vfs.errors import FormatError, OptionError, VfsError
 from vfs.model.option_fields import USUAL

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from vfs.cli.common import is_zarr
+from vfs.cli.opening import is_zarr
 from vfs.cli.report.sets import SCREEN
 from vfs.cli.tables import count, cut, fitting, table, wrapped
 from vfs.errors import FormatError, SourceError, printable

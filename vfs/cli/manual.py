@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 
-from vfs.cli.common import put
+from vfs.cli.printing import put
 from vfs.cli.tables import table, width, wrapped
 from vfs.errors import OptionError
 

@@ -13,21 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import (
-    Datasets,
-    Json,
-    Settings,
-    document,
-    folder_given,
-    is_folder,
-    line,
-    open_all,
-    opens,
-    put,
-    raise_all,
-    say,
-    warn_of_chunks,
-)
+from vfs.cli.flags import Datasets, Json, Settings, opens
+from vfs.cli.opening import folder_given, is_folder, open_all, warn_of_chunks
+from vfs.cli.printing import document, line, put, raise_all, say
 from vfs.cli.tables import count, width
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError

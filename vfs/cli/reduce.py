@@ -13,7 +13,7 @@ import numpy as np
 
 import vfs.zarr.results  # noqa: F401 - adds stores to what results can be saved as
 from vfs.api.growth import state_of
-from vfs.cli.common import say, say_how_to_go_on
+from vfs.cli.printing import say, say_how_to_go_on
 from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, VerifyError, extra
 from vfs.model.pickles import packed

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vfs.cli.common import put
+from vfs.cli.printing import put
 from vfs.cli.report.facts import file_sizes
 from vfs.engine.array import ArrayReader
 from vfs.faces.documents import plain_json

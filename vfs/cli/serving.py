@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 import typer
 
-from vfs.cli.common import Datasets, Settings, line, opens, put, say
+from vfs.cli.flags import Datasets, Settings, opens
 from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
+from vfs.cli.printing import line, put, say
 from vfs.cli.unit import Unit, put_unit
 from vfs.errors import OptionError
 from vfs.model.command_options import ServeOptions

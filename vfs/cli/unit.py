@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from vfs.cli.common import put, refuse
+from vfs.cli.flags import refuse
+from vfs.cli.printing import put
 from vfs.errors import OptionError, printable
 
 Unit = Annotated[

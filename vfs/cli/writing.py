@@ -17,18 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.common import (
-    OF_IMAGES,
-    Colours,
-    Settings,
-    is_zarr,
-    open_set,
-    opens,
-    put,
-    refuse,
-    say,
-    say_how_to_go_on,
-)
+from vfs.cli.flags import OF_IMAGES, Colours, Settings, opens, refuse
+from vfs.cli.opening import is_zarr, open_set
+from vfs.cli.printing import put, say, say_how_to_go_on
 from vfs.cli.tables import count, table, width
 from vfs.errors import OptionError
 from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions, ReduceOptions
@@ -163,7 +154,7 @@ def _images(datasets: list[str], target: str, settings: Settings) -> None:
 
 
 def _refuse(names: Iterable[str], settings: Settings, where: str) -> None:
-    """Refuse options of an export that would have no effect: see `vfs.cli.common.refuse`."""
+    """Refuse options of an export that would have no effect: see `vfs.cli.flags.refuse`."""
     given = settings.options.said() | {"zarr_format": settings.zarr_format}
     refuse({f"--{name.replace('_', '-')}": given.get(name) for name in names}, where)
 

@@ -4,7 +4,7 @@ All code that has to know these options asks for the fields (`known`):
 
 - the signatures and docstrings of `vfs.open`, `vfs.open_group`, `vfs.mount` and `vfs.serve`
   (`vfs.model.signatures`);
-- the flags of the command line (`vfs.cli.common`), and which of them go together or with a folder;
+- the flags of the command line (`vfs.cli.flags`), and which of them go together or with a folder;
 - descriptions: options that `--describe` writes and that a `*.vfs.json` may have;
 - pickles of arrays, groups and stores, and folder trees, which open data sets with these options.
 
