@@ -38,8 +38,9 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.headers import fields, left_out, numbered, parse_xml, read_at, read_side_file, xml_tree
-from vfs.formats.series import LONGEST_PAUSE, Lost, between, in_front, of_another_run
+from vfs.formats.headers import fields, numbered, parse_xml, read_at, read_side_file, xml_tree
+from vfs.formats.ser.emi import emi_metadata, ser_of_another_run
+from vfs.formats.series import Lost, between, in_front
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan, altered, mirrored, whole_frame
@@ -69,8 +70,6 @@ _TAG_BYTES = {0x4152: 8, 0x4142: _WITH_POSITION}  # of a tag of each type
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
 _MOST = 1 << 28  # most elements; a header with more is garbled
-_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
-_DATE = re.compile(r"[A-Z][a-z]{2} +([A-Z][a-z]{2}) +(\d{1,2}) +(\d{2}:\d{2}:\d{2}) +(\d{4})")
 _LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction pattern, 1/m
 
 
@@ -299,68 +298,6 @@ def _stamps(main: StoredArray, prefix: str, series: _SerSeries) -> list[StoredAr
     ]
 
 
-def _metadata(sources: Sources, path: str) -> tuple[dict[str, Any], tuple[Absence, ...]]:
-    """Return the entries about the microscope in the XML of an .emi file, and what of it cannot be understood."""
-    found: dict[str, Any] = {}
-    absent: tuple[Absence, ...] = ()
-    try:
-        text = read_side_file(sources, path)
-    except FormatError as error:
-        return {}, (left_out(error),)
-    for n, part in enumerate(re.findall(rb"<ObjectInfo>.*?</ObjectInfo>", text, re.S)):
-        try:
-            root = parse_xml(part, path)
-        except FormatError as error:
-            absent = (left_out(error),)
-            continue
-        entries = {}
-        for item in root.iter("Data"):
-            label, value, unit = (item.findtext(tag, "").strip() for tag in ("Label", "Value", "Unit"))
-            entries[label] = f"{value} {unit}".strip()
-        entries.update(
-            {
-                item.tag: item.text
-                for item in root.iter()
-                if len(item) == 0 and item.text and item.tag not in ("Label", "Value", "Unit", "Uuid")
-            }
-        )
-        found[f"object_{n + 1}"] = entries
-    return found, absent
-
-
-def _of_another_run(sources: Sources, arrays: Sequence[StoredArray], emi: dict[str, Any]) -> tuple[Absence, ...]:
-    """Report a .ser file whose first time stamp is days away from all times in the .emi file.
-
-    Those of the .emi are local time, without a zone.
-    """
-    times = [time for entries in emi.values() if (time := _seconds(entries.get("AcquireDate", ""))) is not None]
-    strange = []
-    for one in arrays:
-        if times and one.path.endswith("timestamp") and isinstance(one.layout, FrameLayout):
-            path, at = one.files.paths[0], int(one.layout.locate(np.zeros(1, np.int64))[0, 1])
-            stamp = int.from_bytes(read_at(sources, path, 4, at), "little")
-            if stamp and min(abs(stamp - time) for time in times) > LONGEST_PAUSE:  # 0: no clock was set
-                near = min(times, key=lambda time: abs(stamp - time))
-                strange.append(
-                    f"{path}: was recorded at {np.datetime64(stamp, 's')}, its .emi says {np.datetime64(near, 's')}"
-                )
-    return of_another_run(strange)
-
-
-def _seconds(date: str) -> int | None:
-    """Return the seconds since 1970 of a date such as Mon Feb 22 19:33:05 2016; None if it is none."""
-    hit = _DATE.fullmatch(date.strip())
-    if hit is None:
-        return None
-    month, day, time, year = hit.groups()
-    try:
-        return int(
-            np.datetime64(f"{year}-{_MONTHS.index(month) // 3 + 1:02}-{int(day):02}T{time}", "s").astype(np.int64)
-        )
-    except ValueError:
-        return None
-
-
 def _without_members(paths: Sequence[str], sources: Sources) -> Sequence[str]:
     """Return only the .emi file of files that are named, if all others belong to it."""
     named = [path for path in paths if path.lower().endswith(".emi")]
@@ -394,7 +331,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
             raise MissingSourceError(
                 f"{paths[0]}: expected {basename(stem)}_1.ser beside it, found none; the pixels are in the .ser files"
             )
-        emi, absent = _metadata(sources, paths[0])
+        emi, absent = emi_metadata(sources, paths[0])
         extra = {"emi": emi}
         lost = sum((between(a, b) for (_, a), (_, b) in pairwise(members)), in_front(members[0][1]))
     datasets = [
@@ -402,7 +339,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
         for n, path in members
         for dataset in _datasets(sources, path, f"{n}/" if len(members) > 1 else "", extra)
     ]
-    absent += _of_another_run(sources, datasets, extra.get("emi", {}))
+    absent += ser_of_another_run(sources, datasets, extra.get("emi", {}))
     if lost.count:
         absent += (Absence(f"{paths[0]}: {lost}", counts={"files_missing": lost.count}, files=lost.paths),)
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
