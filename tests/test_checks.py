@@ -1,6 +1,6 @@
 """The tests themselves: each one checks something, whatever it is given, and none is a library of another.
 
-And rules of the code: a name of a class means one thing, and a function takes no more than a reader holds in mind.
+And rules of the code: a name of a class means one thing, modules are short, functions take few parameters.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[1]
 LONGEST = 70  # characters of the name of a test
+LINES = 500  # of a module at most
 PARAMETERS = 7
 """Of a function at most, without `self`; kernels may have more: they take arrays and numbers, and no values."""
 OPTIONS_OF_PEOPLE = {"vfs/cli/describing.py info", "vfs/cli/serving.py serve", "vfs/formats/raw.py open"}
@@ -164,6 +165,13 @@ def test_no_class_is_named_twice() -> None:
     named = Counter(node.name for tree in code().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert len(named) > 100
     assert [name for name, times in named.items() if times > 1] == []
+
+
+def test_modules_are_short() -> None:
+    """A longer one has two ideas, of which one is a module."""
+    modules = [path for ending in ("py", "js") for path in (TOP / "vfs").rglob(f"*.{ending}")]
+    assert len(modules) > 600
+    assert [str(path.relative_to(TOP)) for path in modules if path.read_bytes().count(b"\n") > LINES] == []
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
