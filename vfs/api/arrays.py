@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from vfs.api.again import opened_again
-from vfs.api.described import Described
 from vfs.api.elsewhere import INSTEAD, OF_TWO_AXES, asker
+from vfs.api.facts import ArrayFacts
 from vfs.api.reducing import Reducing
 from vfs.engine import chunking
 from vfs.engine.array import ArrayReader
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vfs.zarr.store import Store
 
 
-class VirtualArray(Described, Reducing):
+class VirtualArray(ArrayFacts, Reducing):
     """One array of a data set: is indexed like numpy, and gives the zarr store that it stands in. Made by `vfs.open`.
 
     Indexing follows numpy's basic indexing (integers, slices with any step, Ellipsis). What comes back belongs to the

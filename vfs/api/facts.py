@@ -13,7 +13,7 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.model.metadata import Said
 
 
-class Described:
+class ArrayFacts:
     """Says what an array is."""
 
     __slots__ = ()
