@@ -114,21 +114,21 @@ def test_saturated_pixels_are_those_of_the_counter(tmp_path: Path) -> None:
 def test_of_a_frame_that_is_too_large_a_share_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.repeat(np.arange(400, dtype="u2"), 50).reshape(400, 50)
     monkeypatch.setattr(frames, "BAND", 1000)
-    monkeypatch.setattr(frames, "MOST", 4000)
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 4000)
     seen = look(opened(tmp_path, values), (), 100, 100)
     assert seen.share == 0.1
     assert seen.count == 40 * 50
     np.testing.assert_array_equal(seen.picture[:, 0], np.arange(5, 400, 10))
     numbers = np.arange(25 * 13).reshape(25, 13)
     tiled = np.kron(numbers, np.ones((16, 16), int)).astype("u2")[:395, :200]  # each tile has a number
-    monkeypatch.setattr(frames, "MOST", 25 * 512)  # of 25 tiles of 16 x 16 pixels
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 25 * 512)  # of 25 tiles of 16 x 16 pixels
     for how in ({}, {"compression": 8, "encode": zlib.compress}):
         path = write_tiff(tmp_path / "tiled.tif", [tiled], tile=(16, 16), **how)
         seen = look(FrameView.of(reader_of(vfs.open(path))), (), 100, 100)
         assert (seen.picture.shape, seen.count) == ((6, 4), 6 * 4 * 256)
         assert np.isfinite(seen.picture).all()
         np.testing.assert_array_equal(seen.picture, numbers[2::4][:, [1, 4, 8, 11]])
-    monkeypatch.setattr(frames, "MOST", 40)
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 40)
     with pytest.raises(OptionError, match="a row of a frame has 100 B: too long to be looked at"):
         look(opened(tmp_path, values), (), 100, 100)
 

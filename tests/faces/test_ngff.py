@@ -167,7 +167,7 @@ AXES_OF_IT = [
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> None:
-    monkeypatch.setattr(pyramid, "LEAST", 4)
+    monkeypatch.setattr(pyramid, "COARSEST", 4)
     array = shown("t y x", (2, 9, 16), attrs={"calibration": CALIBRATION})
     face = tree_of(array).zarr(zarr_format, "ome")
     check_valid(face)
@@ -193,7 +193,7 @@ def test_scales_and_units(monkeypatch: pytest.MonkeyPatch, zarr_format: int) -> 
 
 def test_version_06_has_coordinate_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The validators of tests/differential ask its schemas."""
-    monkeypatch.setattr(pyramid, "LEAST", 4)
+    monkeypatch.setattr(pyramid, "COARSEST", 4)
     np.save(tmp_path / "a.npy", np.zeros((2, 9, 16), "u2"))
     opened = {"sig_ndim": 2, "axes": "t=frame|y,x", "calibration": CALIBRATION}
     group = vfs.open_group(tmp_path / "a.npy", ngff="0.6", **opened)
@@ -215,7 +215,7 @@ def test_version_06_has_coordinate_systems(tmp_path: Path, monkeypatch: pytest.M
 
 def test_levels_of_the_file_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a slide with two smaller versions, a third of its size and a ninth; smaller ones are computed."""
-    monkeypatch.setattr(pyramid, "LEAST", 8)
+    monkeypatch.setattr(pyramid, "COARSEST", 8)
     pages = [np.full((180 // k, 240 // k), k, "u1") for k in (1, 3, 9)]
     face = set_of(vfs.open_group(write_tiff(tmp_path / "a.tif", pages[:1], smaller=[pages[1:]]))).tree.zarr(3, "ome")
     check_valid(face)
@@ -356,7 +356,7 @@ def test_what_cannot_be_looked_at_has_no_contrast(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_an_exported_image_is_one(tmp_path: Path, zarr_format: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyramid, "LEAST", 16)
+    monkeypatch.setattr(pyramid, "COARSEST", 16)
     image = np.random.default_rng(2).integers(0, 255, (1, 1, 1, 50, 40, 3)).astype("u1")
     path = write_ome_tiff(tmp_path, image, tile=(16, 16), compression=8, encode=zlib.compress)
     face = set_of(vfs.open_group(path)).tree.zarr(zarr_format, "ome")

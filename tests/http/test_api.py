@@ -294,7 +294,7 @@ def test_pictures_in_colour(tmp_path: Path) -> None:
 
 def test_frames_larger_than_what_is_read_are_sampled(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("vfs.pictures.small_frames", "vfs.pictures.frames"):
-        monkeypatch.setattr(f"{module}.MOST", 200)
+        monkeypatch.setattr(f"{module}.MAX_FRAME_BYTES", 200)
     numbers, _ = frame(shown, "/api/frame/scan.zarr/data?at=0,0&max=8")
     assert max(numbers.shape) <= 8
     assert np.isfinite(numbers).mean() > 0.5
@@ -330,7 +330,7 @@ def test_thumbnails_come_one_by_one(pictures: Application) -> None:
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few frames make several steps."""
-    monkeypatch.setattr(computing, "FEW", 3)
+    monkeypatch.setattr(computing, "MIN_FRAMES", 3)
     monkeypatch.setattr(computing, "FIRST", 5 * 12 * 20 * 2)
     monkeypatch.setattr(computing, "STEP", 10 * 12 * 20 * 2)
     monkeypatch.setattr(computing, "QUICK", 0)
@@ -541,7 +541,7 @@ HUGE = "[" * 30_000
         ("compute/scan.zarr/data", '{"results": {"a": "binned(\\u0663)"}}', 400),
         ("compute/scan.zarr/data", MANY, 400),
         ("compute/scan.zarr/none", '{"results": {"a": "sum()"}}', 404),
-        ("compute/scan.zarr/data", "x" * (requests.LONGEST + 1), 413),
+        ("compute/scan.zarr/data", "x" * (requests.MAX_BODY_BYTES + 1), 413),
     ],
 )
 def test_what_is_refused(shown: Application, path: str, body: str | None, status: int) -> None:

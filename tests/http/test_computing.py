@@ -47,7 +47,13 @@ def run(made: Computation) -> Records:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few frames make several steps, and no clock decides which."""
-    for name, value in (("FEW", 2), ("FIRST", 4 * BYTES), ("STEP", 5 * BYTES), ("MORE", 6 * BYTES), ("QUICK", -1)):
+    for name, value in (
+        ("MIN_FRAMES", 2),
+        ("FIRST", 4 * BYTES),
+        ("STEP", 5 * BYTES),
+        ("MORE", 6 * BYTES),
+        ("QUICK", -1),
+    ):
         monkeypatch.setattr(computing, name, value)
 
 

@@ -182,7 +182,7 @@ def test_a_file_that_no_format_knows_opens_as_what_somebody_says(scan: Path) -> 
 
 
 def test_few_sets_are_kept(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reopened, "MOST", 3)
+    monkeypatch.setattr(reopened, "MAX_SETS", 3)
     key = key_of(shown)
     keys = [opened(shown, key, sync_offset=k)["key"] for k in range(1, 5)]
     assert len({*keys}) == 4

@@ -14,7 +14,7 @@ import pytest
 import vfs
 from tests.http.asking import FRAME, SCAN, VALUES, ask, contents_of, refused
 from tests.http.support import application_of
-from vfs.page.taken import MOST
+from vfs.page.taken import MAX_NUMBERS_BYTES
 from vfs.server.application import Application
 from vfs.testing.writers import write_mib
 
@@ -106,7 +106,7 @@ def test_a_page_for_a_mail_is_that_of_an_export(shown: Application, tmp_path: Pa
         (body(np.zeros(SCAN), shape=[1 << 60, 2, 2]), 400),
         (body(np.zeros(SCAN))[:-1], 400),
         (body(np.zeros((2, 3))), 400),
-        (b"x" * (MOST + 1), 413),
+        (b"x" * (MAX_NUMBERS_BYTES + 1), 413),
     ],
 )
 def test_what_is_no_such_record_is_refused(shown: Application, sent: bytes, status: int) -> None:

@@ -30,7 +30,7 @@ VALUES = {name: RNG.integers(0, 255, shape).astype("u1") for name, (shape, _) in
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(pyramid, "LEAST", 25)
+    monkeypatch.setattr(pyramid, "COARSEST", 25)
     values = VALUES[name]
     tifffile.imwrite(tmp_path / "a.ome.tif", values, tile=(16, 32), **SHAPES[name][1])
     application = application_of(contents_of(tmp_path / "a.ome.tif"))
@@ -57,7 +57,7 @@ def test_levels_of_pictures_are_means(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_boxes_of_what_has_no_levels_are_of_all_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyramid, "LEAST", 25)
+    monkeypatch.setattr(pyramid, "COARSEST", 25)
     values = RNG.normal(size=(40, 50)) + 1j * RNG.normal(size=(40, 50))
     np.save(tmp_path / "a.npy", values)
     application = application_of(contents_of(tmp_path / "a.npy"))
@@ -67,7 +67,7 @@ def test_boxes_of_what_has_no_levels_are_of_all_pixels(tmp_path: Path, monkeypat
 
 
 def test_boxes_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "MOST", 1000)
+    monkeypatch.setattr(tiles, "MAX_NUMBERS", 1000)
     np.save(tmp_path / "a.npy", VALUES["image"])
     application = application_of(contents_of(tmp_path / "a.npy"))
     for query, said in {
@@ -105,7 +105,7 @@ def test_boxes_have_etags_of_their_own(tmp_path: Path) -> None:
 
 def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that the file holds; of computed ones if they are in the cache: a thumbnail costs no pass."""
-    monkeypatch.setattr(pyramid, "LEAST", 16)
+    monkeypatch.setattr(pyramid, "COARSEST", 16)
     pages = [np.full((180 // k, 240 // k), k, "u1") for k in (1, 3, 9)]
     write_tiff(tmp_path / "slide.tif", pages[:1], smaller=[pages[1:]])
     np.save(tmp_path / "mask.npy", np.kron(np.ones((32, 32), bool), [[True, False], [False, False]]))
@@ -134,9 +134,9 @@ def test_thumbnails_are_made_of_levels_that_are_at_hand(tmp_path: Path, monkeypa
 
 def test_a_small_picture_of_a_large_image_is_made_of_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First of some of its tiles, from all over (`sampled`); then, where that is asked for (`whole`), of a level."""
-    monkeypatch.setattr(pyramid, "LEAST", 16)
+    monkeypatch.setattr(pyramid, "COARSEST", 16)
     for module in ("vfs.pictures.small_frames", "vfs.pictures.frames"):
-        monkeypatch.setattr(f"{module}.MOST", 6 * 16 * 16)
+        monkeypatch.setattr(f"{module}.MAX_FRAME_BYTES", 6 * 16 * 16)
     image = np.kron(RNG.integers(0, 9, (6, 8)) * 20, np.ones((16, 16), int)).astype("u1")
     image[::2] += 10
     write_tiff(tmp_path / "large.tif", [image], tile=(16, 16), compression=8, encode=zlib.compress)

@@ -64,7 +64,7 @@ def test_the_top_row_comes_first(tmp_path: Path) -> None:
 
 def test_large_images_have_smaller_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(napari, "_LARGE", 100)
-    monkeypatch.setattr(pyramid, "LEAST", 30)
+    monkeypatch.setattr(pyramid, "COARSEST", 30)
     frames = np.random.default_rng(2).integers(0, 999, (2, 80, 110)).astype("u2")
     np.save(tmp_path / "large.npy", frames)
     ((levels, given, _),) = napari.read(str(tmp_path / "large.npy"))

@@ -38,7 +38,7 @@ DTYPES = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "?"]
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of small images: blocks of 8 × 8 pixels make 4 × 4 of the next level."""
-    monkeypatch.setattr(pyramid, "LEAST", 4)
+    monkeypatch.setattr(pyramid, "COARSEST", 4)
     monkeypatch.setattr(pyramid, "UNIT", 8)
     monkeypatch.setattr(pyramid, "LINE", 8)
     monkeypatch.setattr(pyramid, "BAND", 1024)

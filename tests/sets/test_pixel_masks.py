@@ -209,7 +209,7 @@ def test_viewers_choose_the_contrast_without_them(tmp_path: Path, options: dict[
 @pytest.mark.parametrize("large", [20, 4096])
 def test_so_does_napari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: int) -> None:
     monkeypatch.setattr(napari, "_LARGE", large)  # smaller versions are means, also of masked pixels
-    monkeypatch.setattr(pyramid, "LEAST", 10)
+    monkeypatch.setattr(pyramid, "COARSEST", 10)
     (_, given, _), *_ = napari.read(str(master(tmp_path)))
     assert given["multiscale"] is (large < min(SIZE))
     assert 0 < given["contrast_limits"][1] <= GOOD.max()

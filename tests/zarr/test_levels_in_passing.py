@@ -29,7 +29,7 @@ pytestmark = pytest.mark.zarr
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels of small images, in small units and batches."""
-    monkeypatch.setattr(pyramid, "LEAST", 8)
+    monkeypatch.setattr(pyramid, "COARSEST", 8)
     monkeypatch.setattr(pyramid, "UNIT", 16)
     monkeypatch.setattr(planning, "UNIT", 1 << 12)
     monkeypatch.setattr(planning, "BATCH", 1 << 11)

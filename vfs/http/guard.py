@@ -18,7 +18,7 @@ from vfs.errors import OptionError, printable
 from vfs.faces.absence import looks_like_chunk
 from vfs.model.wording import Word, option
 
-LEAST = 16
+MIN_TOKEN_LETTERS = 16
 """Fewest characters of a token that a user chooses."""
 KNOWN = 100
 """Most `Host` headers that are kept as checked."""
@@ -386,8 +386,9 @@ def choose_token(wanted: str | None, host: str) -> str:
         raise OptionError(f"{named}: expected a file with a token: {error}") from None
     if open_to:
         raise OptionError(f"{named}: others may read this token; chmod 600 {named}")
-    if len(token) < LEAST or len(token) > 4096 or not _LETTERS.issuperset(token):
+    if len(token) < MIN_TOKEN_LETTERS or len(token) > 4096 or not _LETTERS.issuperset(token):
         raise OptionError(
-            f"{named}: expected a token of at least {LEAST} letters, digits, or - _ . ~, found {len(token)} characters"
+            f"{named}: expected a token of at least {MIN_TOKEN_LETTERS} letters, digits, or - _ . ~, found"
+            f" {len(token)} characters"
         )
     return token

@@ -14,9 +14,9 @@ from vfs.http.conditions import names
 from vfs.http.guard import RefusedError
 from vfs.http.reads import GoneError
 
-LONGEST = 64 << 10
+MAX_BODY_BYTES = 64 << 10
 """Most bytes of the body of a request, but for numbers that become a file."""
-MOST = 1000
+MAX_ENTRIES = 1000
 """Most entries of a list that are sent at once."""
 FIELDS = 20  # most fields of a query
 
@@ -74,7 +74,7 @@ def check_fields(request: Request, what: str, known: Collection[str]) -> None:
 
 def page_of(request: Request) -> tuple[int, int]:
     """Read which entries of a list are asked for: the first one, and how many."""
-    return number(request, "first", 0, 0, 1 << 40), number(request, "count", MOST, 1, MOST)
+    return number(request, "first", 0, 0, 1 << 40), number(request, "count", MAX_ENTRIES, 1, MAX_ENTRIES)
 
 
 def number(request: Request, name: str, usual: int, least: int, most: int) -> int:
@@ -106,7 +106,7 @@ def indices(request: Request, name: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-async def body_of(receive: Callable[[], Awaitable[Any]], most: int = LONGEST) -> bytes:
+async def body_of(receive: Callable[[], Awaitable[Any]], most: int = MAX_BODY_BYTES) -> bytes:
     """Read the body of a request, of at most so many bytes.
 
     Args:

@@ -17,7 +17,7 @@ from vfs.errors import printable
 from vfs.http.guard import RefusedError
 from vfs.http.index import IndexRow, quoted
 
-MOST = 100
+MAX_PROPERTIES = 100
 """Most properties that a request may name."""
 PART = 1 << 20
 """Bytes of an answer that are written at once, about."""
@@ -82,8 +82,8 @@ def properties_of(body: bytes) -> Properties:
         elif len(above) == 3 and above[1] in ("DAV: prop", "DAV: include"):
             space, _, own = name.rpartition(" ")
             names.append((space, own))
-            if len(names) > MOST:
-                raise RefusedError(400, f"expected at most {MOST} properties")
+            if len(names) > MAX_PROPERTIES:
+                raise RefusedError(400, f"expected at most {MAX_PROPERTIES} properties")
 
     def doctype(*_: object) -> None:
         raise RefusedError(400, "expected a body without a document type: entities are refused")

@@ -19,7 +19,7 @@ from vfs.http.guard import RefusedError
 from vfs.http.limits import AtOnce
 from vfs.http.reads import Reads
 from vfs.http.requests import (
-    MOST,
+    MAX_ENTRIES,
     Answering,
     Request,
     answer_json,
@@ -40,7 +40,7 @@ from vfs.page.listing import SetListing
 from vfs.page.pictures import Pictures
 from vfs.page.reopened import Reopened
 from vfs.page.streams import Computing, Stopping
-from vfs.page.taken import MOST as MOST_TAKEN
+from vfs.page.taken import MAX_NUMBERS_BYTES as MAX_TAKEN_BYTES
 from vfs.page.taken import written
 
 ARRAYS = 200
@@ -182,7 +182,7 @@ class Api:
         await answer_json(answer, request, await self._threads(("open", key, body), work, request.receive))
 
     async def _hyperspy(self, key: str, request: Request, answer: Answer) -> None:
-        body = await body_of(request.receive, MOST_TAKEN)
+        body = await body_of(request.receive, MAX_TAKEN_BYTES)
         array = await self._threads(("hspy", key), partial(self._listing.found, key), request.receive)
         file = await self._threads(object(), partial(written, array[2], body), request.receive)
         await answer.whole(200, file, b"application/octet-stream")
@@ -220,7 +220,7 @@ class Api:
         """
         if not self.contents.faces:
             return {}
-        known: dict[str, Any] = {"listing": self._listing.folder("", 0, MOST)}
+        known: dict[str, Any] = {"listing": self._listing.folder("", 0, MAX_ENTRIES)}
         entries = known["listing"]["entries"]
         if len(entries) == 1:
             with suppress(VfsError):  # said when the page asks

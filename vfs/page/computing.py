@@ -56,7 +56,7 @@ each is a request there, and 612 MiB of them at 20 ms take 3.2 s.
 """
 WORTH = 16
 """Least times that an exact result takes what a coarse one does: else the exact one is there soon enough."""
-FEW = 16
+MIN_FRAMES = 16
 """Least frames of a coarse step, however large they are."""
 PARTS = 32
 """Most times that a result for each pixel is sent, and of how many bytes of frames it is one more at least."""
@@ -299,7 +299,7 @@ class Computation:
 
     def _coarse(self, budget: int) -> int:
         """Return the step with which so many bytes of frames are looked at; 1 where it is not worth it."""
-        few = max(1, min(max(FEW, budget // max(1, self.frame)), SENT // max(1, self.entry)))
+        few = max(1, min(max(MIN_FRAMES, budget // max(1, self.frame)), SENT // max(1, self.entry)))
         step = 1
         while math.prod(-(-n // step) for n in self.shape) > few:
             step *= 2
@@ -358,7 +358,7 @@ class Computation:
             yield Step(final, lambda: kept)
             return
         total = self.count if self.chosen is None else len(self.chosen)
-        few = max(FEW, FIRST // max(1, self.frame))
+        few = max(MIN_FRAMES, FIRST // max(1, self.frame))
         if self.coarse and total > 4 * few:
             every = -(-total // few)
             sample = np.arange(0, total, every) if self.chosen is None else self.chosen[::every]

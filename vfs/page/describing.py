@@ -34,7 +34,7 @@ from vfs.sources.names import is_url
 
 ARRAYS = 200
 """Arrays of a set that come with it."""
-LONGEST = 1 << 20  # most bytes of a description that is looked at before it is replaced
+MAX_DESCRIPTION_BYTES = 1 << 20  # most bytes of a description that is looked at before it is replaced
 
 
 class Describing:
@@ -189,7 +189,7 @@ class Describing:
 
 def _is_replaceable(path: str) -> bool:
     """Return True for a file that says how a set is opened, and nothing else."""
-    if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LONGEST:
+    if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_DESCRIPTION_BYTES:
         return False
     try:
         with open(path, encoding="utf-8") as file:

@@ -34,13 +34,13 @@ from vfs.reduce.usual import leaving_out, usual_detectors
 from vfs.sets.opening import OpenedSet, Opening
 from vfs.sets.recipe import Recipe
 
-MOST = 20_000_000
+MAX_BINS_BYTES = 20_000_000
 """Most bytes of the bins in the file, as text."""
 BINS = 64
 """Most bins along y and x of a pattern."""
 CHANNELS = 256
 """Most bins of a spectrum."""
-FEWEST = 4  # with less, nothing could be told from it
+MIN_BINS = 4  # with less, nothing could be told from it
 USUAL = 1.5  # radii of the bright-field disk, of the disk in which the centre of mass is found
 
 
@@ -155,7 +155,7 @@ def _computed(
         OptionError: not even coarse bins fit.
     """
     positions, sig = math.prod(array.shape[:2]), array.shape[2:]
-    room = MOST * 3 // 4 // positions  # bytes for a position: text of base64 has four letters for three bytes
+    room = MAX_BINS_BYTES * 3 // 4 // positions  # bytes for a position: text of base64 has four letters for three bytes
     names = {f"r{k}": text for k, text in enumerate(images)}
     for nbytes in (2, 4):  # of a sum, if that is enough; else all is done again, in fewer bins
         most = _most(room // nbytes, sig, array)
@@ -181,10 +181,10 @@ def _most(count: int, sig: tuple[int, ...], array: ArrayReader) -> int:
         OptionError: not even coarse ones fit.
     """
     most = min(BINS, math.isqrt(count)) if len(sig) == 2 else min(CHANNELS, count)
-    if most < min(FEWEST, max(sig)):
+    if most < min(MIN_BINS, max(sig)):
         raise OptionError(
-            f"{array.dataset.path}: a scan of {list(array.shape[:2])} leaves less than {FEWEST} bins along each axis of"
-            f" a frame in {size(MOST)}: expected fewer positions"
+            f"{array.dataset.path}: a scan of {list(array.shape[:2])} leaves less than {MIN_BINS} bins along each axis"
+            f" of a frame in {size(MAX_BINS_BYTES)}: expected fewer positions"
         )
     return most
 

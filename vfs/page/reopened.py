@@ -23,7 +23,7 @@ from vfs.model.pickles import digest
 from vfs.sets.opening import OpenedSet
 from vfs.sets.reopening import reopened
 
-MOST = 16
+MAX_SETS = 16
 """Most sets that are kept open."""
 WEIGHT = 64 << 20
 """Most bytes of memory that they may take, about, but for the newest."""
@@ -76,7 +76,7 @@ class Reopened:
                 kept = self._kept[name] = _KeptSet(shown, found, LIGHT + found.tree.weight)
             self._kept.move_to_end(name)
             while len(self._kept) > 1 and (
-                len(self._kept) > MOST or sum(one.weight for one in self._kept.values()) > WEIGHT
+                len(self._kept) > MAX_SETS or sum(one.weight for one in self._kept.values()) > WEIGHT
             ):
                 self._kept.popitem(last=False)
         return f"{name}/{next(iter(kept.contents.faces))}", kept.found

@@ -19,14 +19,14 @@ from vfs.model.result_values import ResultValues
 from vfs.pictures.frames import FrameView
 from vfs.reduce.saving import SAVERS
 
-MOST = 64 << 20
+MAX_NUMBERS_BYTES = 64 << 20
 """Most bytes of numbers that become a file, with what is said of them."""
 ENDINGS = (".hspy", ".msa")
 """Files that are written; the first one where a record names none."""
 
 _DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64")
 _KINDS = ("nav", "sig")
-_LONGEST = 4000  # most characters of a text
+_MAX_CHARACTERS = 4000  # most characters of a text
 
 
 def written(array: ArrayReader, body: bytes) -> bytes:
@@ -53,7 +53,7 @@ def written(array: ArrayReader, body: bytes) -> bytes:
     if numbers.ndim > 1 and (first or ending == ".msa"):
         _refuse()
     if (
-        not all(isinstance(one, str) and one.isprintable() and len(one) <= _LONGEST for one in texts)
+        not all(isinstance(one, str) and one.isprintable() and len(one) <= _MAX_CHARACTERS for one in texts)
         or type(side) is not int
         or not 0 < side <= max(array.shape, default=1)
     ):

@@ -19,7 +19,7 @@ from vfs.pictures.frames import FrameView, is_masked
 from vfs.pictures.small_frames import binned, checked_view, frame_bytes, is_sampled, part_of, shown_part
 from vfs.reduce.pyramid import ready
 
-MOST = LARGEST * LARGEST // 2
+MAX_NUMBERS = LARGEST * LARGEST // 2
 """Most numbers of a box, colours counted: as many bytes as the largest picture has, also of float64."""
 PASS = 4 << 30
 """Bytes of a picture that are read, at most, for a small one in a list: some 15 s where they are compressed."""
@@ -196,5 +196,7 @@ def _check(face: Face, path: str, view: FrameView, level: int, box: Sequence[int
     y0, x0, y1, x1 = box
     if not (0 <= y0 < y1 <= sizes[0] and 0 <= x0 < x1 <= sizes[1]):
         raise OptionError(f"box={','.join(map(str, box))}: expected y0,x0,y1,x1 in {sizes[0]} x {sizes[1]} pixels")
-    if math.prod(_sizes(box)) * view.samples > MOST:
-        raise OptionError(f"box={','.join(map(str, box))}: expected at most {MOST >> 20} Mi numbers; ask for less")
+    if math.prod(_sizes(box)) * view.samples > MAX_NUMBERS:
+        raise OptionError(
+            f"box={','.join(map(str, box))}: expected at most {MAX_NUMBERS >> 20} Mi numbers; ask for less"
+        )

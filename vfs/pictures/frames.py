@@ -2,8 +2,8 @@
 
 Frames may be larger than memory. A frame is read in bands (groups of rows) of about `BAND` bytes.
 Each band is added to the picture and the statistics, and then forgotten. Of a frame larger than
-`MOST` bytes only bands at even distances are read, or single tiles where it is stored in such; `Look.share` says how
-much that is.
+`MAX_FRAME_BYTES` only bands at even distances are read, or single tiles where it is stored in such; `Look.share` says
+how much that is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vfs.model.region import Region
 from vfs.model.stored import BOTTOM_FIRST
 
 BAND = 1 << 20  # bytes read at once
-MOST = 128 << 20  # most bytes read of one frame
+MAX_FRAME_BYTES = 128 << 20  # most bytes read of one frame
 _BANDS = 1024  # most bands of a frame that is not read whole: more than a picture has lines
 _SAMPLE = 1 << 20  # values kept for the histogram
 _PHOTO = 32  # least rows and columns of colours that no name tells
@@ -304,7 +304,7 @@ def look(view: FrameView, position: Sequence[int], height: int, width: int) -> L
     line = len(view.sizes) < 2
     rows, columns = (math.prod(view.sizes), 1) if line else (view.sizes[0], view.sizes[1])
     height, width = (width, 1) if line else (height, width)
-    cut, finest, share = pieces(view, MOST)
+    cut, finest, share = pieces(view, MAX_FRAME_BYTES)
     height, width = min(height, finest[0]), min(width, finest[1])
     scale = max(rows / height, columns / width, 1.0)
     target = (_scaled(rows, height, scale), _scaled(columns, width, scale))
@@ -374,7 +374,7 @@ def pieces(view: FrameView, most: int) -> tuple[list[tuple[range, range]], tuple
         of the frame that they are).
 
     Raises:
-        OptionError: a single row is larger than `MOST`, and is not stored in tiles.
+        OptionError: a single row is larger than `MAX_FRAME_BYTES`, and is not stored in tiles.
     """
     array = view.array
     rows, columns = (*view.sizes, 1, 1)[:2]
@@ -399,7 +399,7 @@ def pieces(view: FrameView, most: int) -> tuple[list[tuple[range, range]], tuple
         along = [range(at * wide, min((at + 1) * wide, columns)) for at in _spread(-(-columns // wide), across)]
         share = sum(map(len, lines)) * sum(map(len, along)) / (rows * columns)
         return list(product(lines, along)), (down, across), share
-    if line > MOST:
+    if line > MAX_FRAME_BYTES:
         raise OptionError(f"{array.dataset.path}: a row of a frame has {size(line)}: too long to be looked at")
     parts = max(1, min(_BANDS, units, most // (line * unit)))
     take = max(1, most // parts // (line * unit))

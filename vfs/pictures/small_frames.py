@@ -11,7 +11,7 @@ import numpy as np
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError
 from vfs.model.region import Region
-from vfs.pictures.frames import MOST, FrameView, is_masked, look, with_nan, without_masked
+from vfs.pictures.frames import MAX_FRAME_BYTES, FrameView, is_masked, look, with_nan, without_masked
 
 PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "abs": np.abs,
@@ -20,7 +20,7 @@ PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "imag": np.imag,
 }
 """What can be shown of complex numbers."""
-FEW = 3
+MAX_LINES = 3
 """Rows or columns that are not binned: the page draws them as lines."""
 BAND = 16 << 20  # bytes of a large frame that are read at once
 
@@ -34,7 +34,7 @@ def small_frame(
         at: an index along each axis that is not shown.
         most: rows and columns that the picture may have. One with more is binned: each number is
             the mean of a square of pixels that are numbers, or of those of a row or column where
-            there are no more than `FEW` of them.
+            there are no more than `MAX_LINES` of them.
         part: of complex numbers, see `PARTS`.
         plane: two axes that are shown as rows and columns, instead of those of the frame.
 
@@ -115,7 +115,7 @@ def _factor(view: FrameView, most: int) -> int:
 
 def _sides(view: FrameView, factor: int) -> list[int]:
     """Return how many pixels become one, along each axis."""
-    return [1 if len(view.sizes) == 2 and n <= FEW else factor for n in view.sizes]
+    return [1 if len(view.sizes) == 2 and n <= MAX_LINES else factor for n in view.sizes]
 
 
 def _shape(view: FrameView, factor: int) -> list[int]:
@@ -131,7 +131,7 @@ def frame_bytes(view: FrameView) -> int:
 
 def is_sampled(view: FrameView) -> bool:
     """Return True if a picture is too large to be read: a smaller one of it is made of rows or tiles from all over."""
-    return frame_bytes(view) > MOST
+    return frame_bytes(view) > MAX_FRAME_BYTES
 
 
 def part_of(values: np.ndarray, part: str) -> np.ndarray:

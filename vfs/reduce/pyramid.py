@@ -35,7 +35,7 @@ from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import StoredArray
 from vfs.reduce.kept_levels import KeptLevels, LevelStore
 
-LEAST = 512
+COARSEST = 512
 """Pixels along y and x of the coarsest level, at most."""
 UNIT = 1024
 """Pixels along y and x that a block of the first level is made of, about."""
@@ -88,7 +88,7 @@ def _halved(images: np.ndarray, columns: slice, nearest: bool) -> np.ndarray:
 
 
 def levels(image: ArrayReader, nearest: bool = False, store: LevelStore | None = None) -> list[ArrayReader]:
-    """Make the levels above an array of images, the finest first, until none is larger than `LEAST`.
+    """Make the levels above an array of images, the finest first, until none is larger than `COARSEST`.
 
     Args:
         image: its last two axes are y and x, which are halved.
@@ -163,7 +163,7 @@ class _Pyramid:
         block = tuple(-(-n // h) for n, h in zip(_unit(image), (1,) * (image.ndim - 2) + (2, 2), strict=True))
         below = image.shape
         under = image
-        while max(below[-2:]) > LEAST and 0 not in below:
+        while max(below[-2:]) > COARSEST and 0 not in below:
             below = (*below[:-2], -(-below[-2] // 2), -(-below[-1] // 2))
             under = self._level(len(self.levels), below, block, under)
             self.levels.append(under)
@@ -280,9 +280,9 @@ def _under(region: Region, shape: Sequence[int], steps: int) -> Region:
 
 
 def _side(block: int, length: int) -> int:
-    """Return how many pixels a chunk of a level has along an axis: those of a block, or `LEAST` if that is long."""
-    whole = LEAST // 2 <= block <= LEAST * 2 and block % LEAST
-    return max(1, min(block if whole else LEAST, length))
+    """Return how many pixels a chunk of a level has along an axis: those of a block, or `COARSEST` if that is long."""
+    whole = COARSEST // 2 <= block <= COARSEST * 2 and block % COARSEST
+    return max(1, min(block if whole else COARSEST, length))
 
 
 def _unit(image: ArrayReader) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from vfs.serving.failures import Failures
 
 DESCRIPTORS = 1 << 16
 """Most descriptors that a server asks the system for."""
-LEAST, MOST = 8, 4096  # connections
+MIN_CONNECTIONS, MAX_CONNECTIONS = 8, 4096  # connections
 BATCH = 16
 """One of so many connections is closed at a time, so that they are not looked at for each one that comes."""
 MOMENT = 0.1  # seconds that a connection rests before it is closed: its request may be on its way
@@ -54,8 +54,8 @@ def most() -> int:
     """Return how many connections there may be: two descriptors each, half of those that open files leave."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return MOST
-    return max(LEAST, min(MOST, (soft - handles.limit()) // 4))
+        return MAX_CONNECTIONS
+    return max(MIN_CONNECTIONS, min(MAX_CONNECTIONS, (soft - handles.limit()) // 4))
 
 
 class Acceptor:

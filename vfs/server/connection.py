@@ -26,12 +26,12 @@ from vfs.server.native import NativeAnswers
 from vfs.server.native_tables import Loan
 from vfs.server.sending import SendingTransport
 
-MOST = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 """Most bytes of a request line and headers. Longer ones get status 414 or 431."""
 SECONDS = 20.0
 """Time that a request line and headers may take from their first byte on, and then the body; after that the connection
-is closed. The bodies that are read have at most 64 KiB (`vfs.http.requests.LONGEST`): 3 KiB/s are enough. Of numbers
-that become a file there may be more (`vfs.page.taken.MOST`).
+is closed. The bodies that are read have at most 64 KiB (`vfs.http.requests.MAX_BODY_BYTES`): 3 KiB/s are enough. Of
+numbers that become a file there may be more (`vfs.page.taken.MAX_NUMBERS_BYTES`).
 """
 KEPT = 75  # seconds that a connection without requests is kept
 
@@ -166,7 +166,7 @@ class Connection(HttpToolsProtocol):
         if self._in_head and not self.transport.is_closing():
             # Of data that also held the end of another request, nobody says how much belongs to this one
             self._head = self._head + len(data) if self._requests == before else 0
-            if self._head > MOST:
+            if self._head > MAX_HEAD_BYTES:
                 self._status = _LONG_HEAD if self.url else _LONG_LINE
                 self.send_400_response(_TOO_LONG)
 
@@ -176,13 +176,13 @@ class Connection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        if len(self.url) > MOST:
+        if len(self.url) > MAX_HEAD_BYTES:
             self._status, self._refusal = _LONG_LINE, _TOO_LONG
             raise _RefusedError
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._lines += len(name) + len(value)
-        if self._lines > MOST:
+        if self._lines > MAX_HEAD_BYTES:
             self._status, self._refusal = _LONG_HEAD, _TOO_LONG
             raise _RefusedError
         self._hosts += name.lower() == b"host"
@@ -242,7 +242,7 @@ class Connection(HttpToolsProtocol):
 
         Returns: False if the parser must look at it.
         """
-        end = data.find(b"\r\n", 0, MOST)
+        end = data.find(b"\r\n", 0, MAX_HEAD_BYTES)
         headers = None if self._in_message or end < 0 else self._shared.known.get(data[end + 2 :])
         line = None if headers is None else _PLAIN_GET.fullmatch(data, 0, end)
         if headers is None or line is None or not self._free():

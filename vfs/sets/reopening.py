@@ -27,8 +27,8 @@ from vfs.sources.names import split
 
 SETTABLE = {name: option.about.group for name, option in known(OpenOptions).items() if option.about.asked}
 """Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""
-LONGEST = 4000  # most characters of a text
-MOST = 32  # most numbers of a list, and most options
+MAX_CHARACTERS = 4000  # most characters of a text
+MAX_NUMBERS = 32  # most numbers of a list, and most options
 MOST_NAMES = 1000  # of arrays that are hidden
 _NUMBER = re.compile(r"[0-9]+")
 
@@ -46,8 +46,8 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
         OptionError: an option may not be asked for, or does not fit.
         VfsError: the set cannot be opened so.
     """
-    if not isinstance(changes, Mapping) or len(changes) > MOST:
-        raise OptionError(f"options={shown(changes)}: expected at most {MOST} names and values")
+    if not isinstance(changes, Mapping) or len(changes) > MAX_NUMBERS:
+        raise OptionError(f"options={shown(changes)}: expected at most {MAX_NUMBERS} names and values")
     opening = _resolved(opening, cache)
     if (stack := changes.get("stack")) is not None:
         if stack is not True:
@@ -105,7 +105,7 @@ def _format(opening: Opening, changes: Mapping[str, Any]) -> Format | None:
         with suppress(VfsError), opening.sources.opening() as sources:
             return detect(sources, opening.paths[0])
         return None
-    if not isinstance(name, str) or len(name) > LONGEST:
+    if not isinstance(name, str) or len(name) > MAX_CHARACTERS:
         raise OptionError(f"{option(format=name)}: expected the name of a format")
     if name == "description":
         raise OptionError(f"{option(format=name)}: a description cannot be opened as something else")
@@ -148,8 +148,8 @@ def _own(kind: Format | None, name: str, value: Any) -> Any:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
-        return len(value) <= MOST and all(type(one) in (int, float) for one in value)
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= LONGEST)
+        return len(value) <= MAX_NUMBERS and all(type(one) in (int, float) for one in value)
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= MAX_CHARACTERS)
 
 
 def options_of(kind: Format, given: Mapping[str, Any]) -> list[dict[str, Any]]:
