@@ -47,7 +47,7 @@ _MOST_SIDE = 1 << 16  # pixels
 _MOST_STRIPS = 1 << 16  # of a page
 _MOST_XML = 1 << 20  # bytes
 _MOST_SUM = (1 << 16) - 1  # frames: one event a pixel and frame, counted in 16 bits
-_MOST = 1 << 60  # bytes of a file
+_MAX_FILE_BYTES = 1 << 60  # bytes of a file
 _GAP = 1 << 20  # bytes between two pages that are read with them
 
 Tags = dict[int, tuple[Field, bytes]]
@@ -150,7 +150,7 @@ def _page(reader: Reader, tags: Tags, at: int) -> _Page:
         len(offsets) != len(sizes)
         or (offsets < 1).any()
         or (sizes < 1).any()
-        or max(offsets.max(), sizes.max()) > _MOST
+        or max(offsets.max(), sizes.max()) > _MAX_FILE_BYTES
     ):
         raise FormatError(f"{where}: expected places and sizes of its strips, found such as no file of this size has")
     if packed in EER:

@@ -52,7 +52,7 @@ _OURS = (
     *("cbf", "edf", "spe", "numpy", "tif", "pilatus", "hdf5", "eiger", "lima", "lambda", "sparse", "mrc"),
     *("dm3", "binary"),
 )
-_MOST = 1 << 32  # bytes of a file
+_MAX_FILE_BYTES = 1 << 32  # bytes of a file
 _MOST_FRAMES = 1 << 20
 
 
@@ -225,8 +225,8 @@ def _read(sources: Sources, files: Files, k: int, kind: str) -> np.ndarray:
         SourceError: it cannot be read.
     """
     path, size = files.paths[k], int(files.sizes[k])
-    if not 0 < size <= _MOST:
-        raise FormatError(f"{path}: expected a file of 1 to {_MOST:,} bytes for fabio, found {size:,}")
+    if not 0 < size <= _MAX_FILE_BYTES:
+        raise FormatError(f"{path}: expected a file of 1 to {_MAX_FILE_BYTES:,} bytes for fabio, found {size:,}")
     try:
         return _frames(path, kind, sources.read(path, 0, size))
     except LibraryError as error:

@@ -42,7 +42,7 @@ _TURNED = {8: ("i1", -128), 16: (">u2", 1 << 15), 32: (">u4", 1 << 31), 64: (">u
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _UNITS = (b"XTENSION", b"SIMPLE  ")  # with which a unit begins
 _MOST_AXES = 16
-_MOST = 1 << 62  # bytes
+_MAX_FILE_BYTES = 1 << 62  # bytes
 
 Value = str | int | float | bool
 
@@ -219,7 +219,7 @@ def _shape(path: str, cards: dict[str, Value], at: int) -> tuple[tuple[int, ...]
     if type(axes) is int and 0 <= axes <= _MOST_AXES and type(bits) is int and bits in _TYPES:
         sizes = [cards.get(f"NAXIS{k}") for k in range(axes, 0, -1)]
         shape = tuple(size for size in sizes if type(size) is int and size >= 0)
-        if len(shape) == axes and math.prod(shape) * abs(bits) // 8 < _MOST:
+        if len(shape) == axes and math.prod(shape) * abs(bits) // 8 < _MAX_FILE_BYTES:
             return shape, bits
     told = ", ".join(f"{name} = {str(cards.get(name, '?'))[:20]}" for name in ("BITPIX", "NAXIS", "NAXIS1", "NAXIS2"))
     raise FormatError(f"{path}: expected the type and the shape of data in the header at byte {at:,}, found {told}")
@@ -255,7 +255,12 @@ def _images(
             lost.append(Absence(said, counts={"frames_left_out": 1}))
         elif kind == "IMAGE" and shape and 0 not in shape and cards.get("GROUPS") is not True:
             yield _Image(file, behind, shape, bits, cards)
-        if type(more) is not int or type(groups) is not int or not 0 <= more < _MOST or not 0 <= groups < _MOST:
+        if (
+            type(more) is not int
+            or type(groups) is not int
+            or not 0 <= more < _MAX_FILE_BYTES
+            or not 0 <= groups < _MAX_FILE_BYTES
+        ):
             raise FormatError(f"{path}: expected numbers PCOUNT and GCOUNT in the header at byte {at:,}")
         counted: tuple[int, ...] = shape[:-1] if cards.get("GROUPS") is True else shape
         nbytes = abs(bits) // 8 * groups * (more + math.prod(counted)) if shape else 0

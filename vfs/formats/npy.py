@@ -27,7 +27,7 @@ from vfs.model.wording import format_option
 from vfs.model.written import Written
 
 _MARK = b"\x93NUMPY"
-_MOST = 1 << 20  # most bytes of a header; real ones have about a hundred
+_MAX_HEADER_BYTES = 1 << 20  # most bytes of a header; real ones have about a hundred
 
 
 def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtype, int]:
@@ -39,13 +39,13 @@ def _header(sources: Sources, path: str) -> tuple[tuple[int, ...], bool, np.dtyp
         raise TruncatedSourceError(f"{path}: expected a .npy header, the file ends after {len(start)} bytes")
     wide = start[6] >= 2
     offset = int.from_bytes(start[8:12], "little") + 12 if wide else int.from_bytes(start[8:10], "little") + 10
-    if start[6] not in (1, 2, 3) or offset > _MOST:
+    if start[6] not in (1, 2, 3) or offset > _MAX_HEADER_BYTES:
         raise FormatError(
             f"{path}: expected a .npy header of version 1 to 3, found version {start[6]} and {offset:,} bytes"
         )
     stream = io.BytesIO(read_at(sources, path, offset))
     try:
-        shape, fortran, dtype = npy_header(stream, _MOST)
+        shape, fortran, dtype = npy_header(stream, _MAX_HEADER_BYTES)
     except Exception as error:  # a garbled header can fail anywhere in numpy's parser
         raise FormatError(f"{path}: the .npy header cannot be understood: {str(error).splitlines()[0]}") from None
     if dtype.hasobject or dtype.kind not in "biufc":

@@ -23,7 +23,7 @@ from vfs.model.stored import Absence, StoredArray
 
 _MOST_BLANK = 1000
 """Most positions for each plane that is stored: a table that names more is garbled, and must not fill the memory."""
-_FEW = 1 << 20
+_UNCHECKED_PLANES = 1 << 20
 """Planes of which a table may be made without a look at how many there can be."""
 
 
@@ -36,7 +36,7 @@ def plausible(path: str, planes: int, nbytes: int, size: int) -> int:
     Raises:
         FormatError: the file has room for far fewer.
     """
-    if planes > max(_FEW, _MOST_BLANK * (size // max(1, nbytes))):
+    if planes > max(_UNCHECKED_PLANES, _MOST_BLANK * (size // max(1, nbytes))):
         raise FormatError(
             f"{path}: its header says {planes:,} planes of {nbytes:,} bytes, the file has {size:,} bytes; it looks"
             " garbled or truncated"

@@ -50,7 +50,7 @@ _KINDS = {"signed": ("i", (1, 2, 4, 8)), "unsigned": ("u", (1, 2, 4, 8)), "float
 _LINE = re.compile(r"\(?(?:MLX::)?([A-Za-z][\w-]*)(?:[ \t]*:[ \t]*|[ \t]+|$)(.*)", re.ASCII)
 _MARK = re.compile(rb"^[ \t]*\(?(?:MLX::)?(?:data-length|record-by|data-type)[ \t:]", re.MULTILINE | re.IGNORECASE)
 _RAW = (".raw", ".RAW", ".Raw")
-_MOST = 1 << 62  # bytes: far more than any file has
+_MAX_FILE_BYTES = 1 << 62  # bytes: far more than any file has
 
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
@@ -113,7 +113,7 @@ def _header(keys: Mapping[str, str], path: str) -> _Header:
     order = _ORDERS[_word(keys, "byte-order", [*_ORDERS], path, "dont-care")]
     record = _word(keys, "record-by", _RECORDS, path, "dont-care")
     offset = _number(keys, "offset", path, "0")
-    if not 0 < width * height * depth * length < _MOST or offset >= _MOST:
+    if not 0 < width * height * depth * length < _MAX_FILE_BYTES or offset >= _MAX_FILE_BYTES:
         raise FormatError(
             f"{path}: expected numbers from 1 on that a file can hold, found width {width:,}, height {height:,}, depth"
             f" {depth:,}, offset {offset:,}"

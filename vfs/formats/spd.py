@@ -60,7 +60,7 @@ HEADER = np.dtype(
 )
 _MARK = b"MAPSPECTRA_DATA"
 _COUNTS = (1, 2, 4)  # bytes
-_MOST = 1 << 62  # bytes: far more than any file has
+_MAX_FILE_BYTES = 1 << 62  # bytes: far more than any file has
 
 
 def _header(sources: Sources, path: str) -> np.void:
@@ -74,7 +74,7 @@ def _header(sources: Sources, path: str) -> np.void:
     rows, columns, channels, nbytes = (int(header[name]) for name in ("rows", "columns", "channels", "count_bytes"))
     if not raw.startswith(_MARK):
         raise FormatError(f"{path}: expected a file that begins with {_MARK.decode()}, found {raw[:16]!r}")
-    if nbytes not in _COUNTS or columns < 1 or not 0 < rows * columns * channels * nbytes < _MOST:
+    if nbytes not in _COUNTS or columns < 1 or not 0 < rows * columns * channels * nbytes < _MAX_FILE_BYTES:
         raise FormatError(
             f"{path}: expected a map of spectra with counts of 1, 2 or 4 bytes, the header says {rows:,} × {columns:,}"
             f" spectra of {channels:,} channels of {nbytes:,} bytes"

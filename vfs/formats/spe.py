@@ -56,7 +56,7 @@ _PIXELS = {
 }
 _MOST_XML = 64 << 20  # bytes: it may hold a wavelength for each column, and all settings
 _MOST_FRAMES = 1 << 40
-_LEAST = 3000  # bytes of a header with all fields
+_MIN_HEADER_BYTES = 3000  # bytes of a header with all fields
 _LIGHTFIELD = 3  # first version with an XML
 
 
@@ -75,7 +75,7 @@ class _FrameShape(NamedTuple):
 
 def sniff(path: str, head: bytes, sources: Sources) -> bool:
     """Return True for a header of a known version whose numbers make sense."""
-    if len(head) < _LEAST:
+    if len(head) < _MIN_HEADER_BYTES:
         return False
     header = np.frombuffer(head[: HEADER.itemsize].ljust(HEADER.itemsize, b"\0"), HEADER)[0]
     if header["_mark"] != _MARK and not path.lower().endswith(".spe"):

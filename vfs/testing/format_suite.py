@@ -39,7 +39,7 @@ from vfs.testing.remote_suite import RemoteTests
 from vfs.testing.rows import Row, WrittenSet, always, of_rows
 
 TRIES = 40  # mutations of a set, and truncations of a file
-MOST = 1 << 24  # bytes: larger chunks of a set with a garbled header are not read
+MAX_CHUNK_BYTES = 1 << 24  # bytes: larger chunks of a set with a garbled header are not read
 
 quick = settings(
     deadline=None,
@@ -254,7 +254,7 @@ class FormatTests(CountedTests, RemoteTests, ReferenceTests):
         try:
             group, _ = found.group_and_warnings(**more)
             for array in group.values():
-                if array.size and reader_of(array).chunk_bytes <= MOST:
+                if array.size and reader_of(array).chunk_bytes <= MAX_CHUNK_BYTES:
                     Chunks(reader_of(array)).make((0,) * array.ndim)
                     Chunks(reader_of(array)).make(tuple(n - 1 for n in reader_of(array).grid.counts))
         except VfsError as error:

@@ -21,7 +21,7 @@ from vfs.model.sources import Sources
 _GUID = bytes.fromhex("67eae3cbfc5b2b49a16aece378031448")
 _HEAD = struct.Struct("<IIII")
 _CHUNK = 20  # bytes of a GUID and of a length
-_MOST = 1 << 30  # bytes of a mask: far more than any tile has pixels
+_MAX_MASK_BYTES = 1 << 30  # bytes of a mask: far more than any tile has pixels
 _MOST_BOXES = 1 << 16
 
 
@@ -55,9 +55,9 @@ def _mask(sources: Sources, path: str, at: int, size: int) -> bytes | None:
     while begin + _CHUNK + _HEAD.size <= size:
         head = read_at(sources, path, _CHUNK + 12, at + begin)
         length = int.from_bytes(head[16:_CHUNK], "little")
-        if head[:16] == _GUID and begin + _CHUNK + length <= size and length <= _MOST:
+        if head[:16] == _GUID and begin + _CHUNK + length <= size and length <= _MAX_MASK_BYTES:
             return read_at(sources, path, length, at + begin + _CHUNK)
-        if not begin and head[16:32] == _GUID and size <= _MOST:
+        if not begin and head[16:32] == _GUID and size <= _MAX_MASK_BYTES:
             return read_at(sources, path, size - 32, at + 32)
         begin += _CHUNK + length
     return None

@@ -30,7 +30,7 @@ _NAMES = {
     "stage_z": ("FocusPosition", "um"),
 }
 """Name of a companion -> what the XML calls it, and its unit."""
-_MOST = 1 << 20  # bytes of the metadata of a sub-block
+_MAX_METADATA_BYTES = 1 << 20  # bytes of the metadata of a sub-block
 
 
 def _said(data: bytes, name: str) -> float:
@@ -67,7 +67,7 @@ def companions(main: StoredArray, places: Places, tile: np.ndarray, position: np
     first = np.full(math.prod(nav), -1, np.int64)
     first[position[::-1]] = tile[::-1]
     size = np.where(first < 0, 0, places.metadata[first])
-    there = (size > 0) & (size <= _MOST)
+    there = (size > 0) & (size <= _MAX_METADATA_BYTES)
     if not there.any():
         return []
     at = places.offset[first[there]] - size[there]

@@ -81,11 +81,11 @@ ORDERS = {3: "BGR", 4: "BGRA"}
 """Samples of a pixel -> their order: see `vfs.model.colours`."""
 _ALONE = ("X", "Y", "S", "M")
 """Dimensions of which a sub-block has one position, or that its plane has."""
-_LEAST = 256  # bytes between the start of a sub-block's data and its metadata
+_MIN_DATA_OFFSET = 256  # bytes between the start of a sub-block's data and its metadata
 _MOST_ENTRIES = 1 << 24
 _MOST_DIMENSIONS = 64
 _MOST_XML = 1 << 28
-_MOST = 1 << 60
+_MAX_FILE_BYTES = 1 << 60
 
 
 class Tile(NamedTuple):
@@ -223,7 +223,7 @@ def _entry(path: str, data: bytes, begin: int) -> Tile | None:
     (rows, kept_rows), (columns, kept_columns) = sizes.get("Y", (1, 1)), sizes.get("X", (0, 0))  # lines have no Y
     if part:
         raise FormatError(f"{path}: expected a file of its own, found sub-blocks of its part {part}; ZEN joins them")
-    if pixel_type not in TYPES or min(rows, columns, kept_rows, kept_columns) < 1 or not 0 < at < _MOST:
+    if pixel_type not in TYPES or min(rows, columns, kept_rows, kept_columns) < 1 or not 0 < at < _MAX_FILE_BYTES:
         return None
     spans = tuple((letter, n) for letter, (_, n) in reversed(sizes.items()) if letter not in _ALONE)
     several = any(n != 1 for _, n in spans)
@@ -251,9 +251,9 @@ def places_of(sources: Sources, path: str, tiles: list[Tile]) -> Places:
         if not data.startswith(b"ZISRAWSUBBLOCK\0"):
             raise FormatError(f"{path}: expected a sub-block at byte {tile.at:,}, found {data[:14]!r}")
         metadata, attachments, pixels = struct.unpack_from("<iiq", data, SEGMENT.itemsize)
-        if metadata < 0 or not 0 < pixels < _MOST:
+        if metadata < 0 or not 0 < pixels < _MAX_FILE_BYTES:
             raise FormatError(f"{path}: expected pixels in the sub-block at byte {tile.at:,}, found {pixels:,} bytes")
-        offset[k] = tile.at + SEGMENT.itemsize + max(_LEAST, BLOCK.itemsize + tile.head) + metadata
+        offset[k] = tile.at + SEGMENT.itemsize + max(_MIN_DATA_OFFSET, BLOCK.itemsize + tile.head) + metadata
         nbytes[k], attached[k], before[k] = pixels, max(0, attachments), metadata
     return Places(offset, nbytes, attached, before)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.formats.description.schema import MOST, Keys, Members, Value
+from vfs.formats.description.schema import MAX_INTEGER, Keys, Members, Value
 from vfs.model.decode import BlockDecoder, Decoder
 from vfs.model.files import Files
 from vfs.model.layout import Layout
@@ -88,7 +88,7 @@ def common(path: str, group: Mapping[str, Any], files: Files, lost: tuple[Absenc
     shape = tuple(sizes.tolist())
     if len(shape) > MOST_AXES:
         members["shape"].fail(f"expected at most {MOST_AXES} axes, found {len(shape)}")
-    if math.prod(max(1, n) for n in shape) * stored.itemsize > MOST:
+    if math.prod(max(1, n) for n in shape) * stored.itemsize > MAX_INTEGER:
         members["shape"].fail(f"an array of {list(shape)} {stored} has more than 2^63 bytes")
     sig_ndim = members["sig_ndim"].integer(0, len(shape)) if "sig_ndim" in members else min(2, len(shape))
     conventions = members.read("conventions", Value.metadata)
@@ -161,7 +161,7 @@ def _float(value: Value, stored: np.dtype) -> float:
     special = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     if isinstance(value.value, str) and value.value in special:
         return special[value.value]
-    if type(value.value) is not float and not (type(value.value) is int and abs(value.value) <= MOST):
+    if type(value.value) is not float and not (type(value.value) is int and abs(value.value) <= MAX_INTEGER):
         value.expected('a number, "NaN", "Infinity" or "-Infinity"')
     if math.isfinite(value.value) and abs(value.value) > float(np.finfo(stored).max):
         value.expected(f"a number that {stored} can hold")

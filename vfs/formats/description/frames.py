@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs.errors import FormatError, MissingSourceError, TruncatedSourceError
 from vfs.formats.description.arrays import Common
-from vfs.formats.description.schema import MOST, Keys, Members, Value
+from vfs.formats.description.schema import MAX_INTEGER, Keys, Members, Value
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan
@@ -128,7 +128,7 @@ def _in_each_file(given: Members, common: Common, sig: tuple[int, ...], files: F
     held = np.minimum(counts, room)
     begin = given["first_frame"].integers(0, len(which), _FAR) if "first_frame" in given else None
     last = sum(counts.tolist()) if begin is None else int((begin + held).max(initial=0))
-    if last * stride > MOST or int(held.sum()) * stride > MOST:
+    if last * stride > MAX_INTEGER or int(held.sum()) * stride > MAX_INTEGER:
         raise FormatError(f"{last:,} frames of {stride:,} bytes are more than 2^63 bytes")
     begin = counts.cumsum() - counts if begin is None else begin
     layout = FrameLayout.of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.formats import Format, by_name
-from vfs.formats.description.schema import MOST, Keys, Members, Value, load
+from vfs.formats.description.schema import MAX_INTEGER, Keys, Members, Value, load
 from vfs.formats.description.sources import DescribedFolder
 from vfs.formats.headers import exists
 from vfs.model import calibration
@@ -84,7 +84,7 @@ def _flag(value: Value, folder: DescribedFolder) -> bool:
 
 
 def _whole(value: Value, folder: DescribedFolder) -> int:
-    return value.integer(-MOST)
+    return value.integer(-MAX_INTEGER)
 
 
 def _number(value: Value, folder: DescribedFolder) -> float:

@@ -25,7 +25,7 @@ from vfs.model.sources import Sources
 # memory, a table little more than its size
 MOST_BYTES = 16 << 20
 MOST_LEVELS = 32  # most levels of nesting
-MOST = (1 << 63) - 1
+MAX_INTEGER = (1 << 63) - 1
 
 
 Read = TypeVar("Read")
@@ -143,17 +143,17 @@ class Value:
             self.expected("a list […]")
         return [self.inside(i, value) for i, value in enumerate(self.value)]
 
-    def integer(self, low: int = 0, high: int = MOST) -> int:
+    def integer(self, low: int = 0, high: int = MAX_INTEGER) -> int:
         """Return a whole number from `low` to `high`, both included."""
         if type(self.value) is not int or not low <= self.value <= high:  # bool is an int, too
             self.expected(
                 f"a whole number from {low:,} to {high:,}"
-                if high < MOST
+                if high < MAX_INTEGER
                 else f"a whole number of at most 63 bits, {low:,} or more"
             )
         return int(self.value)
 
-    def integers(self, low: int = 0, length: int | None = None, high: int = MOST) -> np.ndarray:
+    def integers(self, low: int = 0, length: int | None = None, high: int = MAX_INTEGER) -> np.ndarray:
         """Return a list of whole numbers from `low` to `high`, both included, as int64[n].
 
         Args:

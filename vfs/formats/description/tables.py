@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 
 from vfs import kernels
 from vfs.errors import FormatError, SourceError, VfsError
-from vfs.formats.description.schema import MOST, nearest
+from vfs.formats.description.schema import MAX_INTEGER, nearest
 from vfs.formats.headers import npy_header, read_at
 from vfs.model.sources import Sources
 
@@ -157,8 +157,8 @@ def _read_members(path: str, archive: zipfile.ZipFile, members: Mapping[str, zip
                 " truncated"
             )
         values = np.frombuffer(data, dtype)
-        if dtype.kind == "u" and dtype.itemsize == 8 and (values > MOST).any():
-            row = int(np.argmax(values > MOST))
+        if dtype.kind == "u" and dtype.itemsize == 8 and (values > MAX_INTEGER).any():
+            row = int(np.argmax(values > MAX_INTEGER))
             raise FormatError(
                 f"{path}: {place(path, row, name)}: expected a whole number of at most 63 bits, found"
                 f" {int(values[row])}"

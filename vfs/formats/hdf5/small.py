@@ -17,7 +17,7 @@ from vfs.model.layout import BlockLayout
 from vfs.model.region import Region
 from vfs.model.sources import Sources
 
-_MOST = 1 << 20  # most elements that are read
+_MAX_ELEMENTS = 1 << 20  # most elements that are read
 _GAP = 1 << 16  # bytes between two ranges that are read at once
 
 
@@ -29,7 +29,7 @@ def read_small(
     Returns None if there are too many, or they cannot be read.
     """
     shape = tuple(min(n, m) for n, m in zip(take(entry.shape), entry.shape, strict=True))
-    if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MOST:
+    if entry.dtype.kind not in "biuf" or np.prod(shape, dtype=object) > _MAX_ELEMENTS:
         return None
     try:
         return read_region(sources, entry, Region.whole(shape)).reshape(-1)

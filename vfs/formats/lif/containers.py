@@ -28,7 +28,7 @@ _BLOCK, _MARK = 0x70, 0x2A
 _MOST_XML = 256 << 20  # bytes
 _XML_HEAD = 13  # bytes before a text
 _MOST_IMAGES = 1 << 16
-_MOST = 1 << 60  # bytes
+_MAX_FILE_BYTES = 1 << 60  # bytes
 _TO_1970 = 11_644_473_600  # seconds from 1601 to 1970
 _OBJECT = "LMS_Object_File"
 _OBJECT_START = struct.Struct("<BIBIBQ")  # of a .lof, behind its first text: 0x2A, version, 0x2A, version, 0x2A, bytes
@@ -88,7 +88,7 @@ def _memories(sources: Sources, path: str, at: int, wide: bool, size: int, lost:
             lost.append(Absence(said, TruncatedSourceError, "shows the blocks before it", counts))
             break
         first, _, mark, nbytes, other, count = form.unpack_from(head)
-        if first != _BLOCK or (mark, other) != (_MARK, _MARK) or count > 1 << 16 or nbytes > _MOST:
+        if first != _BLOCK or (mark, other) != (_MARK, _MARK) or count > 1 << 16 or nbytes > _MAX_FILE_BYTES:
             raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {head[:8]!r}")
         name = read_at(sources, path, 2 * count, at + form.size, short_ok=True).decode("utf-16-le", "replace")
         at += form.size + 2 * count
@@ -275,7 +275,7 @@ def _memory_of_object(sources: Sources, path: str) -> tuple[int, int]:
     if not text.decode("utf-16-le", "replace").startswith(_OBJECT):
         raise FormatError(f"{path}: expected an object file of Leica, found {text[:16]!r}")
     *marks, size = _OBJECT_START.unpack(read_at(sources, path, _OBJECT_START.size, at))
-    if marks[::2] != [_MARK] * 3 or size > _MOST:
+    if marks[::2] != [_MARK] * 3 or size > _MAX_FILE_BYTES:
         raise FormatError(f"{path}: expected a block of memory at byte {at:,}, found {bytes(marks[::2])!r}")
     return at + _OBJECT_START.size, size
 

@@ -20,7 +20,7 @@ from vfs.model.metadata import Told
 from vfs.model.stored import StoredArray
 
 _MOST_PLANES = 1 << 24
-_MOST = 1 << 60  # bytes
+_MAX_FILE_BYTES = 1 << 60  # bytes
 _NAMES = {1: "x", 2: "y", 3: "z", 4: "t", 5: "lambda", 6: "rotation", 7: "x2", 8: "t2", 9: "excitation", 10: "m"}
 _PLANE = (1, 2)  # axes that are shown even if they have one element
 _OTHERS = "dim_{}"  # axes of other numbers
@@ -119,7 +119,7 @@ def image_of(path: str, name: str, node: Element, size: int, told: Told) -> Leic
         raise FormatError(f"{path}: {name}: expected planes of whole elements within its memory, found {nav} of {sig}")
     offsets = np.zeros(1, np.int64)
     for axis in outer:
-        if axis.length * axis.step > _MOST:
+        if axis.length * axis.step > _MAX_FILE_BYTES:
             raise FormatError(
                 f"{path}: {name}: expected an axis in its memory, found {axis.length:,} × {axis.step:,} bytes"
             )
@@ -147,7 +147,7 @@ def _axes(path: str, name: str, image: Element) -> list[_Axis]:
     found = []
     for node in image.findall(_DIMENSIONS):
         axis, count, step = (number(node, key) for key in ("DimID", "NumberOfElements", "BytesInc"))
-        if not 1 <= count < 1 << 32 or not 0 <= step < _MOST:
+        if not 1 <= count < 1 << 32 or not 0 <= step < _MAX_FILE_BYTES:
             raise FormatError(
                 f"{path}: {name}: expected dimensions of 1 or more elements, found {count:,} × {step:,} bytes"
             )
@@ -172,7 +172,7 @@ def _channels(path: str, name: str, image: Element) -> tuple[np.dtype, list[int]
     stored = {(0, 1): "u1", (0, 2): "<u2", (0, 4): "<u4", (1, 2): "<f2", (1, 4): "<f4", (1, 8): "<f8"}
     kind = next(iter(types)) if len(types) == 1 else (9, 9)
     steps = [number(node, "BytesInc") for node in nodes]
-    if kind not in stored or not all(0 <= step < _MOST for step in steps):
+    if kind not in stored or not all(0 <= step < _MAX_FILE_BYTES for step in steps):
         told = ", ".join(f"type {a}, {b} bytes" for a, b in sorted(types)) or "no channel"
         raise FormatError(f"{path}: {name}: expected channels of one type, integers or floats; found {told}")
     return np.dtype(stored[kind]), steps, [number(node, "ChannelTag") for node in nodes]

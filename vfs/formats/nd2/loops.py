@@ -15,7 +15,7 @@ from vfs.formats.nd2.variants import Tree, inside, values
 _TIME, _POSITIONS, _STACK, _WAVELENGTHS, _OTHER, _TIMES = 1, 2, 4, 6, 7, 8
 _NAMES = {_TIME: "t", _POSITIONS: "position", _STACK: "z", _OTHER: "frame", _TIMES: "t"}
 _DEEPEST = 16
-_MOST = 1 << 40  # frames
+_MAX_FRAMES = 1 << 40  # frames
 
 
 class Loop(NamedTuple):
@@ -53,7 +53,7 @@ def loops_of(experiment: Tree) -> list[Loop]:
         loop._replace(name=f"{loop.name}_{names[:k].count(loop.name)}") if loop.name in names[:k] else loop
         for k, loop in enumerate(found)
     ]
-    return named if math.prod(loop.turns for loop in named) < _MOST else []
+    return named if math.prod(loop.turns for loop in named) < _MAX_FRAMES else []
 
 
 def _loop(node: Tree) -> Loop | None:
@@ -85,7 +85,7 @@ def _loop(node: Tree) -> Loop | None:
 
 def _count(pars: Any) -> int:
     count = pars.get("uiCount") if isinstance(pars, dict) else 0
-    return count if isinstance(count, int) and 0 < count < _MOST else 0
+    return count if isinstance(count, int) and 0 < count < _MAX_FRAMES else 0
 
 
 def _valid(items: list[Any], valid: Any, every: bool = True) -> list[Any]:

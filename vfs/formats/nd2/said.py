@@ -22,7 +22,7 @@ _LINE = 4  # type of a point of a spectrum: a line of a laser
 _TEXTS = {4: "author", 9: "date", 10: "conclusion"}
 """Number of `TextInfoItem_N` -> what it is."""
 _NAMES = ("blue", "green", "red", "opacity")
-_LONGEST = 1 << 14  # characters of a text
+_MAX_CHARACTERS = 1 << 14  # characters of a text
 
 
 def planes_of(metadata: Tree) -> list[Tree]:
@@ -116,7 +116,7 @@ def attrs_of(metadata: Tree, texts: Tree, program: Tree, loops: Sequence[str]) -
         "stage": {dim: metadata.get(f"d{dim}Pos") for dim in "XYZ" if dim not in moved and f"d{dim}Pos" in metadata},
         "samples": dict(enumerate(_settings(_samples(metadata)))),
         "planes": {k: {"dPinholeDiameter": one.get("dPinholeDiameter")} for k, one in enumerate(planes_of(metadata))},
-        "texts": {name: text[:_LONGEST] for name, text in _texts(texts)},
+        "texts": {name: text[:_MAX_CHARACTERS] for name, text in _texts(texts)},
         "program": {name: text for name, text in program.items() if isinstance(text, str) and text},
     }
     return {name: {str(key): one for key, one in value.items()} for name, value in found.items() if value}

@@ -22,7 +22,7 @@ from vfs.formats.headers import parse_xml
 _NUMBERS = {1: "<?", 2: "<i", 3: "<I", 4: "<q", 5: "<Q", 6: "<d", 7: "<Q"}
 _TEXT, _BYTES, _LEVEL, _PACKED = 8, 9, 11, 76
 _DEEPEST = 64  # levels
-_MOST = 64 << 20  # bytes of entries that were compressed
+_MAX_UNPACKED_BYTES = 64 << 20  # bytes of entries that were compressed
 _MOST_BYTES = 4096  # longest row of bytes that is shown
 
 Tree = dict[str, Any]
@@ -59,7 +59,7 @@ def _entries(data: bytes, count: int | None, depth: int, at: int = 0) -> tuple[T
         begin, kind = at, data[at]
         if kind == _PACKED:
             inflate = zlib.decompressobj()
-            return _entries(inflate.decompress(data[at + 12 :], _MOST), None, depth + 1)
+            return _entries(inflate.decompress(data[at + 12 :], _MAX_UNPACKED_BYTES), None, depth + 1)
         end = at + 2 + 2 * data[at + 1]
         name = data[at + 2 : end].decode("utf-16-le").rstrip("\0")
         value, at = _value(data, kind, begin, end, depth)

@@ -25,7 +25,7 @@ _NAMES = {
     "stage_z": ("ZPositionUm", "um"),
 }
 """Name of a companion -> what a plane calls it, and its unit."""
-_MOST = 16 << 20  # bytes of the metadata of a plane
+_MAX_METADATA_BYTES = 16 << 20  # bytes of the metadata of a plane
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def companions(main: StoredArray, table: PlaneTable, first: Mapping[str, Any]) -
     nav, dims = main.shape[: main.nav_ndim], main.dims[: main.nav_ndim]
     names = {name: one for name, one in _NAMES.items() if real(first.get(one[0])) is not None}
     assert table.nbytes is not None
-    there = (table.nbytes > 0) & (table.nbytes <= _MOST)
+    there = (table.nbytes > 0) & (table.nbytes <= _MAX_METADATA_BYTES)
     if not names or math.prod(nav) < 2 or not there.any():
         return []
     table = PlaneTable(table.file[there], table.offset[there], table.position[there], table.source, table.nbytes[there])

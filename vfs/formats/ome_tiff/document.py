@@ -33,7 +33,7 @@ TYPES = {
 """Pixel type -> numpy dtype that vfs shows."""
 
 _ORDERS = {"XYZCT", "XYZTC", "XYCZT", "XYCTZ", "XYTZC", "XYTCZ"}
-_MOST = 1 << 31
+_MAX_AXIS = 1 << 31
 _NUMBER = re.compile(r"\s*\+?[0-9]{1,15}\s*").fullmatch
 
 
@@ -146,8 +146,10 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
     sizes = {}
     for axis in "XYZCT":
         size = _number(pixels, path, f"Size{axis}")
-        if size is None or not 1 <= size < _MOST:
-            raise FormatError(f"{path}: its OME-XML says Size{axis}={size} of an image, expected 1 to {_MOST - 1:,}")
+        if size is None or not 1 <= size < _MAX_AXIS:
+            raise FormatError(
+                f"{path}: its OME-XML says Size{axis}={size} of an image, expected 1 to {_MAX_AXIS - 1:,}"
+            )
         sizes[axis] = size
     order = pixels.get("DimensionOrder", "XYCZT").upper()
     if order not in _ORDERS:

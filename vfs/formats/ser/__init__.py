@@ -69,7 +69,7 @@ _WITH_POSITION = 24  # bytes of a tag that has the position of the beam
 _TAG_BYTES = {0x4152: 8, 0x4142: _WITH_POSITION}  # of a tag of each type
 _MARK = b"\x49\x49\x97\x01"
 _SPECTRA, _IMAGES = 0x4120, 0x4122
-_MOST = 1 << 28  # most elements; a header with more is garbled
+_MAX_ELEMENTS = 1 << 28  # most elements; a header with more is garbled
 _LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction pattern, 1/m
 
 
@@ -102,7 +102,7 @@ def _series(sources: Sources, path: str, size: int) -> _SerSeries:
     table = int.from_bytes(read_at(sources, path, width, HEADER.itemsize), "little")
     count, valid = int(header["total_elements"]), int(header["valid_elements"])
     ndim = int.from_bytes(read_at(sources, path, 4, HEADER.itemsize + width), "little")
-    if valid > count or count > _MOST or valid < 1 or ndim > 16:
+    if valid > count or count > _MAX_ELEMENTS or valid < 1 or ndim > 16:
         raise FormatError(
             f"{path}: expected at least one valid element and at most 16 scan axes, the header says {valid:,} of"
             f" {count:,} elements in {ndim} dimensions"
@@ -157,7 +157,7 @@ def _scan(sources: Sources, path: str, at: int, ndim: int) -> tuple[tuple[int, .
                 raise FormatError(f"{path}: expected the name of a scan axis, found one of {length:,} bytes")
             texts.append(read_at(sources, path, length, at + 4).decode("latin1").strip("\0 "))
             at += 4 + length
-        if not 1 <= size <= _MOST:
+        if not 1 <= size <= _MAX_ELEMENTS:
             raise FormatError(f"{path}: the header says that a scan axis has {size:,} elements")
         sizes.append(size)
         axes.append({"name": texts[0], "unit": texts[1], **_calibrated(calibration)})
@@ -345,7 +345,7 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     return [altered(dataset, absent=absent + dataset.absent) for dataset in datasets]
 
 
-_MOST_ELEMENTS = 4096  # whose tags `original` reads
+_MAX_TAGS_READ = 4096  # whose tags `original` reads
 
 
 def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
@@ -372,7 +372,7 @@ def _said_of(sources: Sources, path: str, left: list[str]) -> dict[str, Any]:
     series = _series(sources, path, Files.stat(sources, [path]).sizes.item())
     lead = CALIBRATION.itemsize * (2 if series.header["_data_type"] == _IMAGES else 1)
     rows, code = [], 0
-    for n, at in enumerate(series.offsets[:_MOST_ELEMENTS].tolist()):
+    for n, at in enumerate(series.offsets[:_MAX_TAGS_READ].tolist()):
         raw = read_at(sources, path, lead + 2, at)
         code = code or int.from_bytes(raw[lead:], "little")
         row: dict[str, Any] = {"axes": [fields(one) for one in np.frombuffer(raw[:lead], CALIBRATION)]}

@@ -66,7 +66,7 @@ from vfs.model.written import Written
 
 _TEXTS = {"description": DESCRIPTION, "make": 271, "model": 272, "software": SOFTWARE, "date_time": 306, "artist": 315}
 _TRIES = 16  # after so many files in a row that differ from the first one, the rest is not compared with it
-_LONGEST = 1 << 16  # most characters of a text that is shown as an attribute
+_MAX_CHARACTERS = 1 << 16  # most characters of a text that is shown as an attribute
 # tifffile's letters for pages and for unknown axes; other letters are used as names unchanged
 _AXES = {"I": "frame", "Q": "frame"}
 
@@ -100,7 +100,7 @@ def _attrs(table: PageTable, found: Structure, series: PageSeries, without: Sequ
         attrs["metadata_of"] = series.metadata
     attrs |= series.said
     for name, tag in _TEXTS.items():
-        text = found.text(tag, _LONGEST).strip()
+        text = found.text(tag, _MAX_CHARACTERS).strip()
         if text:
             attrs[name] = text
     if said := dots(found):

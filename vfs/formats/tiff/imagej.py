@@ -22,7 +22,7 @@ from vfs.model.metadata import Term
 _COUNTS, _PIECES = 50838, 50839
 _MOST_HEAD = 804  # bytes of the list of kinds
 _MOST_PIECES = 1 << 20
-_MOST = 1 << 16  # bytes of a piece that is read
+_MAX_PIECE_BYTES = 1 << 16  # bytes of a piece that is read
 _MOST_LABELS = 1 << 12
 _LUT = 768  # bytes of a table of colours
 _LINE = re.compile(r"^(\w+)=(.*?)\s*$", re.M)
@@ -35,7 +35,7 @@ def wrote(found: Structure) -> bool:
 
 def attrs_of(found: Structure) -> dict[str, Any]:
     """Return the lines of the description, and under `channels` what is said of each channel."""
-    lines = dict(_LINE.findall(found.text(DESCRIPTION, _MOST)))
+    lines = dict(_LINE.findall(found.text(DESCRIPTION, _MAX_PIECE_BYTES)))
     try:
         pieces = _pieces(found)
     except (VfsError, struct.error):
@@ -67,7 +67,7 @@ def _pieces(found: Structure) -> dict[str, list[bytes]]:
         name = (letters if found.order == ">" else letters[::-1]).decode("latin-1")
         for size in sizes[k : k + count]:
             wanted = name in ("rang", "luts") or (name == "labl" and count <= _MOST_LABELS)
-            if wanted and size <= _MOST and at + size <= end:
+            if wanted and size <= _MAX_PIECE_BYTES and at + size <= end:
                 made.setdefault(name, []).append(reader.read(at, size))
             at += size
         k += count

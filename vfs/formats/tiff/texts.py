@@ -35,7 +35,7 @@ def hint() -> str:
     return f"{format_option(plain=True)} shows the bare pages"
 
 
-_MOST = 1_000_000  # most planes of which few are stored; a text that says more is garbled
+_MAX_BLANK_PLANES = 1_000_000  # most planes of which few are stored; a text that says more is garbled
 _ORDERS = {
     "czt": ("T", "Z", "C"),
     "ctz": ("Z", "T", "C"),
@@ -203,7 +203,7 @@ def _placed(table: PageTable, found: Structure, rows: Sequence[int], kind: Kind,
     count, rest = divmod(math.prod(claim.shape), math.prod(kind.shape))
     nav, shown = split(claim.shape, kind, count)
     stored = max(len(rows), found.size // max(1, kind.nbytes))  # ImageJ writes one directory for all of a large stack
-    if rest or nav < 0 or not count or (count > _MOST and count > 1000 * stored):
+    if rest or nav < 0 or not count or (count > _MAX_BLANK_PLANES and count > 1000 * stored):
         return None
     axes = claim.axes
     if not axes:

@@ -16,7 +16,7 @@ from vfs.formats.tiff_structure.headers import UNSIGNED, Reader
 from vfs.formats.tiff_structure.pages import PageTable
 
 _COLOUR_MAP = 320
-_MOST = 256  # colours: those of pixels of 8 bits
+_MAX_COLOURS = 256  # colours: those of pixels of 8 bits
 _MOST_PAGES = 1000  # pages whose colours are compared
 
 
@@ -59,7 +59,7 @@ def _numbers(reader: Reader, at: int) -> np.ndarray | None:
                 tag == _COLOUR_MAP
                 and field.type in UNSIGNED
                 and field.length % 3 == 0
-                and 0 < field.length <= 3 * _MOST
+                and 0 < field.length <= 3 * _MAX_COLOURS
             ):
                 return reader.numbers(field)
     except (FormatError, TruncatedSourceError):

@@ -32,7 +32,7 @@ Order = Literal["<", ">"]
 BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 UNSIGNED = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 _WINDOW = 4096  # bytes that are read at once
-_LONGEST = 1 << 20  # most bytes of a tag about storage
+_MAX_TAG_BYTES = 1 << 20  # most bytes of a tag about storage
 
 
 def tifffile() -> ModuleType:
@@ -171,7 +171,7 @@ class Reader:
         size = field.length * BYTES.get(field.type, 1)
         if size <= len(value):
             return value[:size]
-        return self.read(field.at, size) if size <= _LONGEST else b""
+        return self.read(field.at, size) if size <= _MAX_TAG_BYTES else b""
 
     @staticmethod
     def width(field: Field) -> int:

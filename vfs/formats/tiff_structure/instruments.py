@@ -28,7 +28,7 @@ from vfs.formats.tiff_structure.headers import DESCRIPTION, OLYMPUS_SIS, Reader,
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.sources.names import basename
 
-_LONGEST = 1 << 20  # bytes of a tag; a longer one says nothing
+_MAX_TAG_BYTES = 1 << 20  # bytes of a tag; a longer one says nothing
 _FEI, _ZEISS, _TVIPS, _TESCAN = (34680, 34682), 34118, 37706, 50431
 _DEEPEST = 20  # levels of XML
 _BINARY = re.compile(rb"[^\x20-\x7e\xa0-\xff\r\n]+")
@@ -57,20 +57,20 @@ def instrument(found: Structure, page: int = 0) -> dict[str, Any]:
     made: dict[str, Any] = {}
     tags = found.tags.keys()
     if tags & {*_FEI}:
-        made["fei"] = _sections(next((said for tag in _FEI if (said := found.text(tag, _LONGEST))), ""))
+        made["fei"] = _sections(next((said for tag in _FEI if (said := found.text(tag, _MAX_TAG_BYTES))), ""))
     if _ZEISS in tags:
-        made["zeiss"] = _zeiss(found.text(_ZEISS, _LONGEST))
+        made["zeiss"] = _zeiss(found.text(_ZEISS, _MAX_TAG_BYTES))
     if _TESCAN in tags:
-        made["tescan"] = _sections(_BINARY.sub(b"\n", found.blob(_TESCAN, _LONGEST)).decode("latin-1"))
+        made["tescan"] = _sections(_BINARY.sub(b"\n", found.blob(_TESCAN, _MAX_TAG_BYTES)).decode("latin-1"))
     if OLYMPUS_SIS in tags:
         made["sis"] = _by_tifffile(found, page, OLYMPUS_SIS)
     if _TVIPS in tags:
         made["tvips"] = _by_tifffile(found, page, _TVIPS)
     text = found.start
     if "<TemReporter" in text[:4096]:
-        made["jeol"] = _jeol(found.text(DESCRIPTION, _LONGEST), found.path)
+        made["jeol"] = _jeol(found.text(DESCRIPTION, _MAX_TAG_BYTES), found.path)
     elif text.startswith("# ") and "Pixel_size" in text:
-        made["pilatus"] = lines_of(line.lstrip("# ") for line in found.text(DESCRIPTION, _LONGEST).splitlines())
+        made["pilatus"] = lines_of(line.lstrip("# ") for line in found.text(DESCRIPTION, _MAX_TAG_BYTES).splitlines())
     return {maker: said for maker, said in made.items() if said}
 
 
@@ -127,7 +127,7 @@ def _jeol(text: str, path: str) -> dict[str, Any]:
 
 def _by_tifffile(found: Structure, page: int, tag: int) -> dict[str, Any]:
     """Return what tifffile makes of a tag of a page."""
-    if found.tags[tag].length > _LONGEST:
+    if found.tags[tag].length > _MAX_TAG_BYTES:
         return {}
     try:
         with found.sources.stream(found.path) as stream, quiet(), np.errstate(all="ignore"):

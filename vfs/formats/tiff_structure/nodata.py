@@ -18,7 +18,7 @@ from vfs.formats.tiff_structure.places import Planes
 from vfs.model.stored import Absence
 
 _NODATA = 42113
-_LONGEST = 256  # most bytes of a number
+_MAX_NUMBER_BYTES = 256  # most bytes of a number
 
 
 def fill_of(
@@ -65,7 +65,7 @@ def _text(reader: Reader, at: int) -> str:
     data, first, _ = reader.directory(at)
     for tag, field, _ in reader.entries(data, first):
         if tag == _NODATA:
-            return reader.text(field._replace(length=min(field.length, _LONGEST))).strip()
+            return reader.text(field._replace(length=min(field.length, _MAX_NUMBER_BYTES))).strip()
     return ""
 
 

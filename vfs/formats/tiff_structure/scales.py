@@ -28,7 +28,7 @@ from vfs.formats.tiff_structure.headers import DESCRIPTION
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.units import spelled
 
-_LONGEST = 1 << 16  # most characters of a description that is searched
+_MAX_CHARACTERS = 1 << 16  # most characters of a description that is searched
 _RESOLUTIONS = {"x": 282, "y": 283}
 _RESOLUTION_UNIT = 296
 _MOST_DOTS = 4800  # per inch
@@ -71,7 +71,7 @@ def _digital_micrograph(found: Structure) -> dict[str, dict[str, Any]]:
     if not (steps["x"] and steps["y"]):
         return {}
     return {
-        axis: {"scale": step, "offset": found.real(65006 + k), "unit": found.text(65003 + k, _LONGEST)}
+        axis: {"scale": step, "offset": found.real(65006 + k), "unit": found.text(65003 + k, _MAX_CHARACTERS)}
         for k, (axis, step) in enumerate(steps.items())
     }
 
@@ -137,7 +137,7 @@ _MAKERS: Mapping[str, Callable[[Any, Structure], dict[str, dict[str, Any]]]] = {
 
 
 def _imagej_or_resolution(found: Structure) -> dict[str, dict[str, Any]]:
-    text = found.text(DESCRIPTION, _LONGEST)
+    text = found.text(DESCRIPTION, _MAX_CHARACTERS)
     told = dict(re.findall(r"^(\w+)=(.*)$", text, re.M)) if text.startswith("ImageJ=") else {}
     said = dots(found)
     unit = spelled(told["unit"]) if "unit" in told else said.get("per", "")
