@@ -19,7 +19,7 @@ from tests.model.strategies import piece_tables
 from vfs.backends import make_backend
 from vfs.engine import chunk_plan
 from vfs.engine.array import ArrayReader
-from vfs.engine.chunk_plan import FEW, FrameStep, plan_of, run_plan
+from vfs.engine.chunk_plan import MAX_BOX_RANGES, FrameStep, plan_of, run_plan
 from vfs.kernels.columns import COUNT, DEST, FILE, LINES, NEXT, PITCH, START, STEP, STOP
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
@@ -233,8 +233,8 @@ def test_runs_end_where_a_file_does(tmp_path: Path) -> None:
     assert plan is not None
     assert not plan.read(0, 12, out[:24])  # no file is open
     array.read()
-    for first, last in ((0, 14), (3, 14), (18, 18 + 6 * FEW)):
+    for first, last in ((0, 14), (3, 14), (18, 18 + 6 * MAX_BOX_RANGES)):
         assert plan.read(first, last, out[: 2 * (last - first)])
         np.testing.assert_array_equal(out[: 2 * (last - first)].view("u2"), values[first:last])
-    for first, last in ((0, 15), (14, 18), (18, 19 + 6 * FEW)):
+    for first, last in ((0, 15), (14, 18), (18, 19 + 6 * MAX_BOX_RANGES)):
         assert not plan.read(first, last, out[: 2 * (last - first)])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.waiting import eventually
 from vfs.engine import open_sets
-from vfs.engine.open_sets import MOST, OpenSets
+from vfs.engine.open_sets import MAX_SETS, OpenSets
 from vfs.model.open_options import OpenOptions
 from vfs.sets.live_set import for_workers
 from vfs.sets.opening import open_set
@@ -23,7 +23,7 @@ from vfs.testing.writers import write_npy
 def openings(tmp_path: Path) -> list[bytes]:
     """Of more sets than are kept."""
     made = []
-    for k in range(MOST + 2):
+    for k in range(MAX_SETS + 2):
         (tmp_path / str(k)).mkdir()
         path = write_npy(tmp_path / str(k), np.full((3, 4, 5), k, "u2"))
         made.append(for_workers(open_set(path, OpenOptions(), {}).opening))
@@ -34,11 +34,11 @@ def test_the_sets_used_last_are_kept(openings: list[bytes]) -> None:
     sets = OpenSets()
     first = sets.array(openings[0], "data")
     assert first[0, 0, 0] == 0
-    seen = [weakref.ref(sets.array(opening, "data")) for opening in openings[1:MOST]]
+    seen = [weakref.ref(sets.array(opening, "data")) for opening in openings[1:MAX_SETS]]
     assert sets.array(openings[0], "data") is first  # and is the last one used
-    seen += [weakref.ref(sets.array(opening, "data")) for opening in openings[MOST:]]
+    seen += [weakref.ref(sets.array(opening, "data")) for opening in openings[MAX_SETS:]]
     gc.collect()
-    assert [kept() is not None for kept in seen] == [False] * 2 + [True] * (MOST - 1)
+    assert [kept() is not None for kept in seen] == [False] * 2 + [True] * (MAX_SETS - 1)
     assert sets.array(openings[0], "data") is first
     sets.close()
     gc.collect()

@@ -91,7 +91,7 @@ def test_chunks_of_what_a_set_was_before_are_errors(tmp_path: Path) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seen, "MOST", 3)
+    monkeypatch.setattr(seen, "MAX_FACES", 3)
     kept = Seen()
     for n in (0, 1, 2, 0, 3):
         kept.add(f"day/{n}/a.npy")

@@ -60,7 +60,7 @@ def test_a_number_that_was_given_out_again_is_another_process(tmp_path: Path) ->
 
 
 def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "MOST", 4)
+    monkeypatch.setattr(readers, "MAX_PROCESSES", 4)
     met = Readers(str(tmp_path))
     met._met = {Process(-n, n): None for n in range(1, 5)}  # which have ended
     others = [sleeping() for _ in range(4)]

@@ -302,7 +302,7 @@ def test_commits_are_bounded(scan: Path, tmp_path: Path, monkeypatch: pytest.Mon
     """Also within a group of references that are made at once: one that was larger than the limit passed whole."""
     import icechunk
 
-    monkeypatch.setattr(icechunk_writer, "MOST", 10)
+    monkeypatch.setattr(icechunk_writer, "MAX_REFERENCES", 10)
     from vfs.faces import references as places
 
     monkeypatch.setattr(places, "AT_ONCE", group)

@@ -4,7 +4,7 @@ An `xarray.Dataset` has an array of a set, and beside it companions (time stamps
 the same folder whose axes agree with it. A container makes a tree of such data sets. Elements are read when they are
 used.
 
-- Calibrated axes have coordinates, with `units` and `long_name`, unless they are longer than `LONGEST`.
+- Calibrated axes have coordinates, with `units` and `long_name`, unless they are longer than `MAX_POSITIONS`.
 - Companions that say where each frame was taken (its tilt, its place on the stage) are coordinates, too.
 - Channels that all have a name of their own have these as coordinates: `sel(c="GFP")`.
 - Companions that count from a date are coordinates of type datetime64. Where no frame is stored,
@@ -45,7 +45,7 @@ except ImportError as error:
 BLOCK = "128MiB"
 """Size of the chunks that `chunks={}` makes: dask spends some 0.2 ms on each, more on a cluster."""
 
-LONGEST = 1 << 24
+MAX_POSITIONS = 1 << 24
 """Positions along an axis that has coordinates, at most: xarray keeps those in memory, and makes an index of them."""
 
 _AS_USUAL: Mapping[str, Any] = {}
@@ -310,7 +310,7 @@ def _channels(array: ArrayReader) -> list[str]:
 
 
 def _positions(opened: OpenedSet, axis: Mapping[str, Any], n: int) -> np.ndarray | None:
-    if n > LONGEST:
+    if n > MAX_POSITIONS:
         return None
     if axis["scale"] is not None:
         made: np.ndarray = (axis["offset"] or 0.0) + axis["scale"] * np.arange(n)
@@ -378,7 +378,7 @@ def _nanoseconds(values: np.ndarray, factor: int) -> np.ndarray:
     Args:
         factor: nanoseconds of their unit.
     """
-    most = _MOST // factor
+    most = _MAX_NANOSECONDS // factor
     fits = (values > -most) & (values < most)  # False for NaN
     whole, rest = values, np.zeros(())
     if values.dtype.kind == "f":
@@ -388,7 +388,7 @@ def _nanoseconds(values: np.ndarray, factor: int) -> np.ndarray:
     return np.where(fits, made.astype("m8[ns]"), np.timedelta64("NaT", "ns"))
 
 
-_MOST = 1 << 62  # nanoseconds
+_MAX_NANOSECONDS = 1 << 62  # nanoseconds
 _UNITS = {
     **dict.fromkeys(("ns", "nanoseconds"), 1),
     **dict.fromkeys(("us", "µs", "μs", "microseconds"), 1000),

@@ -11,7 +11,7 @@ from vfs.backends.handles import Descriptor, Handles
 from vfs.kernels.columns import DEST, START, STOP
 from vfs.model.one_state import Made
 
-_FEW = 64  # read ranges that are looked at one by one
+_MAX_RANGES = 64  # read ranges that are looked at one by one
 
 
 class GrowingBackend:
@@ -55,11 +55,11 @@ class GrowingBackend:
         whole = np.array([[start, stop]])
         ranges = whole if wanted is None or not len(wanted) else wanted[:, START : STOP + 1]
         if width and wanted is not None:
-            at = ((to * width, to * width + b - a) for a, b, to in wanted[: _FEW + 1, START : DEST + 1].tolist())
+            at = ((to * width, to * width + b - a) for a, b, to in wanted[: _MAX_RANGES + 1, START : DEST + 1].tolist())
         else:
-            at = ((a - start, b - start) for a, b in ranges[: _FEW + 1].tolist())
+            at = ((a - start, b - start) for a, b in ranges[: _MAX_RANGES + 1].tolist())
         held = found.view(np.uint8)
-        if len(ranges) <= _FEW and not any(self._suspect(held[a:b]) for a, b in at):
+        if len(ranges) <= _MAX_RANGES and not any(self._suspect(held[a:b]) for a, b in at):
             return False
         self._check(file, ranges)
         return True

@@ -21,7 +21,7 @@ from vfs.sources.names import is_url
 from vfs.sources.remote import CUT, RemoteSources
 from vfs.sources.transfers import Room, WantedBytes, Whole
 
-LEAST = 1 << 14
+MIN_RUN_BYTES = 1 << 14
 """Bytes of a run that is read to where it belongs; shorter ones are read with those behind them, and copied there."""
 
 
@@ -165,4 +165,4 @@ class _Scattered(Room):
         if k < 0 or not self._apart:
             return None
         a, b, to = self._runs[k]
-        return self._memory.data[to + at - a : to + min(b, stop) - a] if at < b and b - a >= LEAST else None
+        return self._memory.data[to + at - a : to + min(b, stop) - a] if at < b and b - a >= MIN_RUN_BYTES else None

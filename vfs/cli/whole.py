@@ -10,7 +10,7 @@ from vfs.errors import VfsError, printable
 from vfs.sets.opening import OpenedSet
 from vfs.sets.original import original
 
-_FEW = 8  # values of a list that are printed on one line
+_MAX_LINE_VALUES = 8  # values of a list that are printed on one line
 
 
 def tree_lines(group: OpenedSet, columns: int) -> Iterator[str]:
@@ -39,6 +39,6 @@ def _lines(value: Mapping[str, Any], columns: int, indent: str) -> Iterator[str]
 
 def _value(one: Any) -> str:
     if isinstance(one, list):
-        more = f", … {len(one):,} in all" if len(one) > _FEW else ""
-        return f"[{', '.join(_value(inner) for inner in one[:_FEW])}{more}]"
+        more = f", … {len(one):,} in all" if len(one) > _MAX_LINE_VALUES else ""
+        return f"[{', '.join(_value(inner) for inner in one[:_MAX_LINE_VALUES])}{more}]"
     return printable(" ".join(one.split())) if isinstance(one, str) else str(one)

@@ -16,7 +16,7 @@ from vfs.contents.shown import InFace, Shown, ShownEntry, Watch
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError, SourceChangedError
 from vfs.faces.data_set import FILE_ENDING, FaceKind, Faces, Hierarchy
-from vfs.faces.face import GROUP, LONGEST, Face, Node
+from vfs.faces.face import GROUP, MAX_FACE_NAME_BYTES, Face, Node
 from vfs.live.growing import Progress
 from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import FileState
@@ -230,7 +230,7 @@ class FaceFolder:
             endings = {kind.ending: kind for kind in tree.face_kinds(zarr_format)}
             # Different names may clash, too: the v2 face of `a` has the same name as the v3 face of `a.v2`
             name = first_free(
-                _cut(tree.name, LONGEST - max(len(os.fsencode(ending)) for ending in endings)),
+                _cut(tree.name, MAX_FACE_NAME_BYTES - max(len(os.fsencode(ending)) for ending in endings)),
                 partial(self._taken, endings),
             )
             opening = openings[n] if openings else None

@@ -25,7 +25,7 @@ from vfs.model.decode import Decoder
 from vfs.model.layout import FrameLayout
 from vfs.model.region import Region
 
-MOST = 4096
+MAX_PLAN_RANGES = 4096
 """Most read ranges of a plan that is kept: a longer plan takes much less time to make than to read."""
 
 WORTH_A_THREAD = 1 << 19
@@ -40,7 +40,7 @@ LARGEST_FRAME = 4 << 20  # bytes of a frame that is a piece
 MOST_BETWEEN = 4
 """Bytes of a frame's record that are read, at most, for each that is decoded."""
 
-FEW = 64  # read ranges of a box that is read where it is at hand
+MAX_BOX_RANGES = 64  # read ranges of a box that is read where it is at hand
 
 
 class ChunkPlan:
@@ -139,7 +139,7 @@ def plan_of(array: ArrayReader) -> ChunkPlan | None:
         return None
     count = math.prod(chunks[:nav])
     first = run.alone(count)
-    ranges, covered = first.read_ranges(Region.whole(first.shape), MOST)
+    ranges, covered = first.read_ranges(Region.whole(first.shape), MAX_PLAN_RANGES)
     if covered != math.prod(chunks) or not covered:
         return None
     return ChunkPlan(array, run.layout, count, ranges, run.rows)
@@ -317,7 +317,7 @@ class RunPlan(NamedTuple):
         Returns: False if that cannot be.
         """
         frames = range(first // self.size, -(-last // self.size))
-        if len(frames) > FEW:
+        if len(frames) > MAX_BOX_RANGES:
             return False
         width = self.array.stored.itemsize
         for frame in frames:

@@ -18,7 +18,7 @@ from vfs.model.decode import Decoder, LiesAs
 from vfs.model.layout import FrameLayout, whole_frame
 from vfs.model.region import Region
 
-FEW = 4096
+MAX_FRAME_RANGES = 4096
 """Most read ranges of a frame that is planned once for all frames."""
 
 
@@ -45,8 +45,8 @@ class FrameRun:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Read ranges of a frame, in bytes from its record on; some are missing if there are more than `FEW`."""
-        return self.alone(1).read_ranges(Region.whole((1, *self.layout.sig_shape)), FEW)[0]
+        """Read ranges of a frame, in bytes from its record on; none beyond `MAX_FRAME_RANGES`."""
+        return self.alone(1).read_ranges(Region.whole((1, *self.layout.sig_shape)), MAX_FRAME_RANGES)[0]
 
     @cached_property
     def lies_as(self) -> LiesAs | None:

@@ -17,7 +17,7 @@ from typing import Any
 from vfs.engine.array import ArrayReader
 from vfs.engine.cache import ChunkCache
 
-MOST = 16  # sets that are kept
+MAX_SETS = 16  # sets that are kept
 IDLE = 60.0  # seconds after which they are closed
 DECODED = 64 << 20
 """Bytes of decoded blocks that all sets keep together. A pass decodes each once, so it only needs those
@@ -59,7 +59,7 @@ class OpenSets:
             if found is None:
                 found = pickle.loads(opening)(self._cache)
             self._sets[opening] = found
-            while len(self._sets) > MOST:
+            while len(self._sets) > MAX_SETS:
                 self._sets.popitem(last=False)
             self._close_later()
         return found.now()

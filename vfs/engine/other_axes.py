@@ -29,7 +29,7 @@ from vfs.model.stored import PixelMask, StoredArray
 
 BLOCK = 1024
 """Pixels along y and x of a block, about."""
-FEW = 16
+MAX_WHOLE_AXIS = 16
 """Most elements along an axis behind x of which a block has all."""
 
 
@@ -169,7 +169,7 @@ class _Planes:
         n = self._shape[last]
         if last < x:
             return 1
-        return n if n <= FEW or block[last] >= n else block[last] if len(group) == 1 else 1
+        return n if n <= MAX_WHOLE_AXIS or block[last] >= n else block[last] if len(group) == 1 else 1
 
     def make(self, region: Region) -> np.ndarray:
         """Make the elements of a region that is a block.

@@ -21,7 +21,7 @@ from vfs.model.region import Region
 from vfs.pictures.frames import FrameView, pieces, without_masked
 from vfs.pictures.picture import contrast
 
-_MOST = 64
+_MAX_CHANNELS = 64
 """Channels that are described; of more, viewers choose the contrast."""
 _LOOK = 4 << 20
 """Bytes of a channel that are looked at, about, all over the image."""
@@ -51,7 +51,7 @@ def omero(image: ShownImage) -> dict[str, Any] | None:
     """Describe how an image is shown; None if its contrast is not known and costs too much to find out."""
     finest, axis = image.levels[0], image.channels
     count = 1 if axis is None else finest.shape[axis]
-    if count > _MOST or image.source.dataset.computed:
+    if count > _MAX_CHANNELS or image.source.dataset.computed:
         return None
     looks = list(_looks(image, count))
     try:
@@ -113,7 +113,7 @@ def channel_looks(image: ShownImage) -> list[ChannelLook]:
     """Return the look of each channel; none where there is one channel, or very many."""
     axis = image.channels
     count = 1 if axis is None else image.levels[0].shape[axis]
-    return list(_looks(image, count)) if 1 < count <= _MOST else []
+    return list(_looks(image, count)) if 1 < count <= _MAX_CHANNELS else []
 
 
 def channel_windows(image: ShownImage) -> list[tuple[float, float]] | None:

@@ -24,7 +24,7 @@ from vfs.engine.computed import ComputedBlocks
 from vfs.errors import OptionError
 from vfs.faces.absence import FOLDER_ENDING
 from vfs.faces.documents import recorded_of
-from vfs.faces.face import GROUP, LONGEST, Face, FileFace, Node, ZarrFace
+from vfs.faces.face import GROUP, MAX_FACE_NAME_BYTES, Face, FileFace, Node, ZarrFace
 from vfs.faces.images import Images
 from vfs.faces.ngff import OME_ENDING, USUAL, ome_face
 from vfs.faces.npy_face import NpyFace
@@ -235,7 +235,7 @@ class Hierarchy:
         for path, array in self.arrays.items():
             if path == self.main and not self.stands_in:
                 found[FILE_ENDING] = NpyFace(array)
-            elif array.ndim >= 2 and len(os.fsencode(path)) <= LONGEST // 2:
+            elif array.ndim >= 2 and len(os.fsencode(path)) <= MAX_FACE_NAME_BYTES // 2:
                 name = f".{path.replace('/', '.')}"
                 found[f"{first_free(name, lambda name: f'{name}.npy' in found)}{FILE_ENDING}"] = NpyFace(array)
         return found

@@ -160,7 +160,7 @@ class FileFace(ABC):
 
 FOLDER = Node(True, 0)
 GROUP = Node(True, 0, True)
-LONGEST = 248
+MAX_FACE_NAME_BYTES = 248
 """Most bytes of a face's name; longer names are cut.
 
 A name in a folder may have 255, but `-2` and so on must fit behind it.

@@ -23,7 +23,7 @@ from vfs.model.sources import FolderSources, Sources
 from vfs.sources.names import absolute, basename, dirname, splitext
 from vfs.sources.packed import bare
 
-LONGEST = 255  # most bytes of a name
+MAX_NAME_BYTES = 255  # most bytes of a name
 LOOKS = Pace(least=0.5, share=10)
 """How often files and folders of this machine are looked at."""
 
@@ -169,9 +169,9 @@ class Rules:
 def shortened(label: str) -> str:
     """Shorten a label if it is so long that the ending of a face would not fit behind it."""
     raw = os.fsencode(label)
-    if len(raw) <= LONGEST - 16:
+    if len(raw) <= MAX_NAME_BYTES - 16:
         return label
-    return os.fsdecode(raw[: LONGEST - 32]) + "~" + blake2b(raw, digest_size=4).hexdigest()
+    return os.fsdecode(raw[: MAX_NAME_BYTES - 32]) + "~" + blake2b(raw, digest_size=4).hexdigest()
 
 
 def describe(
@@ -208,7 +208,7 @@ def describe(
     record.faces = tuple(
         (kind.ending, kind.root)
         for kind in tree.face_kinds(rules.zarr_format)
-        if len(os.fsencode(record.label + kind.ending)) <= LONGEST - 5
+        if len(os.fsencode(record.label + kind.ending)) <= MAX_NAME_BYTES - 5
     )
     record.time = tree.time
     record.stamp = int.from_bytes(digest.digest()) >> 1 | 1

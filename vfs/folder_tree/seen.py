@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-MOST = 1 << 16  # number of faces that are remembered: the ones that were read from last
+MAX_FACES = 1 << 16  # number of faces that are remembered: the ones that were read from last
 
 
 class Seen:
@@ -28,7 +28,7 @@ class Seen:
                 self._above.update(_folders(path))
             self._faces.pop(path, None)
             self._faces[path] = None
-            if len(self._faces) > MOST:
+            if len(self._faces) > MAX_FACES:
                 self._forget(next(iter(self._faces)))
 
     def _forget(self, path: str) -> None:

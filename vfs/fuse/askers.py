@@ -17,7 +17,7 @@ from typing import NamedTuple
 from vfs.sources.names import is_url
 
 READ, SEARCH = 4, 1
-FEW = 64  # the rights of up to so many files are looked up with each request
+FILES_AT_EACH_REQUEST = 64  # the rights of up to so many files are looked up with each request
 SECONDS = 1.0  # an answer about more files than that is reused for so long
 _KEPT = 4096  # at most so many of these answers are kept
 
@@ -131,7 +131,7 @@ class Askers:
         """
         if (elsewhere := next(filter(is_url, files), None)) is not None:
             return elsewhere
-        key = (files[0], files[-1], len(files)) if len(files) > FEW else None
+        key = (files[0], files[-1], len(files)) if len(files) > FILES_AT_EACH_REQUEST else None
         now = time.monotonic()
         if key is not None:
             until, answer = self._known.get((key, asker), (0.0, ""))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vfs.fuse.sources import NativeSource
 
-FEW = 64  # up to so many source files are looked at with every opening
+FILES_AT_EACH_OPENING = 64  # up to so many source files are looked at with every opening
 REMEMBERED = 1 << 16  # at most so many files have their findings remembered
 
 
@@ -29,7 +29,7 @@ class Freshness:
             fh: its handle.
             number: its number in the source.
         """
-        if len(source.array.files) > FEW and source.npy:
+        if len(source.array.files) > FILES_AT_EACH_OPENING and source.npy:
             if not source.trust.holds():
                 began = time.monotonic()
                 source.unchanged = _unchanged(source, range(len(source.array.files)))

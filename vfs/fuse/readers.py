@@ -19,7 +19,7 @@ from typing import NamedTuple
 from vfs.errors import printable
 from vfs.serving.entry import READERS
 
-MOST = 4096  # at most so many processes are remembered, the latest ones
+MAX_PROCESSES = 4096  # at most so many processes are remembered, the latest ones
 
 
 class Process(NamedTuple):
@@ -66,7 +66,7 @@ class Readers:
             if process is not None and process not in self._readers:
                 self._readers[process] = None
                 self._write([process], os.O_APPEND)
-                if len(self._readers) > MOST:
+                if len(self._readers) > MAX_PROCESSES:
                     self._thin_out()
             self.table[place] = thread
 
@@ -95,7 +95,7 @@ class Readers:
 
     def _thin_out(self) -> None:
         self._all_seen = False
-        self._readers = dict.fromkeys([process for process in self._readers if _name(process)][-MOST // 2 :])
+        self._readers = dict.fromkeys([process for process in self._readers if _name(process)][-MAX_PROCESSES // 2 :])
         self._write(self._readers, os.O_TRUNC)
 
     def _write(self, processes: Iterable[Process], how: int) -> None:

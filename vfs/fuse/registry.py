@@ -18,7 +18,7 @@ from vfs.serving.native_sources import SourceTable
 
 MANY = 1 << 16  # sources at most; others are read through the interpreter
 CLOSED = 1 << 17  # so many dropped sources, about, keep their stamps
-LEAST = 1 << 20  # bytes: with a smaller cache, it is not worth cutting files into pieces
+MIN_CACHE_BYTES = 1 << 20  # bytes: with a smaller cache, it is not worth cutting files into pieces
 
 
 class SourceRegistry:
@@ -77,7 +77,9 @@ class SourceRegistry:
         number: int | None,
     ) -> int:
         source = NativeSource(array, header)
-        fits = source.direct or (source.size <= array.cache.limit and (source.whole or array.cache.limit >= LEAST))
+        fits = source.direct or (
+            source.size <= array.cache.limit and (source.whole or array.cache.limit >= MIN_CACHE_BYTES)
+        )
         number = self.table.number(number) if fits and source.count < lookup.FILES_MOST else -1
         if number < 0:
             if lifetime is None:

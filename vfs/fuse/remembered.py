@@ -26,7 +26,7 @@ from threading import Lock
 from typing import Any
 
 KEPT = 24 << 20  # bytes that names may take: some 130,000 names
-LEAST = 4096  # requests other than reads; after fewer, too few names were looked up to matter
+MIN_REQUESTS = 4096  # requests other than reads; after fewer, too few names were looked up to matter
 ROOT = 1  # libfuse's number of the folder that is mounted
 
 
@@ -92,7 +92,7 @@ class Remembered:
         """
         spare = self._memory() - cached
         self._least = min(self._least, spare)
-        if spare - self._least <= KEPT or asked - self._asked < LEAST:
+        if spare - self._least <= KEPT or asked - self._asked < MIN_REQUESTS:
             return False
         self._asked = asked
         for name in tops:

@@ -18,7 +18,7 @@ from vfs.errors import MissingSourceError, OutsideError, SourceError
 from vfs.model.sources import Sources
 from vfs.sources.names import dirname
 
-LONGEST = 1 << 16  # bytes of a question
+MAX_QUESTION_BYTES = 1 << 16  # bytes of a question
 BLOCK = 1 << 16  # bytes that are asked for at once: libhdf5 reads structures in many small pieces
 KEPT = 64  # blocks of a file that are kept
 HEAD = struct.Struct("=iQ")  # number of the kind of the error or 0, bytes that follow
@@ -39,7 +39,7 @@ class Answering:
 
     def answer(self) -> bool:
         """Answer the next question. Returns False if there will be no more."""
-        question = self.socket.recv(LONGEST)
+        question = self.socket.recv(MAX_QUESTION_BYTES)
         if not question:
             return False
         try:
@@ -47,8 +47,8 @@ class Answering:
         except SourceError as error:
             kind, said = next(k for k in (2, 1, 0) if isinstance(error, _ERRORS[k])) + 1, str(error).encode()
         self.socket.send(HEAD.pack(kind, len(said)))
-        for first in range(0, len(said), LONGEST):
-            self.socket.send(said[first : first + LONGEST])
+        for first in range(0, len(said), MAX_QUESTION_BYTES):
+            self.socket.send(said[first : first + MAX_QUESTION_BYTES])
         return True
 
     def _said(self, verb: str, name: str, start: int = 0, size: int = 0) -> bytes:
@@ -103,7 +103,7 @@ class AskedFiles:
         kind, left = HEAD.unpack(self.socket.recv(HEAD.size))
         said = b""
         while len(said) < left:
-            said += self.socket.recv(LONGEST)
+            said += self.socket.recv(MAX_QUESTION_BYTES)
         if kind:
             raise _ERRORS[kind - 1](said.decode())
         return said

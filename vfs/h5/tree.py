@@ -17,7 +17,7 @@ MOST_ATTRIBUTES = 20_000  # of an object
 MOST_VALUES = 1 << 16  # of an attribute, or of a data set of texts or compounds
 MOST_NUMBERS = 1024  # of a data set of numbers: more are an array
 MOST_TEXT = 1 << 20  # characters
-MOST = 32 << 20  # bytes of all values
+MAX_VALUES_BYTES = 32 << 20  # bytes of all values
 
 _REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")  # of dimension scales
 
@@ -29,7 +29,7 @@ class TreeReader(FactsReader):
     "dtype" where it has more numbers than metadata have. {"name": …, "left_out": reason} says what is not there.
     """
 
-    room = MOST
+    room = MAX_VALUES_BYTES
 
     def attributes(self, item: Any, name: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -78,7 +78,7 @@ class TreeReader(FactsReader):
         """Return a value, as long as all together are not too many."""
         size = len(json.dumps(value))
         if size > self.room:
-            self.left_out(name, f"{size:,} bytes, after {MOST:,} of others")
+            self.left_out(name, f"{size:,} bytes, after {MAX_VALUES_BYTES:,} of others")
             return None
         self.room -= size
         return value

@@ -30,7 +30,7 @@ from typing import Any
 STATUS = struct.Struct("=Ii")
 MARK = 0x656E6421
 """Marks the last bytes of a pipe as a status."""
-LONGEST = 1 << 16  # bytes of a request
+MAX_REQUEST_BYTES = 1 << 16  # bytes of a request
 
 
 Write = Callable[[bytes], None]
@@ -72,7 +72,7 @@ def serve(load: Callable[[], Reader], file_size: int = 0) -> None:
                 os.read(ended, 1 << 16)
                 _reap(reading)
             if asked.fileno() in ready:
-                request, descriptors, _, _ = socket.recv_fds(asked, LONGEST, 2)
+                request, descriptors, _, _ = socket.recv_fds(asked, MAX_REQUEST_BYTES, 2)
                 if not request:
                     return
                 pipe, file = descriptors

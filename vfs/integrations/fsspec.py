@@ -33,7 +33,7 @@ from vfs.model.options import from_text, named
 from vfs.model.pickles import digest
 from vfs.sets.opening import OpenedSet, Opening, open_set, warned
 
-MOST = 16
+MAX_SETS = 16
 """Sets that one file system keeps open."""
 
 
@@ -158,7 +158,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
             raise _unreadable(error) from None
         self._openings[path] = opened.opening
         made = self._sets[path] = opened, opened.tree.zarr(*self._face)
-        while len(self._sets) > MOST:
+        while len(self._sets) > MAX_SETS:
             self._sets.popitem(last=False)
         return made
 

@@ -25,7 +25,7 @@ from vfs.kernels.ranges import in_lines
 from vfs.kernels.steps import call
 
 GAP = 4096  # bytes: ranges with a smaller gap are read at once with the gap, since storage delivers whole pages
-_MOST = 512  # most ranges of one preadv, with as many gaps; the operating system takes 1,024 pieces
+_MAX_RANGES = 512  # most ranges of one preadv, with as many gaps; the operating system takes 1,024 pieces
 
 
 @kernel
@@ -96,14 +96,14 @@ def read_places(fd, ranges, out, width):
 
     Returns: -1, or the first row that could not be read completely.
     """
-    pieces = np.empty((2 * _MOST, 2), np.int64)  # struct iovec of each piece: address and bytes
+    pieces = np.empty((2 * _MAX_RANGES, 2), np.int64)  # struct iovec of each piece: address and bytes
     gap = np.empty(GAP, np.uint8)
     n = ranges.shape[0]
     r = 0
     while r < n:
         a = ranges[r, START]
         at, last, k = a, r, 0
-        while last < n and last < r + _MOST and at <= ranges[last, START] <= at + GAP:
+        while last < n and last < r + _MAX_RANGES and at <= ranges[last, START] <= at + GAP:
             if ranges[last, START] > at:
                 pieces[k, 0], pieces[k, 1] = gap.ctypes.data, ranges[last, START] - at
                 k += 1

@@ -24,7 +24,7 @@ from vfs.model.stored import StoredArray
 from vfs.sources.local import LocalSources
 from vfs.sources.names import basename
 
-_MOST = 4 << 30  # bytes of a file that is copied from elsewhere
+_MAX_COPIED_BYTES = 4 << 30  # bytes of a file that is copied from elsewhere
 _STEP = 8 << 20  # bytes
 _COPIES = 4
 _MOST_AXES = 32
@@ -102,10 +102,10 @@ def _copied(of: LibrarySet) -> str:
     if key in _copies:
         _copies.move_to_end(key)
         return _copies[key].name
-    if size > _MOST:
+    if size > _MAX_COPIED_BYTES:
         raise FormatError(
-            f"{of.path}: {of.library.name} reads files of this machine; expected at most {_MOST:,} bytes to copy, found"
-            f" {size:,}: copy it yourself"
+            f"{of.path}: {of.library.name} reads files of this machine; expected at most {_MAX_COPIED_BYTES:,} bytes to"
+            f" copy, found {size:,}: copy it yourself"
         )
     folder = tempfile.TemporaryDirectory(prefix="vfs-", ignore_cleanup_errors=True)
     with open(os.path.join(folder.name, basename(of.path)), "xb") as copy:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 HEAD = struct.Struct("=QQ")
-LONGEST = 1 << 26  # bytes of JSON
+MAX_JSON_BYTES = 1 << 26  # bytes of JSON
 
 
 def plain(value: Any) -> Any:
@@ -55,7 +55,7 @@ def received(of: socket.socket) -> tuple[dict[str, Any], np.ndarray]:
         OSError: it broke.
     """
     text, size = HEAD.unpack(_filled(of, np.empty(HEAD.size, np.uint8)).tobytes())
-    if text > LONGEST:
+    if text > MAX_JSON_BYTES:
         raise EOFError
     said: dict[str, Any] = json.loads(_filled(of, np.empty(text, np.uint8)).tobytes())
     return said, _filled(of, np.empty(size, np.uint8))

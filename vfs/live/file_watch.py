@@ -29,7 +29,7 @@ MARK = 1 << 16
 """Bytes of a frame that are remembered."""
 _TWICE = 2  # looks that find a file written and no longer: a header may be written anew once, at the end
 _ROWS = 64  # read ranges of a frame of which bytes are remembered
-_MOST = 10_000  # files that are remembered
+_MAX_FILES = 10_000  # files that are remembered
 _RUNS = 4096  # runs of zeros that are remembered of a file
 
 
@@ -125,7 +125,7 @@ class FileWatch:
             found = Noticed(look, time.monotonic()) if known is None else known.after(look)
             self._seen[path] = found
             self._seen.move_to_end(path)
-            while len(self._seen) > _MOST:
+            while len(self._seen) > _MAX_FILES:
                 self._seen.popitem(last=False)
             return found
 

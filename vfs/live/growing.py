@@ -38,9 +38,11 @@ from vfs.model.sources import worth_looking
 from vfs.model.stored import StoredArray
 from vfs.model.written import Proof
 
-FEW = 64
+WATCHED_FILES = 64
 """Files of a set of which all are looked at, while they are written; of more, the last ones."""
-MOST = 1 << 20  # read ranges of an array stored in blocks of which those are looked for that are not proved
+MAX_UNPROVED_RANGES = (
+    1 << 20
+)  # read ranges of an array stored in blocks of which those are looked for that are not proved
 
 
 @dataclass(frozen=True)
@@ -139,14 +141,14 @@ def _before(dataset: StoredArray, part: WrittenPart) -> int:
     """Return the number of frames in front of the first one that lies where nothing is proved to be written."""
     frames, sig = math.prod(dataset.shape[: dataset.nav_ndim]), math.prod(dataset.shape[dataset.nav_ndim :])
     sizes = dataset.files.sizes.tolist()
-    last = [k for k in range(max(0, len(sizes) - FEW), len(sizes)) if sizes[k] > 0]
+    last = [k for k in range(max(0, len(sizes) - WATCHED_FILES), len(sizes)) if sizes[k] > 0]
     unwritten = {k: holes for k in last if (holes := part.holes(k, 0, sizes[k]))}
     # Between the blocks of a file there may be a hole that nobody will ever write
     ends = {k: part.end(k, 0, sizes[k], hole=_last_hole(unwritten.get(k, ()), sizes[k])) for k in last}
     unsure = {k: end for k, end in ends.items() if end < sizes[k]}
     if not (unsure or unwritten) or not sig:
         return frames
-    rows, covered = dataset.layout.read_ranges(Region.whole(dataset.shape), MOST)
+    rows, covered = dataset.layout.read_ranges(Region.whole(dataset.shape), MAX_UNPROVED_RANGES)
     if covered < 0:
         return 0
     limits = np.full(len(sizes), NO_LIMIT)
@@ -170,7 +172,7 @@ def _written_frames(dataset: StoredArray, layout: FrameLayout, part: WrittenPart
     if not len(stream):
         return layout.stored
     limits = np.full(len(sizes), NO_LIMIT)
-    last = np.unique(stream[:, S_FILE])[-FEW:].tolist()
+    last = np.unique(stream[:, S_FILE])[-WATCHED_FILES:].tolist()
     for file in last:
         if sizes[file] < 0:
             continue
@@ -205,7 +207,7 @@ def _proved_frames(proof: Proof, files: Files, layout: FrameLayout) -> int:
         byte = int(row[S_BYTE] + at - row[S_START]) + proof.at
         return any(files.sources.read(files.paths[row[S_FILE]], byte, proof.size))
 
-    step, low = max(1, -(-layout.stored // worth_looking(files.sources, FEW))), -1
+    step, low = max(1, -(-layout.stored // worth_looking(files.sources, WATCHED_FILES))), -1
     for high in range(0, layout.stored, step):
         if not proved(high):
             break

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from vfs.errors import OptionError
 from vfs.model.wording import option
 
-LONGEST = 200  # most characters of a name
+MAX_NAME_CHARACTERS = 200  # most characters of a name
 
 
 class AxisOrder(NamedTuple):
@@ -104,7 +104,7 @@ def _word(word: str, text: str, dims: Sequence[str]) -> tuple[int, bool, str]:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= LONGEST and name.isprintable() and not {*name} & {*'|,=/"\\'} and name[0] != "-"
+    return 0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable() and not {*name} & {*'|,=/"\\'} and name[0] != "-"
 
 
 def _unfitting(text: str, dims: Sequence[str], expected: str) -> OptionError:

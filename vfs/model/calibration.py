@@ -21,7 +21,7 @@ from vfs.model.wording import option, option_names, shown
 
 Calibration = Mapping[str, Mapping[str, Any]]
 
-_LEAST, _MOST = 1e-30, 1e30
+_MIN_SCALE, _MAX_SCALE = 1e-30, 1e30
 """Sizes of a step that can be meant. Bytes that are no numbers often read as far smaller or larger ones."""
 
 
@@ -46,7 +46,7 @@ def of_axes(said: object, dims: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _axis(said: Mapping[str, Any]) -> dict[str, Any]:
     scale = _number(said.get("scale"))
-    if scale is not None and not _LEAST <= abs(scale) <= _MOST:
+    if scale is not None and not _MIN_SCALE <= abs(scale) <= _MAX_SCALE:
         scale = None
     offset = None if scale is None else (_number(said.get("offset")) or 0.0)
     uneven = {"values": said["values"]} if "values" in said else {}
@@ -100,7 +100,7 @@ _TYPED = re.compile(
 )
 _EXAMPLE = "scan_x=5.3nm, or energy=0.5 eV from -20"
 _NO_UNIT = "@=,;:"  # signs that no unit has, and people type before an offset
-_LONGEST, _LONGEST_TYPED = 40, 200  # most characters of a unit that is typed, and of all of it
+_MAX_UNIT_CHARACTERS, _MAX_TYPED_CHARACTERS = 40, 200  # most characters of a unit that is typed, and of all of it
 
 
 def asked(given: object) -> dict[str, dict[str, Any]]:
@@ -133,20 +133,21 @@ def written(name: str, axis: Mapping[str, Any]) -> str:
 def _asked(name: str, given: object) -> dict[str, Any]:
     known: Any = given
     if isinstance(given, str):
-        found = _TYPED.fullmatch(given) if len(given) <= _LONGEST_TYPED else None
+        found = _TYPED.fullmatch(given) if len(given) <= _MAX_TYPED_CHARACTERS else None
         known = found.groupdict() if found else {}
     if not isinstance(known, Mapping) or not {"scale"} <= {*known} <= {"scale", "offset", "unit"}:
         raise OptionError(
             f"{option_names('calibration')}: {name}={shown(given)}: expected a step and its unit, such as {_EXAMPLE}"
         )
     scale, offset, unit = _number(known["scale"]), _number(known.get("offset") or 0.0), known.get("unit") or ""
-    if scale is None or not _LEAST <= abs(scale) <= _MOST or offset is None or abs(offset) > _MOST:
+    if scale is None or not _MIN_SCALE <= abs(scale) <= _MAX_SCALE or offset is None or abs(offset) > _MAX_SCALE:
         raise OptionError(
             f"{option_names('calibration')}: {name}={shown(given)}: expected a step that is a number other than 0"
         )
-    if not isinstance(unit, str) or len(unit) > _LONGEST or not unit.isprintable():
+    if not isinstance(unit, str) or len(unit) > _MAX_UNIT_CHARACTERS or not unit.isprintable():
         raise OptionError(
-            f"{option_names('calibration')}: {name}={shown(given)}: expected a unit of at most {_LONGEST} characters"
+            f"{option_names('calibration')}: {name}={shown(given)}: expected a unit of at most"
+            f" {_MAX_UNIT_CHARACTERS} characters"
         )
     if isinstance(given, str) and (sign := next((one for one in unit if one in _NO_UNIT), "")):
         raise OptionError(

@@ -18,7 +18,7 @@ from vfs import kernels
 from vfs.errors import OptionError
 from vfs.kernels.columns import START, STEP
 
-_FEW = 1 << 14  # ranges that Python copies, each in 2 µs
+_MAX_COPIED = 1 << 14  # ranges that Python copies, each in 2 µs
 
 
 class LiesAs(NamedTuple):
@@ -262,7 +262,7 @@ class PlainDecoder:
         return kernels.steps.placing(self.stored.itemsize // parts, parts, not self.stored.isnative)
 
     def decode(self, ranges: np.ndarray, data: np.ndarray, base: int, out: np.ndarray) -> None:
-        if out.dtype == self.dtype and len(ranges) <= _FEW and not kernels.wanted():
+        if out.dtype == self.dtype and len(ranges) <= _MAX_COPIED and not kernels.wanted():
             with kernels.in_python():
                 if all(self._copied(one, data, base, out) for one in ranges.tolist()):
                     return

@@ -13,7 +13,7 @@ SIDE = 8
 """Rows and columns of what a frame is binned to."""
 
 
-FEWEST = 16
+MIN_FRAMES = 16
 """Frames of which no fewer are compared."""
 
 
@@ -43,7 +43,7 @@ def lags(values: np.ndarray, most: int = 3) -> list[int]:
         values: float64[n, m], m numbers of each of n frames that follow one another.
         most: number of lags.
     """
-    if len(values) < FEWEST:
+    if len(values) < MIN_FRAMES:
         return []
     found = _correlation(values)
     noise = 1.4826 * float(np.median(np.abs(np.diff(found[1:], 2)))) / math.sqrt(6)
@@ -53,7 +53,7 @@ def lags(values: np.ndarray, most: int = 3) -> list[int]:
     if not len(peaks):
         return []
     rise = found[peaks] - np.minimum.accumulate(found)[peaks]
-    clear = rise > max(_LEAST, _NOISES * noise)
+    clear = rise > max(_MIN_RISE, _NOISES * noise)
     peaks, rise = peaks[clear], rise[clear]
     good = peaks[rise >= _NEARLY * rise.max(initial=0)]
     # Twice a line is a peak, too, and the ends of a broad one are none of their own
@@ -65,7 +65,7 @@ def lags(values: np.ndarray, most: int = 3) -> list[int]:
     return sorted(dict.fromkeys(chosen), key=lambda lag: -found[lag])[:most]
 
 
-_LEAST = 0.05  # least rise of the correlation
+_MIN_RISE = 0.05  # least rise of the correlation
 _NOISES = 8
 _NEARLY = 0.6  # of the largest rise: a line may rise a little less than several of them
 

@@ -94,7 +94,7 @@ def from_intervals(
     times = times.astype(np.int64) if times.dtype.kind in "iu" else times
     known = np.isfinite(times) & ((times != 0) | (times.dtype.kind == "f"))
     pairs = known[1:] & known[:-1] & (np.diff(frames) == 1)
-    if pairs.sum() < _FEWEST:
+    if pairs.sum() < _MIN_VALUES:
         return []
     with np.errstate(invalid="ignore", over="ignore"):
         interval = np.diff(times)[pairs].astype(np.float64)
@@ -131,7 +131,7 @@ def from_exposures(values: np.ndarray, count: int, *, at: np.ndarray | None = No
     """
     frames = np.arange(len(values)) if at is None else at
     known = np.isfinite(values) & (values > 0)
-    if known.sum() < _FEWEST:
+    if known.sum() < _MIN_VALUES:
         return []
     found = []
     for period in _periods(frames[known], values[known].astype(np.float64), frames[-1] + 1):
@@ -180,7 +180,7 @@ def best_first(guesses: Sequence[ScanGuess]) -> list[ScanGuess]:
     return list(kept.values())
 
 
-_FEWEST = 8  # values of which a pattern can be told
+_MIN_VALUES = 8  # values of which a pattern can be told
 _DISORDER = 0.01  # share of frames that may be older than the one in front of them
 _LINES = 4  # fewest lines of a sure guess
 _COVERED = 0.9  # share of lines that must show their end
@@ -188,7 +188,7 @@ _OWN = 0.5  # share of long values that must be at ends of lines
 _FOLLOWING = 0.75  # share of long values that must follow one another where lines shift
 _RARE = -5.0  # logarithm of the chance below which a pattern is none
 _LONGEST_PAUSE = 10  # times that of a line
-_LEAST = 0.01  # share of the usual value by which a long one is longer
+_MIN_EXCESS = 0.01  # share of the usual value by which a long one is longer
 _STEP = 0.7  # from one level of what counts as long to the next
 _LEVELS = 40  # most levels
 _RUNS = 8  # most long values that follow one another
@@ -255,7 +255,7 @@ def _periods(index: np.ndarray, values: np.ndarray, stop: int, least: float = 0)
     usual = np.median(values)
     more, seen = values - usual, 2
     found: dict[int, _Period] = {}
-    for level in _levels(float(more.max()), max(least, _LEAST * abs(usual))):
+    for level in _levels(float(more.max()), max(least, _MIN_EXCESS * abs(usual))):
         long = index[more > level]
         if len(long) == seen or not 2 < len(long) <= len(index) / 2:
             continue

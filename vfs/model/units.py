@@ -44,7 +44,7 @@ _NOTHING = {
     *("dimensionless", "no unit", "no units", "reference frame"),
     *("_none_", "t.undefined", "traits.undefined"),  # HyperSpy
 }
-_LONGEST = 32  # most characters of a unit that is not known; more are a text of another kind
+_MAX_CHARACTERS = 32  # most characters of a unit that is not known; more are a text of another kind
 
 _SYMBOLS = {prefix + base: prefix + base for prefix in _PREFIXES for base in _BASES} | {"A": "angstrom"}
 _WORDS = {unit: unit for unit in _OTHERS} | {word: unit for unit, words in _OTHERS.items() for word in words}
@@ -91,7 +91,7 @@ def spelled(unit: object) -> str:
     if known is None and (step := _STEP.fullmatch(plain)):
         known = _known(_bare(step[1]))
     if known is None:
-        return text if len(text) <= _LONGEST and text.isprintable() else ""
+        return text if len(text) <= _MAX_CHARACTERS and text.isprintable() else ""
     return known
 
 

@@ -23,9 +23,9 @@ LOOKED = 256
 """Pixels along y and x of the pictures in which it is looked for."""
 EDGE = 0.5
 """Of the brightest: where a disk ends."""
-MOST = 1e300
+MAX_PIXEL = 1e300
 """What a pixel counts for at most, so that sums are finite."""
-LEAST = 8
+MIN_SIDE = 8
 """Fewest rows and columns in which a disk is looked for with larger pixels."""
 SURE = 5.0
 """Standard errors by which the other pixels of a spot are brighter than the rest. Of 2,000 patterns of noise (normal,
@@ -119,7 +119,7 @@ def central_disk(array: ArrayReader, within: tuple[int, ...]) -> CentralDisk:
             continue
         numbers, side = looked
         lacking = np.isnan(numbers)  # of a set with a mask: the same in all
-        seen = np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MOST, MOST)
+        seen = np.where(np.isfinite(numbers), numbers, 0).astype(np.float64).clip(-MAX_PIXEL, MAX_PIXEL)
         mean = seen if mean is None else mean + seen
     if mean is None:
         assert wrong is not None
@@ -177,7 +177,7 @@ def _scaled(pattern: np.ndarray) -> np.ndarray | None:
 def _halved(pattern: np.ndarray) -> np.ndarray | None:
     """Return means over 2 x 2 pixels; None where there would be too few."""
     height, width = (n // 2 for n in pattern.shape)
-    if min(height, width) < LEAST:
+    if min(height, width) < MIN_SIDE:
         return None
     made: np.ndarray = pattern[: 2 * height, : 2 * width].reshape(height, 2, width, 2).mean((1, 3))
     return made

@@ -80,8 +80,8 @@ class _OfPixels(Kernel):
             (y, x), (rows, columns), width = block.patch.start, block.patch.shape, self.frames.shape[1]
             patch = rows * columns, columns, width
             flat = {name: buffer if name == "count" else buffer[y * width + x :] for name, buffer in flat.items()}
-        for first in range(0, len(block), kernels.MOST):
-            places = block.places[first : first + kernels.MOST]
+        for first in range(0, len(block), kernels.MAX_FRAMES):
+            places = block.places[first : first + kernels.MAX_FRAMES]
             self._add(block, places, patch, flat)
             flat["count"] += len(places) * block.last
 

@@ -40,14 +40,14 @@ PARTITION = 64 << 20
 processes and 10 ms with dask, half of it in the worker (a disk, centres of mass and a sum of 256 ×
 256 pixels); a core reduces so many frames by these three in some 10 ms.
 """
-FEW = 32
+FEW_PARTITIONS = 32
 """Partitions of a pass, about, of sets in which each has less than `LONG`: shared out among that many workers."""
 LONG = 1 << 30
 """Bytes of frames of a partition of larger sets. 4 GiB of raw frames in the page cache, processor time of all
 processes with dask and one worker, least of four in turns: 1.31 s in partitions of 64 MiB, 0.86 of 256, 0.88 of 512,
 0.78 of 1,024; 0.67 in one process.
 """
-MOST = 1024
+MAX_PARTITIONS = 1024
 """Partitions of a pass, at most: those of more than 1 TiB are longer."""
 LARGE = 1 << 20
 """Bytes of masks and positions that are sent with each partition, at most, where an executor can do otherwise."""
@@ -242,8 +242,8 @@ class SharedPass(Pass):
         returned = sum(buffer.nbytes for buffers in self.own[0].values() for buffer in buffers.values())
         nbytes = frame * self.frames.count
         units = self.supply.units
-        usual = min(LONG, max(PARTITION, nbytes // FEW))
-        n = max(1, min(units, nbytes // max(usual, nbytes // MOST, RETURNED * returned)))
+        usual = min(LONG, max(PARTITION, nbytes // FEW_PARTITIONS))
+        n = max(1, min(units, nbytes // max(usual, nbytes // MAX_PARTITIONS, RETURNED * returned)))
         return [units * k // n for k in range(n + 1)]
 
     def _places(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from vfs.reduce.bright_field import central_disk, middle, tidy
 from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
 from vfs.reduce.reduction import FrameType, Reduction
 
-LEAST = 0.8
+MIN_WIDTH = 0.8
 """Pixels that a radius, or the width of a ring, has at least."""
 
 
@@ -36,10 +36,10 @@ def usual_detectors(cy: float, cx: float, r: float, height: int, width: int) -> 
     y, x = tidy(cy), tidy(cx)
 
     def ring(r0: float, r1: float) -> Ring:
-        return Ring(y, x, tidy(r0), max(tidy(r1), tidy(r0 + LEAST)))
+        return Ring(y, x, tidy(r0), max(tidy(r1), tidy(r0 + MIN_WIDTH)))
 
     return {
-        "bf": Disk(y, x, max(LEAST, tidy(r))),
+        "bf": Disk(y, x, max(MIN_WIDTH, tidy(r))),
         "abf": ring(r / 2, r),
         "adf": ring(inner, outer),
         "haadf": ring(outer, max(edge, outer + 1)),

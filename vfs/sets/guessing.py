@@ -19,7 +19,7 @@ from vfs.model.layout import Scan
 from vfs.model.scan_guess import ScanGuess
 from vfs.model.wording import option_names
 
-FEW = 4096
+QUICK_FRAMES = 4096
 """Frames at the beginning, and as many at the end, whose time stamps are read where it should be quick."""
 MANY = 1 << 16
 """The same where it may take a while."""
@@ -41,7 +41,7 @@ def is_flat(main: ArrayReader) -> bool:
 
 
 def guesses(
-    main: ArrayReader, arrays: Mapping[str, ArrayReader], *, most: int = FEW, alike: bool = False
+    main: ArrayReader, arrays: Mapping[str, ArrayReader], *, most: int = QUICK_FRAMES, alike: bool = False
 ) -> list[ScanGuess]:
     """Guess the shape of the scan that the frames of an array are.
 
@@ -179,7 +179,7 @@ def _binned(flat: ArrayReader, count: int) -> np.ndarray:
     rows = min(height, max(_LEAST_ROWS, min(_ROWS, _BYTES // (row * min(count, _ALIKE)))))
     read = rows if flat.dataset.decoder.word_bytes and not flat.dataset.block else height  # else whole frames are
     frames = min(count, _ALIKE, _BYTES // (row * read))
-    if frames < likeness.FEWEST:
+    if frames < likeness.MIN_FRAMES:
         return np.empty((0, 1))
     first, top = (count - frames) // 2, (height - rows) // 2
     cut = [slice(None)] * (len(sig) - 2) + [slice(top, top + rows)] * (len(sig) > 1)

@@ -24,7 +24,7 @@ from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
 from vfs.live.doubts import still_doubted
 from vfs.live.file_watch import SEEN, FrameMarks, look_at, quiet, tells_writes
-from vfs.live.growing import FEW, Progress
+from vfs.live.growing import WATCHED_FILES, Progress
 from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import FileState
 from vfs.model.pickles import packed
@@ -282,7 +282,7 @@ class LiveSet:
         """Look at the files that may grow, at those that were named, and at their folders."""
         paths = dict.fromkeys((*self.opening.paths, *self._begun))
         for files in self._files:
-            paths |= dict.fromkeys(files.paths if len(files) <= FEW else files.paths[-FEW:])
+            paths |= dict.fromkeys(files.paths if len(files) <= WATCHED_FILES else files.paths[-WATCHED_FILES:])
         if isinstance(self.opening.sources, LocalSources):
             paths |= dict.fromkeys(split(path)[0] for path in list(paths))
         found: dict[str, FileState] = {}
@@ -322,8 +322,8 @@ class LiveSet:
 def _begun(opened: OpenedSet) -> Sequence[str]:
     """Return the files to look at that have only begun. The folder tells of those that are not there yet."""
     if not isinstance(opened.opening.sources, LocalSources):  # there is no folder to look at
-        return opened.begun[:FEW]
-    return [path for path in opened.begun if os.path.lexists(path)][-FEW:]
+        return opened.begun[:WATCHED_FILES]
+    return [path for path in opened.begun if os.path.lexists(path)][-WATCHED_FILES:]
 
 
 def _begun_anew(path: str) -> str:

@@ -43,7 +43,7 @@ from vfs.formats import Format, by_name, detect
 from vfs.live.begun import as_before
 from vfs.live.doubts import without_holes
 from vfs.live.file_watch import SEEN
-from vfs.live.growing import FEW, Progress, check_rested, grown, progress_of
+from vfs.live.growing import WATCHED_FILES, Progress, check_rested, grown, progress_of
 from vfs.model.files import Files
 from vfs.model.layout import altered
 from vfs.model.open_options import OpenOptions, split
@@ -315,7 +315,7 @@ def _open_named(
         found = [altered(one, terms=kind.terms) for one in found]
     if options.follow:
         for files in files_of(found):
-            SEEN.look_at_last(files, FEW)
+            SEEN.look_at_last(files, WATCHED_FILES)
         found = [grown(one, options) for one in found]
     elif options.holes_missing:
         found = [without_holes(one) for one in found]

@@ -21,7 +21,7 @@ from vfs.sets.choosing import StoredSet
 
 WORD = "mask"
 """What `dead` says for the mask of the set."""
-_FEW = 3  # masks that an error names
+_MAX_NAMED = 3  # masks that an error names
 
 
 def with_mask(stored: StoredSet, masks: Sequence[StoredArray]) -> StoredSet:
@@ -86,7 +86,7 @@ def own_mask(main: StoredArray, masks: Sequence[StoredArray], backend: str) -> n
     if fitting:
         found = f"{', '.join(one.path for one in fitting)} are of several detectors; name one of them"
     elif masks:
-        found = f"found {', '.join(f'{one.path}, {one.dtype}{list(one.shape)}' for one in masks[:_FEW])}"
+        found = f"found {', '.join(f'{one.path}, {one.dtype}{list(one.shape)}' for one in masks[:_MAX_NAMED])}"
     else:
         found = "found none; give an array, a file, or coordinates"
     where = main.files.paths[0] if len(main.files) else main.path

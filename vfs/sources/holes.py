@@ -9,7 +9,7 @@ from vfs.model.sources import Sources
 from vfs.sources.file_systems import file_system
 from vfs.sources.local import LocalSources
 
-_MOST = 4096  # parts of a file that are asked for
+_MAX_PARTS = 4096  # parts of a file that are asked for
 _TELLING = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"}
 """File systems that tell. Others (NFS, SMB, FAT, FUSE, ZFS that writes) may say of a hole that it is written."""
 
@@ -28,7 +28,7 @@ def holes(sources: Sources, path: str, begin: int, end: int) -> list[tuple[int, 
     fd = sources.open(path)[0]
     try:
         end = min(end, os.fstat(fd).st_size)
-        while begin < end and len(found) < _MOST:
+        while begin < end and len(found) < _MAX_PARTS:
             first = os.lseek(fd, begin, os.SEEK_HOLE)
             if first >= end:
                 break

@@ -21,8 +21,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from vfs.errors import printable
 
-_FEW, _PIECE = 1 << 14, 1 << 18
-"""Bytes: of more than `_FEW` that are wanted, up to `_PIECE` are waited for, since each turn of a thread takes time."""
+_FEW_BYTES, _PIECE_BYTES = 1 << 14, 1 << 18
+"""Bytes: of more than `_FEW_BYTES` that are wanted, up to `_PIECE_BYTES` are waited for, since each turn of a thread
+takes time."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -160,7 +161,7 @@ class WebConnection:
         """Do what `receive` does with a body that comes in pieces, between which it says how long the next one is."""
         self._socket.until = until
         try:
-            part = answer.read1(min(len(memory), _PIECE))
+            part = answer.read1(min(len(memory), _PIECE_BYTES))
         except TimeoutError:
             raise AskError("no answer in time", True) from None
         except (OSError, HTTPException, ValueError):
@@ -170,8 +171,8 @@ class WebConnection:
         return len(part)
 
     def _wait(self, until: float, room: int) -> None:
-        """Wait until something can be read: up to `_PIECE` of `room` bytes, which are less than are to come."""
-        self._wake_at(min(_PIECE, room) if self._plain and room > _FEW else 1)
+        """Wait until something can be read: up to `_PIECE_BYTES` of `room` bytes, which are less than are to come."""
+        self._wake_at(min(_PIECE_BYTES, room) if self._plain and room > _FEW_BYTES else 1)
         poll = select.poll()
         poll.register(self._socket.plain, select.POLLIN)
         if not poll.poll(max(0.0, until - time.monotonic()) * 1000):

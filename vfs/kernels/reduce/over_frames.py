@@ -24,7 +24,7 @@ from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.reduce.pixels import pixel, plus
 
 STRIP = 1 << 15  # bytes of working memory
-MOST = 1 << 15  # frames at once: so many pixels of 2 bytes add up to what 4 bytes hold
+MAX_FRAMES = 1 << 15  # frames at once: so many pixels of 2 bytes add up to what 4 bytes hold
 
 
 @inner
@@ -48,7 +48,7 @@ def add_frames(places, like, order, patch, turned, part, total, overflow):
     """Add frames to `total`.
 
     Args:
-        places, like, order: see `vfs.kernels.reduce`; at most `MOST` frames.
+        places, like, order: see `vfs.kernels.reduce`; at most `MAX_FRAMES` frames.
         patch, turned: see above.
         part: a strip, working memory of a dtype that holds the sum of so many pixels; total: [pixels] of the same kind.
         overflow: see `plus`.
@@ -93,7 +93,8 @@ def add_squares(places, like, order, patch, turned, part, part_squares, total, s
 
     Args:
         patch, turned, part: see `add_frames`.
-        part_squares: a strip, working memory of uint64; of pixels of 1 byte uint32, which holds the squares of `MOST`.
+        part_squares: a strip, working memory of uint64; of pixels of 1 byte uint32, which holds the squares of
+            `MAX_FRAMES` frames.
         squares: uint64[pixels].
     """
     n, size, kind, word, wide = places.shape[0], patch[0], part.dtype.type, np.uint32, part_squares.dtype.type

@@ -16,7 +16,7 @@ from vfs.model.layout.scan import Scan
 from vfs.model.region import Region
 from vfs.model.wording import option_names
 
-_FEW = 32  # up to so many blocks a kernel sorts faster than numpy
+_MAX_SORTED = 32  # up to so many blocks a kernel sorts faster than numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +353,7 @@ class BlockLayout:
 
     def read_ranges(self, region: Region, most: int = NO_LIMIT) -> tuple[np.ndarray, int]:
         box = np.array((region.start, region.stop, region.step), np.int64)
-        hits = self._hits(box[0], box[1], _FEW)
+        hits = self._hits(box[0], box[1], _MAX_SORTED)
         pitch, work = np.array(self.pitch, np.int64), np.empty(3 * len(self.shape) + 2, np.int64)
         room = max(ROOM, 2 * len(hits))
         while True:

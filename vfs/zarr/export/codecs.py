@@ -22,7 +22,9 @@ At level 3 with bitshuffle, counts of 16 bits were encoded at 1.5 and camera fra
 of the size. Of 13 real sets none became larger (0.27 to 0.99 of the size); 12 were encoded at 0.95 to 1.7 of the speed,
 one at 0.6, to 0.84 of the size; they were decoded at 0.9 to 1.8. lz4, blosclz and zlib gain nothing.
 """
-_MOST = (1 << 31) - (1 << 10)  # bytes that blosc takes at once: https://github.com/Blosc/c-blosc, BLOSC_MAX_BUFFERSIZE
+_MAX_BLOSC_BYTES = (1 << 31) - (
+    1 << 10
+)  # bytes that blosc takes at once: https://github.com/Blosc/c-blosc, BLOSC_MAX_BUFFERSIZE
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def _blosc(name: str, level: int, shuffle: str, itemsize: int) -> Codec:
     block = _BLOCK if name == "zstd" else 0  # as blosc chooses
     made = Blosc(name, level, _SHUFFLES.index(shuffle), block)
     how = {"typesize": itemsize, "cname": name, "clevel": level, "shuffle": shuffle, "blocksize": block}
-    return Codec(({"name": "blosc", "configuration": how},), made.get_config(), made.encode, _MOST)
+    return Codec(({"name": "blosc", "configuration": how},), made.get_config(), made.encode, _MAX_BLOSC_BYTES)
 
 
 def _level(spec: str, word: str, least: int, most: int) -> int:

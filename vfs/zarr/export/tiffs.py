@@ -22,7 +22,7 @@ from vfs.reduce.saving import tifffile_module
 from vfs.sets.opening import OpenedSet
 
 _IMAGEJ = ("uint8", "uint16", "float32")
-_MOST = (1 << 32) - (1 << 25)
+_MAX_IMAGEJ_BYTES = (1 << 32) - (1 << 25)
 """Bytes of pixels that ImageJ's TIFF may have, which has offsets of 32 bits."""
 _NAMES = {"t": "T", "time": "T", "c": "C", "channel": "C", "z": "Z", "slice": "Z"}
 _ORDER = "TZC"
@@ -112,9 +112,9 @@ def _stack(array: ArrayReader, ome: bool) -> _PlanesOfSet:
     if array.dtype.kind not in "uif" or (not ome and array.dtype.name not in kinds):
         wanted = "real numbers" if ome else f"{', '.join(kinds)} for ImageJ (OUT.ome.tif holds any real numbers)"
         raise OptionError(f"{path}: expected {wanted}, found {array.dtype}; --dtype converts")
-    if not ome and array.nbytes > _MOST:
+    if not ome and array.nbytes > _MAX_IMAGEJ_BYTES:
         raise OptionError(
-            f"{path}: {size(array.nbytes)} are more than ImageJ's TIFF holds ({size(_MOST)}): OUT.ome.tif"
+            f"{path}: {size(array.nbytes)} are more than ImageJ's TIFF holds ({size(_MAX_IMAGEJ_BYTES)}): OUT.ome.tif"
         )
     named = {axis: _NAMES[array.dims[axis].lower()] for axis in view.where if array.dims[axis].lower() in _NAMES}
     free = [letter for letter in "CTZ" if letter not in named.values()]
@@ -180,4 +180,4 @@ def _ome(stack: _PlanesOfSet, opened: OpenedSet) -> dict[str, Any]:
     if looks:
         packed = [int.from_bytes(bytes.fromhex(f"{look.colour}FF"), "big", signed=True) for look in looks]
         said["Channel"] = {"Name": [look.label for look in looks], "Color": packed}
-    return {"ome": True, "bigtiff": stack.array.nbytes > _MOST, "metadata": said}
+    return {"ome": True, "bigtiff": stack.array.nbytes > _MAX_IMAGEJ_BYTES, "metadata": said}

@@ -20,7 +20,7 @@ from vfs.faces.documents import document
 from vfs.faces.references import References
 from vfs.zarr.references.shown import ReferencedSet, check_names, chunk_coordinates, copied_bytes, documents, url
 
-MOST = 50_000_000
+MAX_REFERENCES = 50_000_000
 """References in a commit: Icechunk holds those of a commit in memory."""
 
 
@@ -47,7 +47,7 @@ def write(found: ReferencedSet, target: str, check: Callable[[], None]) -> None:
     try:
         repository = icechunk.Repository.create(icechunk.local_filesystem_storage(target), config)
         repository.save_config()
-        _commit(icechunk, repository, found, MOST, check)
+        _commit(icechunk, repository, found, MAX_REFERENCES, check)
     except icechunk.IcechunkError as error:
         raise OSError(0, f"Icechunk: {_said(error)}") from None
 
