@@ -241,9 +241,9 @@ def test_what_cannot_be_read_says_so_as_always(tmp_path: Path, backend: str, cut
 def test_a_chunk_asked_for_again_is_there(tmp_path: Path) -> None:
     array = in_memory(np.arange(4 * 9, dtype=">u2").reshape(4, 3, 3), ">u2", chunks=(2, 3, 3))
     chunks = Chunks(array)
-    assert not chunks.kept((0, 0, 0))
+    assert not chunks.in_memory((0, 0, 0))
     first = chunks.get((0, 0, 0))
-    assert chunks.kept((0, 0, 0))
+    assert chunks.in_memory((0, 0, 0))
     assert np.shares_memory(first, chunks.get((0, 0, 0)))
 
 

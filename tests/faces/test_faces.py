@@ -336,11 +336,11 @@ def test_what_is_at_hand(zarr_format: int) -> None:
     face = tree_of(array_of(np.zeros((6, 3, 3), ">u2"), chunks=(2, 3, 3))).zarr(zarr_format)
     key = "data/c/1/0/0" if zarr_format == 3 else "data/1/0/0"
     for none in (key, key[:-2], "data", "nothing", "data/7/0/0"):
-        assert not face.kept(none)
+        assert not face.in_memory(none)
     assert all(map(face.kept, face.documents))
     face.get(key)
-    assert face.kept(key)
-    assert not face.kept(key.replace("1", "0"))
+    assert face.in_memory(key)
+    assert not face.in_memory(key.replace("1", "0"))
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)

@@ -65,7 +65,7 @@ class BufferedBackend:
         return bad
 
     def at_hand(self, file: int, start: int, stop: int, read: Callable[[int, np.ndarray], bool]) -> bool:
-        opened = self.handles.kept(file)
+        opened = self.handles.at_hand(file)
         if opened is None or opened.seen[-1] != self.files.moves.item(0):
             return False
         return read(opened.fd, self.files.states[file])

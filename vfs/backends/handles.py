@@ -44,7 +44,7 @@ UNSEEN = -1, 0, 0, -1
 
 T = TypeVar("T", bound=Handle)
 
-_kept: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
+_open: OrderedDict[tuple[int, int, int], Any] = OrderedDict()
 """(number of a `Handles`, file, part of the file) -> handle; the one used last is at the end."""
 
 _numbers = count()
@@ -68,20 +68,20 @@ def limit() -> int:
 def release() -> None:
     """Close the handles that nobody is using just now."""
     with _lock:
-        _kept.clear()
+        _open.clear()
 
 
-def kept() -> list[Handle]:
-    """Return the handles of all sets that are kept open."""
+def open_handles() -> list[Handle]:
+    """Return the open handles of all sets."""
     with _lock:
-        return list(_kept.values())
+        return list(_open.values())
 
 
 def _forget(number: int) -> None:
     with _lock:
-        for key in list(_kept):
+        for key in list(_open):
             if key[0] == number:
-                _kept.pop(key, None)
+                _open.pop(key, None)
 
 
 class Descriptor:
@@ -156,9 +156,9 @@ class Handles(Generic[T]):
         """
         key = self.number, file, part
         with _lock:
-            found: T | None = _kept.get(key)
+            found: T | None = _open.get(key)
             if found is not None:
-                _kept.move_to_end(key)
+                _open.move_to_end(key)
         if found is None:
             found = self._opened(file, start, stop, part)
         now = os.fstat(found.fd)
@@ -178,16 +178,16 @@ class Handles(Generic[T]):
         Raises:
             SourceError: it is not the one that was opened, or cannot be opened any more.
         """
-        found: T | None = _kept.get((self.number, file, part))  # one look, which needs no lock
+        found: T | None = _open.get((self.number, file, part))  # one look, which needs no lock
         if found is not None:
             self.check(found, file, 0, 0)
         elif not self.files.still(file):
             raise self.files.changed(file)
 
-    def kept(self, file: int, part: int = 0) -> T | None:
+    def at_hand(self, file: int, part: int = 0) -> T | None:
         """Return a handle of a file that is open, unchecked; None if it has to be opened."""
         with _lock:
-            found: T | None = _kept.get((self.number, file, part))
+            found: T | None = _open.get((self.number, file, part))
             return found
 
     def _replaced(self, file: int, now: os.stat_result) -> bool:
@@ -261,8 +261,8 @@ class Handles(Generic[T]):
     def drop(self, file: int) -> None:
         """Drop the handles of a file, so that it is opened anew when it is asked for next."""
         with _lock:
-            for key in [key for key in _kept if key[:2] == (self.number, file)]:
-                _kept.pop(key, None)
+            for key in [key for key in _open if key[:2] == (self.number, file)]:
+                _open.pop(key, None)
 
     def _opened(self, file: int, start: int, stop: int, part: int) -> T:
         path, boundary = self.files.paths[file], self.boundary
@@ -282,7 +282,7 @@ class Handles(Generic[T]):
         self._check_same(file, made)
         most = limit()
         with _lock:
-            found: T = _kept.setdefault((self.number, file, part), made)
-            while len(_kept) > most:
-                _kept.popitem(last=False)
+            found: T = _open.setdefault((self.number, file, part), made)
+            while len(_open) > most:
+                _open.popitem(last=False)
         return found

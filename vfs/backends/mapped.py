@@ -35,7 +35,7 @@ from threading import Lock, local
 import numpy as np
 
 from vfs import kernels
-from vfs.backends.handles import UNSEEN, Descriptor, Handles, fill, kept, release
+from vfs.backends.handles import UNSEEN, Descriptor, Handles, fill, open_handles, release
 from vfs.model.files import Files
 from vfs.model.one_state import Made
 from vfs.sources.boundary import Boundary
@@ -152,7 +152,7 @@ class _Window:
         self.touched[first : last + 1] = b"\1" * count
         if _held > (PASSED if _passes else HELD):
             _held = 0
-            for window in kept():
+            for window in open_handles():
                 if isinstance(window, _Window):
                     window.let_go()
 

@@ -59,7 +59,7 @@ class Chunks:
     def _run_plan(self) -> RunPlan | None:
         return run_plan(self.array)
 
-    def kept(self, position: tuple[int, ...]) -> bool:
+    def in_memory(self, position: tuple[int, ...]) -> bool:
         """Return True if a chunk is in the cache."""
         return self.array.cache.peek((self.array.token, self.array.moved(0), position)) is not None
 

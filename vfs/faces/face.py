@@ -102,7 +102,7 @@ class Face(Protocol):
         """Return what a key shows of an array; None for documents, groups, arrays, and where there is no such key."""
         ...
 
-    def kept(self, key: str) -> bool:
+    def in_memory(self, key: str) -> bool:
         """Return True if the bytes of a key are in memory, so that `get` neither reads nor decodes."""
         ...
 
@@ -148,7 +148,7 @@ class FileFace(ABC):
     def part(self, key: str) -> ArrayPart | None:
         return None
 
-    def kept(self, key: str) -> bool:
+    def in_memory(self, key: str) -> bool:
         return False
 
     def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
@@ -376,12 +376,12 @@ class ZarrFace:
         view = self.chunks[array].view(position)
         return self.chunks[array].get(position).data if view is None else view
 
-    def kept(self, key: str) -> bool:
+    def in_memory(self, key: str) -> bool:
         """Return True if a key is a document, or a chunk that is in the cache."""
         if key in self.documents:
             return True
         found = self.part(key)
-        return found is not None and found.file and self.chunks[found.array].kept(found.position)
+        return found is not None and found.file and self.chunks[found.array].in_memory(found.position)
 
     def at_once(self, key: str, start: int, stop: int) -> memoryview | None:
         document = self.documents.get(key)

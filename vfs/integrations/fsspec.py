@@ -239,7 +239,7 @@ class VfsFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no typ
     ) -> bytes | memoryview:
         _, face, key = await self._resolved(path)
         wanted = path, face, key, start, end
-        slow = key[-1:].isdecimal() and key.startswith(face.slow) and not face.kept(key)
+        slow = key[-1:].isdecimal() and key.startswith(face.slow) and not face.in_memory(key)
         found = await asyncio.to_thread(_read, *wanted) if slow else _read(*wanted)
         return found if self.asynchronous and key not in face.documents else bytes(found)
 

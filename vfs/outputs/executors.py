@@ -131,7 +131,7 @@ def in_order(
             _cancel(under_way, ended)
 
 
-def kept(executor: Any, value: Any) -> Sequence[Any]:
+def sent_once(executor: Any, value: Any) -> Sequence[Any]:
     """Let a dask cluster keep a value, so that it is sent once. It is the result of a task: a worker that is
     lost with it does no harm. Data that were scattered would be lost too.
 

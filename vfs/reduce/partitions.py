@@ -27,7 +27,7 @@ from vfs.engine.open_sets import OPEN
 from vfs.errors import SourceError
 from vfs.model.files import Files
 from vfs.model.one_state import MovedError, in_one_state
-from vfs.outputs.executors import check_code, checked, here, in_order, kept
+from vfs.outputs.executors import check_code, checked, here, in_order, sent_once
 from vfs.outputs.stop_file import StopFile, Stopped
 from vfs.own_code import code_key
 from vfs.reduce.in_frames import lasting
@@ -224,7 +224,7 @@ class SharedPass(Pass):
         parts = max(1, min(parts, n))
         self._tell()
         with StopFile() as stop:
-            held = kept(self.executor, self.work) if self.work.large else ()
+            held = sent_once(self.executor, self.work) if self.work.large else ()
             task = partial(Partition, None if held else self.work, self.array.dataset.path)
             tasks = [task(first, last, state, stop.path) for first, last in pairwise(edges)]
             with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop, held)) as given:

@@ -90,7 +90,7 @@ class NativeAnswers:
             self._begin()
             return False
         file, backend = place[0], chunk.plan.array.backend
-        opened = None if backend.descriptors is None else backend.descriptors.kept(file)
+        opened = None if backend.descriptors is None else backend.descriptors.at_hand(file)
         make = time if opened is not None else None
         source = self._source_of(self._tables, path, key, chunk, found, make)
         if source is None or opened is None or not self._shown(self._tables, source, file, opened):

@@ -218,7 +218,7 @@ class _Known:
         self.lock = threading.Lock()
         _all_known.add(self)
 
-    def kept(self, file: _Unpacking) -> _Unpacking:
+    def remember(self, file: _Unpacking) -> _Unpacking:
         with self.lock:
             found = self.files.setdefault(file.key, file)
             found.size = self.sizes.get(file.key, found.size)
@@ -314,7 +314,7 @@ class PackedSources(Sources):
             new = next((new for mark, new in _DECODERS.items() if head.startswith(mark)), None)
             # Outside of an opening, whose open files it must not keep
             found = new and _Unpacking(pickle.loads(pickle.dumps(self.inner)), key, new)
-        return found and self._known.kept(found)
+        return found and self._known.remember(found)
 
 
 def is_packed(name: str) -> bool:

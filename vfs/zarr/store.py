@@ -158,7 +158,7 @@ class Store(zarr.abc.store.Store):
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Return the bytes of a key, as `get_sync` does, but in a thread if that pays."""
-        if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.kept(key):
+        if key[-1:].isdecimal() and key.startswith(self._slow) and not self.face.in_memory(key):
             return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
         return self.get_sync(key, prototype=prototype, byte_range=byte_range)
 
