@@ -34,7 +34,7 @@ import pytest
 import zarr
 
 import vfs
-from vfs.cli.reduce import reduced_kept
+from vfs.cli.reduce import reduced_resumable
 from vfs.model.open_options import OpenOptions
 from vfs.reduce import blocks, kept, partitions, passes
 from vfs.sets.opening import OpenedSet, open_set
@@ -276,11 +276,11 @@ class Ways:
                 raise BrokenError
 
         with suppress(BrokenError):
-            reduced_kept(self._set(), {"s": vfs.FrameSum()}, target, broken, None, False)
+            reduced_resumable(self._set(), {"s": vfs.FrameSum()}, target, broken, None, False)
         self.tell()
         with suppress(FileNotFoundError):
             os.unlink(target)
-        reduced_kept(self._set(), {"s": vfs.FrameSum()}, target, self.tell, None, True)
+        reduced_resumable(self._set(), {"s": vfs.FrameSum()}, target, self.tell, None, True)
         yield np.load(target) // SIDE**2
 
     def _set(self) -> OpenedSet:

@@ -302,7 +302,7 @@ def test_levels_that_cannot_be_kept(tmp_path: Path) -> None:
     cache = tmp_path / "levels"
     assert (kept(cache, tmp_path / "in/a.npy", accept_changes=True)[0][...] == 1).all()
     full = mock.patch("vfs.new_files.os.replace", side_effect=OSError(28, "No space left on device"))
-    with full, mock.patch("vfs.reduce.kept_levels.log.warning") as warning:
+    with full, mock.patch("vfs.reduce.level_store.log.warning") as warning:
         for _ in range(2):
             assert (kept(cache, tmp_path / "in/a.npy")[0][...] == 1).all()
     assert not [one for one in cache.rglob("*") if one.is_file()]

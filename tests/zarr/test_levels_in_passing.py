@@ -17,7 +17,7 @@ from tests.zarr.support import StoppedError, content, stop_after
 from vfs.engine import other_axes
 from vfs.engine.cache import ChunkCache
 from vfs.reduce import pyramid
-from vfs.reduce.kept_levels import KeptLevels
+from vfs.reduce.level_store import StoredLevels
 from vfs.testing.backends import CountingBackend
 from vfs.testing.inside import reader_of
 from vfs.zarr.export import passing
@@ -127,8 +127,8 @@ def test_going_on_reads_the_levels_that_are_kept(tmp_path: Path, monkeypatch: py
     target, read = tmp_path / "o.ome.zarr", []
     with pytest.raises(StoppedError):
         vfs.export(again(), target, shards="4KiB", progress=stop_after(30_000))
-    get = KeptLevels.get
-    monkeypatch.setattr(KeptLevels, "get", lambda self, *block: read.append(block) or get(self, *block))  # type: ignore[func-returns-value]
+    get = StoredLevels.get
+    monkeypatch.setattr(StoredLevels, "get", lambda self, *block: read.append(block) or get(self, *block))  # type: ignore[func-returns-value]
     monkeypatch.setattr(pyramid._Pyramid, "_made", None)
     vfs.export(again(), target, shards="4KiB", resume=True)
     assert read

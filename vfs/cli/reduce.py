@@ -22,12 +22,12 @@ from vfs.model.wording import option
 from vfs.outputs.places import place_of
 from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
-from vfs.reduce.kept import KeptPass, KeptState, PassSubject
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.projections import check_axes
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result, Results
+from vfs.reduce.resumable import PassState, PassSubject, ResumablePass
 from vfs.reduce.saving import save, saver
 from vfs.reduce.spelling import spelled
 from vfs.sets.live_set import LiveSet
@@ -138,7 +138,7 @@ def _asked(opened: OpenedSet, wanted: Mapping[str, Reduction]) -> str:
     return blake2b(about.encode(), digest_size=16).hexdigest()
 
 
-def reduced_kept(
+def reduced_resumable(
     opened: OpenedSet,
     wanted: Mapping[str, Reduction],
     target: str,
@@ -151,7 +151,7 @@ def reduced_kept(
     Returns: None where `target` was complete already, and at most what lay beside it had to be removed.
 
     Raises:
-        OptionError: see `vfs.reduce.kept.KeptState` too; `target` is complete, and something else or nothing tells
+        OptionError: see `vfs.reduce.resumable.PassState` too; `target` is complete, and something else or nothing tells
             of what; or nothing tells whether the sources changed.
     """
     array, sources = opened.main, opened.opening.version
@@ -170,22 +170,22 @@ def reduced_kept(
             return None
         files = array.backend.files
         files.look()
-        kept = KeptState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
-    with closing(kept):
-        if kept.dropped:
+        state = PassState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
+    with closing(state):
+        if state.dropped:
             say(f"{place.holds}: is of a time before files of the set were touched; the reduction starts again")
         if complete:  # it was killed behind its last step but one
-            kept.remove()
-            if sums is not None and not kept.told:  # nothing of its journal reached the disk
+            state.remove()
+            if sums is not None and not state.told:  # nothing of its journal reached the disk
                 sums.check_complete(_like(array, wanted))
             return None
         try:
-            made = reduced(array, wanted, target, progress, sums, partial(KeptPass, kept=kept))
+            made = reduced(array, wanted, target, progress, sums, partial(ResumablePass, saved=state))
         except BaseException as error:
-            if kept.kept and not isinstance(error, OptionError):
+            if state.resumes and not isinstance(error, OptionError):
                 say_how_to_go_on(error, target, place)
             raise
-        kept.remove()
+        state.remove()
     return made
 
 

@@ -323,7 +323,7 @@ def _reduced(
     resume: bool,
 ) -> Mapping[str, Result] | None:
     """Make results in a pass, by whoever is to make it, and write them; None: they were complete."""
-    from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_kept
+    from vfs.cli.reduce import cluster, reduced, reduced_growing, reduced_resumable
     from vfs.reduce.partitions import pass_by
     from vfs.sets.live_set import for_workers
 
@@ -334,7 +334,7 @@ def _reduced(
             refuse({"--scheduler": scheduler}, "with --follow")
             return reduced_growing(found, wanted, target, tell, sums)
         if client is None:
-            return reduced_kept(found, wanted, target, tell, sums, resume)
+            return reduced_resumable(found, wanted, target, tell, sums, resume)
         return reduced(array, wanted, target, tell, sums, pass_by(client, partial(for_workers, found.opening)))
 
 

@@ -34,7 +34,7 @@ from vfs.model.layout import altered
 from vfs.model.naming import check_paths, first_free
 
 if TYPE_CHECKING:
-    from vfs.reduce.kept_levels import LevelStore
+    from vfs.reduce.level_store import LevelStore
 
 FILE_ENDING = ".npy"
 """Ending of the name of each face that is a file; of the main array's, all that follows the name of the set."""

@@ -18,7 +18,7 @@ from vfs.model import colours
 from vfs.model.naming import DERIVED
 
 if TYPE_CHECKING:
-    from vfs.reduce.kept_levels import LevelStore
+    from vfs.reduce.level_store import LevelStore
 
 _CHANNELS = ("c", colours.AXIS)  # what is counted along these is channels: of a microscope, of a pixel
 _COMPONENTS = 4

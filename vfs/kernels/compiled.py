@@ -1,4 +1,4 @@
-"""Makes kernels of functions: compiled once, kept on disk (`vfs.kernels.kept`), loaded without the compiler.
+"""Makes kernels of functions: compiled once, kept on disk (`vfs.kernels.kernel_cache`), loaded without the compiler.
 
 Numba keeps compiled kernels beside the package or, if it may not write there, in the user's home.
 If it may write to neither (the package was installed by root and is run by a service), they go to a
@@ -24,7 +24,7 @@ from numba.core.sigutils import normalize_signature
 import vfs.kernels.intrinsics as intrinsics
 from vfs.errors import DependencyError, printable
 from vfs.kernels.deferred import compile_all
-from vfs.kernels.kept import Kept
+from vfs.kernels.kernel_cache import KernelCache
 from vfs.kernels.own_folder import made, temporary
 
 inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
@@ -47,7 +47,7 @@ def kernel(function=None, **options):
     if function is None:
         return partial(kernel, **options)
     made = njit(nogil=True, **options)(function)
-    made._cache = Kept(function, made.targetoptions)
+    made._cache = KernelCache(function, made.targetoptions)
     return made
 
 
@@ -61,7 +61,7 @@ def callback(signature, **options):
 
     def decorate(function):
         made = CFunc(function, normalize_signature(signature), {}, options)
-        made._cache = Kept(function, options)
+        made._cache = KernelCache(function, options)
         made.compile()
         return made
 

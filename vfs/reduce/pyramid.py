@@ -33,7 +33,7 @@ from vfs.engine.computed import ComputedBlocks
 from vfs.engine.other_axes import uncached
 from vfs.model.region import ChunkGrid, Region
 from vfs.model.stored import StoredArray
-from vfs.reduce.kept_levels import KeptLevels, LevelStore
+from vfs.reduce.level_store import LevelStore, StoredLevels
 
 COARSEST = 512
 """Pixels along y and x of the coarsest level, at most."""
@@ -107,12 +107,12 @@ class LevelBlocks(ComputedBlocks):
     Attributes:
         under: the level below, or the image.
         nearest: see `halved`.
-        kept: says whether an earlier run kept a block.
+        stored: says whether an earlier run kept a block.
     """
 
     under: ArrayReader
     nearest: bool
-    kept: Callable[[Region], bool]
+    stored: Callable[[Region], bool]
 
     def below(self, region: Region) -> Region:
         """Return the region of the level below that lies under a region."""
@@ -135,7 +135,7 @@ def ready(level: ArrayReader) -> bool:
     if not isinstance(blocks, LevelBlocks):
         return True
     few = math.prod(ChunkGrid(level.shape, level.dataset.block).counts) <= LOOKED
-    return few and all(level.held(one) or blocks.kept(one) for one in _blocks(level, Region.whole(level.shape)))
+    return few and all(level.held(one) or blocks.stored(one) for one in _blocks(level, Region.whole(level.shape)))
 
 
 LOOKED = 256
@@ -149,14 +149,14 @@ class _Pyramid:
     blocks that are waited for, too, where a level has more than it can hold.
 
     Args:
-        kept: keeps blocks for the next run.
+        stored: keeps blocks for the next run.
 
     Attributes:
         levels: the levels, the finest first.
     """
 
-    def __init__(self, image: ArrayReader, nearest: bool, kept: KeptLevels | None) -> None:
-        self.image, self.nearest, self.kept = uncached(image), nearest, kept
+    def __init__(self, image: ArrayReader, nearest: bool, stored: StoredLevels | None) -> None:
+        self.image, self.nearest, self.stored = uncached(image), nearest, stored
         self.cache = image.cache
         self.levels: list[ArrayReader] = []
         self._alive: WeakValueDictionary[tuple[Any, int, Region], np.ndarray] = WeakValueDictionary()
@@ -191,7 +191,7 @@ class _Pyramid:
         return blocks.reader(dataset, image.backend.files, self.cache, chunk)
 
     def _has(self, number: int, region: Region) -> bool:
-        return self.kept is not None and self.kept.has(number, region)
+        return self.stored is not None and self.stored.has(number, region)
 
     def _block(self, number: int, region: Region) -> np.ndarray:
         """Make a block of a level.
@@ -203,8 +203,8 @@ class _Pyramid:
         check()
         moved = self.image.moved(0)
         block = self._alive.get((moved, number, region))
-        if block is None and self.kept is not None:
-            block = self.kept.get(number, region)
+        if block is None and self.stored is not None:
+            block = self.stored.get(number, region)
         if block is None:
             before = _ahead.made
             once = bool(number) and not before and self.image.decodes_whole
@@ -216,8 +216,8 @@ class _Pyramid:
                 finally:
                     _ahead.made = before
             del below  # held until now
-            if self.kept is not None:
-                self.kept.put(number, region, block, moved)
+            if self.stored is not None:
+                self.stored.put(number, region, block, moved)
         self._alive[moved, number, region] = block
         return block
 
@@ -244,12 +244,12 @@ class _Pyramid:
         if len(wanted) < 2 or held > level.cache.limit:
             return []
         blocks = []
-        for _, block in ahead(iter(wanted), partial(self._kept, depth), threads_asked(None)):
+        for _, block in ahead(iter(wanted), partial(self._made_for_another, depth), threads_asked(None)):
             blocks.append(block)
             check()
         return blocks
 
-    def _kept(self, number: int, region: Region) -> np.ndarray | None:
+    def _made_for_another(self, number: int, region: Region) -> np.ndarray | None:
         """Have a block made and kept, in a thread that makes blocks for another one."""
         _ahead.made = True
         corner = Region.box(region.start, [a + 1 for a in region.start])

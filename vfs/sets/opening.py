@@ -75,7 +75,7 @@ from vfs.sources.names import absolute
 from vfs.sources.packed import unpacking
 
 if TYPE_CHECKING:
-    from vfs.reduce.kept_levels import LevelStore
+    from vfs.reduce.level_store import LevelStore
 
 
 @dataclass(frozen=True)
@@ -478,8 +478,8 @@ def _attributes(
 
 
 def _level_store(opening: Opening, files: Sequence[Files]) -> LevelStore:
-    """Return what keeps the computed levels of a set for the next run: see `vfs.reduce.kept_levels.level_store`."""
-    from vfs.reduce.kept_levels import level_store  # which few openings need
+    """Return what keeps the computed levels of a set for the next run: see `vfs.reduce.level_store.level_store`."""
+    from vfs.reduce.level_store import level_store  # which few openings need
 
     options = opening.options
     assert options.pyramid_cache is not None

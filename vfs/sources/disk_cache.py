@@ -5,7 +5,7 @@ block that was cut, damaged or renamed counts as absent.
 
 Of files of servers a block is `BLOCK` bytes, fewer at the end of the file. The digest is of the URL and of what
 the server's reply said the file to be: its ETag and size; without one, when it was written and its size. So a file that
-was replaced has other blocks, and no name holds a URL. `vfs.reduce.kept_levels` keeps levels of images.
+was replaced has other blocks, and no name holds a URL. `vfs.reduce.level_store` keeps levels of images.
 
 Several processes may use a folder. Blocks have temporary names until they are complete. A process that has
 written a sixteenth of the folder's limit removes the least recently used blocks.

@@ -36,7 +36,7 @@ _OURS = (".nbc", ".nbi", ".lock", ".part")
 _SUM = 16  # bytes of the digest before the rest of a file
 
 
-class Kept(_Cache):
+class KernelCache(_Cache):
     """Keeps one kernel, compiled for any types of arguments: numba asks it before it compiles.
 
     It loads what was compiled without making the compiler ready before. That takes numba 0.35 s, most of it for imports

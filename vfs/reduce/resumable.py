@@ -59,7 +59,7 @@ class PassSubject(JournalSubject):
         return ""
 
 
-class KeptState:
+class PassState:
     """The state of a pass, and its journal. Only one process can have them.
 
     Args:
@@ -68,7 +68,7 @@ class KeptState:
         resume: True to go on with one that is there.
 
     Attributes:
-        kept: True once there is a state to go on from.
+        resumes: True once there is a state to go on from.
         dropped: True if there was one, of files that were touched since. Nothing tells if their bytes are the same, so
             the pass begins anew.
         told: True if a journal that was there tells of this reduction.
@@ -88,11 +88,11 @@ class KeptState:
             self._journal = Journal(self._lines, subject, resume, anew=not (there or place.exists()))
             told = self._journal.told
             self.told = told is not None
-            self.kept = there and told == subject
+            self.resumes = there and told == subject
             self.dropped = there and told not in (None, subject)
             if self.dropped:
                 self._begin(subject)
-            elif there and not self.kept:
+            elif there and not self.resumes:
                 place.delete(self._part)
         except BaseException:
             self._lines.close()
@@ -101,7 +101,7 @@ class KeptState:
     def _begin(self, subject: PassSubject) -> None:
         """Begin anew, without a state."""
         self._place.delete(self._part)
-        self.kept = False
+        self.resumes = False
         self._journal.begin(subject)
 
     def forget(self, state: str) -> None:
@@ -145,11 +145,11 @@ class KeptState:
             with self._place.writing(self._part) as file:
                 np.savez(file, **state)
         except OSError as error:
-            on = f"; {option(resume=True)} continues from the one before" if self.kept else ""
+            on = f"; {option(resume=True)} continues from the one before" if self.resumes else ""
             raise OptionError(
                 f"{self._part}: the state of the pass cannot be kept: {error.strerror or error}{on}"
             ) from None
-        self.kept = True
+        self.resumes = True
         now = time.monotonic()
         self._due = now + max(SECONDS, (now - began) / SHARE)
 
@@ -173,36 +173,36 @@ class KeptState:
 
     def close(self) -> None:
         """Let other processes have it; remove it if there is nothing to go on from."""
-        if not self.kept:
+        if not self.resumes:
             with suppress(OSError):  # what stays is in nobody's way
                 self._clear()
         self._lines.close()
 
 
-class KeptPass(Pass):
+class ResumablePass(Pass):
     """Makes results of the frames of an array, once, and keeps its state.
 
     Args:
-        kept: where. A state that is there is gone on from.
+        saved: its state. One that is there is gone on from.
     """
 
-    def __init__(self, *given: Any, kept: KeptState, **named: Any) -> None:
+    def __init__(self, *given: Any, saved: PassState, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._kept, self._files = kept, self.array.backend.files
+        self._saved, self._files = saved, self.array.backend.files
         self._moves = self._files.moves.item(0)
-        kept.forget(self._files.identity())
+        saved.forget(self._files.identity())
 
     def run(self, parts: int) -> Iterator[Results]:
         """Go through all frames, from the state that was kept on. Gives results once."""
         nbytes = self.frames.size * self.frames.dtype.itemsize * self.frames.count
         units = self.supply.units
         n = max(1, min(units, nbytes // STEP))
-        first = self._load() if self._kept.kept else 0
+        first = self._load() if self._saved.resumes else 0
         self._tell()
         for k in range(first, n):
             self.take(units * k // n, units * (k + 1) // n)
-            if k + 1 < n and self._kept.due and self._unmoved():
-                self._kept.save(self._state(k + 1))
+            if k + 1 < n and self._saved.due and self._unmoved():
+                self._saved.save(self._state(k + 1))
         yield self.results(last=True)
 
     def _unmoved(self) -> bool:
@@ -238,7 +238,7 @@ class KeptPass(Pass):
         Raises:
             OptionError: it is damaged.
         """
-        state = self._kept.load()
+        state = self._saved.load()
         try:
             self.workers = int(state["workers"])
             self.counted = [int(n) for n in state["counted"]]
@@ -252,4 +252,4 @@ class KeptPass(Pass):
                 value[...] = state[key]
             return int(state["next"])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._kept.damaged(error) from None
+            raise self._saved.damaged(error) from None

@@ -52,7 +52,7 @@ class LevelStore:
     cache: DiskCache
     opened: bytes
 
-    def of(self, image: ArrayReader, nearest: bool) -> KeptLevels | None:
+    def of(self, image: ArrayReader, nearest: bool) -> StoredLevels | None:
         """Return what keeps the levels of an image; None if nothing is kept of it.
 
         Args:
@@ -68,7 +68,7 @@ class LevelStore:
             _say_once(self.cache.folder, "no levels are cached: vfs was updated while this process ran; start it again")
             return None
         said = (code, image.dataset.path, image.shape, image.dims, image.dtype.str, nearest)
-        return KeptLevels(self.cache, self.opened + packed(said), image, files)
+        return StoredLevels(self.cache, self.opened + packed(said), image, files)
 
 
 def level_store(folder: str | os.PathLike[str], most: int | str, every: Iterable[Files], opened: bytes) -> LevelStore:
@@ -94,7 +94,7 @@ def level_store(folder: str | os.PathLike[str], most: int | str, every: Iterable
 
 
 @dataclass
-class KeptLevels:
+class StoredLevels:
     """Keeps the levels of one image.
 
     Args:

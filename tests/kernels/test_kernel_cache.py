@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vfs.kernels import kept
+from vfs.kernels import kernel_cache
 from vfs.kernels.made_of import digest
 
 _NOWHERE = """
@@ -234,11 +234,11 @@ def test_a_damaged_kernel_is_compiled_anew(tmp_path: Path, begun: Callable[[], s
 
 
 def test_kernels_that_were_not_used_for_longest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "ROOM", 250)
+    monkeypatch.setattr(kernel_cache, "ROOM", 250)
     for k, name in enumerate(["new.nbc", "b.nbc", "other.pyc", "a.nbi", "a.lock", "a.nbc.1.part"]):
         (tmp_path / name).write_bytes(bytes(100))
         os.utime(tmp_path / name, (100 - k, 100 - k))
-    kept.make_room(str(tmp_path))
+    kernel_cache.make_room(str(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.nbc", "new.nbc", "other.pyc"]
 
 
