@@ -20,7 +20,7 @@ import vfs
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.engine.chunk_access import Chunks
-from vfs.live.file_watch import FrameMarks
+from vfs.live.file_watch import FrameFingerprint
 from vfs.pictures.frames import FrameView
 from vfs.reduce.partitions import PartOfPass
 from vfs.testing.frame_writers import write_tvips
@@ -190,7 +190,7 @@ HUGE = 1 << 38
     [
         lambda array: array[len(array) // 2],
         the_middle,
-        lambda array: FrameMarks(reader_of(array).dataset).same(),
+        lambda array: FrameFingerprint(reader_of(array).dataset).same(),
         lambda array: reader_of(array).dataset.holds(vfs.Region.whole(array.shape)),
         part_of_a_pass,
         with_coordinates,

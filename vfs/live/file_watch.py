@@ -1,4 +1,4 @@
-"""Remembers what this process saw of files that are still being written: `SEEN`, and `FrameMarks` of what was in them.
+"""Remembers what this process saw of files that are still being written: `SEEN` and `FrameFingerprint`.
 
 Times that files say prove nothing: they are of the clock of another machine, or of a program that set them. So what
 counts is when a look found a file other than the look before, by the clock of this process.
@@ -25,8 +25,8 @@ from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
 from vfs.sources.local import LocalSources
 
-MARK = 1 << 16
-"""Bytes of a frame that are remembered."""
+FINGERPRINT_BYTES = 1 << 16
+"""Of a frame, at most."""
 _TWICE = 2  # looks that find a file written and no longer: a header may be written anew once, at the end
 _ROWS = 64  # read ranges of a frame of which bytes are remembered
 _MAX_FILES = 10_000  # files that are remembered
@@ -168,7 +168,7 @@ def quiet(paths: Iterable[str]) -> float:
     return min((seen.quiet for path in paths if (seen := SEEN.peek(path)) is not None), default=0.0)
 
 
-class FrameMarks:
+class FrameFingerprint:
     """Remembers bytes of the first and the last whole frame of an array, to tell if its files were begun anew.
 
     A program may write another acquisition into the same file, from its beginning on. If that is longer by the time
@@ -225,5 +225,5 @@ def places(dataset: StoredArray, position: int) -> list[tuple[int, int, int]]:
     start = (*(int(n) for n in at), *[0] * (len(dataset.shape) - len(nav)))
     stop = (*(int(n) + 1 for n in at), *dataset.shape[len(nav) :])
     rows, _ = dataset.layout.read_ranges(Region(start, stop, (1,) * len(start)), _ROWS)
-    most = max(1, MARK // max(1, len(rows)))
+    most = max(1, FINGERPRINT_BYTES // max(1, len(rows)))
     return [(f, a, min(b, a + most)) for f, a, b in rows[:, (FILE, START, STOP)].tolist()]

@@ -23,7 +23,7 @@ from functools import partial
 from vfs.engine.cache import ChunkCache
 from vfs.errors import SourceChangedError, VfsError
 from vfs.live.doubts import still_doubted
-from vfs.live.file_watch import SEEN, FrameMarks, look_at, quiet, tells_writes
+from vfs.live.file_watch import SEEN, FrameFingerprint, look_at, quiet, tells_writes
 from vfs.live.growing import WATCHED_FILES, Progress
 from vfs.live.trust import Pace, Trust
 from vfs.model.file_state import FileState
@@ -72,7 +72,7 @@ class LiveSet:
         Raises:
             SourceError: its frames cannot be read.
         """
-        self._marks = FrameMarks(opened.main.dataset)
+        self._fingerprint = FrameFingerprint(opened.main.dataset)
         self._opened, self.opening = opened, opened.opening
         self.ended, self.stopped, self.wrong = False, "", ""
         options = self.opening.options
@@ -202,7 +202,7 @@ class LiveSet:
         opened = self.opening.open(self._cache)
         less = self._shorter and opened.frames < self._opened.frames
         # It was begun anew since the look, or a file came in front of others
-        if less or not self._marks.same() or not self._marks.stay(opened.main.dataset):
+        if less or not self._fingerprint.same() or not self._fingerprint.stay(opened.main.dataset):
             self._note_begun_anew(self._shorter or self.opening.paths[0])
             return
         self._seen = found
@@ -228,14 +228,14 @@ class LiveSet:
         if same and not new.decodes_whole and not self.opening.options.follow_blank:
             new.token = old.token
         self._opened = opened
-        self._marks = FrameMarks(new.dataset)
+        self._fingerprint = FrameFingerprint(new.dataset)
         self._prove(opened)
 
     def _prove(self, opened: OpenedSet) -> None:
         """Have readers compare the frames of a set with those that were there: see `vfs.model.one_state`."""
-        marks, said = self._marks, _begun_anew(self.opening.paths[0])  # so that readers need not hold this set
+        fingerprint, said = self._fingerprint, _begun_anew(self.opening.paths[0])  # readers need not hold this set
         for files in opened.tree.file_sets:
-            files.proofs[:] = [lambda: "" if marks.same() else said]
+            files.proofs[:] = [lambda: "" if fingerprint.same() else said]
 
     def _end_if_whole(self) -> None:
         progress = self.progress
@@ -258,7 +258,7 @@ class LiveSet:
                 return
             self.stopped = str(error)
         else:
-            if not self._marks.same():  # since the last look
+            if not self._fingerprint.same():  # since the last look
                 self.wrong = _begun_anew(self.opening.paths[0])
                 return
             self._show(opened)
@@ -310,7 +310,11 @@ class LiveSet:
                 self._replaced = True
             if now is not None and now.size < before.size:
                 self._shorter = path
-        if not self.wrong and found != self._seen and not (self._marks.same() and (self._marks or not self._replaced)):
+        if (
+            not self.wrong
+            and found != self._seen
+            and not (self._fingerprint.same() and (self._fingerprint or not self._replaced))
+        ):
             self._note_begun_anew(self._shorter or self.opening.paths[0])
 
     def _note_begun_anew(self, path: str) -> None:

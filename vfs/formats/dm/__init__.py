@@ -40,7 +40,7 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, TruncatedSourceError
 from vfs.formats import Format, gatan_said
-from vfs.formats.dm.alike import Marks
+from vfs.formats.dm.alike import TagsAround
 from vfs.formats.dm.axes import ShownAxes, axes_of
 from vfs.formats.dm.images import DmImage, images_of
 from vfs.formats.dm.maps import MapLayout
@@ -203,12 +203,12 @@ def _stack(sources: Sources, paths: Sequence[str], same_offset: bool, signal_fir
     tags = read_tags(sources, files.paths[0])
     image = max(images_of(files.paths[0], tags), key=lambda i: i.nbytes)
     offsets = [image.offset]
-    marks = None if same_offset else Marks.of(sources, files.paths[0], int(files.sizes[0]), image, tags.version)
+    around = None if same_offset else TagsAround.of(sources, files.paths[0], int(files.sizes[0]), image, tags.version)
     for path, size in zip(files.paths[1:], files.sizes[1:].tolist(), strict=True):
         if same_offset:
             offsets.append(image.offset)
             continue
-        if marks is not None and marks.fit(sources, path, size):
+        if around is not None and around.fit(sources, path, size):
             offsets.append(image.offset)
             continue
         other = read_tags(sources, path)

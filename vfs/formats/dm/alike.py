@@ -13,7 +13,7 @@ _MARK_BEHIND = 1024  # bytes behind the pixels that hold the dimensions of the i
 
 
 @dataclass(frozen=True)
-class Marks:
+class TagsAround:
     """Recognises files of a stack by the bytes of tags before and behind their pixels.
 
     Files of a stack usually differ only in values. If a file is as long as another one and has the
@@ -35,8 +35,8 @@ class Marks:
     behind: bytes
 
     @classmethod
-    def of(cls, sources: Sources, path: str, size: int, image: DmImage, version: int) -> Marks | None:
-        """Read the marks of an image. Returns None if its tags are not in the order of Gatan's software."""
+    def of(cls, sources: Sources, path: str, size: int, image: DmImage, version: int) -> TagsAround | None:
+        """Read the bytes around an image. Returns None if its tags are not in the order of Gatan's software."""
         start, stop = image.offset, image.offset + image.nbytes
         before = read_at(sources, path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
         behind = read_at(sources, path, _MARK_BEHIND, stop, short_ok=True)
@@ -47,7 +47,7 @@ class Marks:
         return cls(size, start, stop, before[first:], behind[:last])
 
     def fit(self, sources: Sources, path: str, size: int) -> bool:
-        """Return True if a file has the same marks.
+        """Return True if a file has the same bytes there.
 
         Raises:
             SourceError: it cannot be read.

@@ -44,7 +44,7 @@ from vfs.formats.hdf5.filters import FILTERS
 from vfs.formats.hdf5.pieces import StoredData, frames
 from vfs.formats.hdf5.program import Axes
 from vfs.formats.hdf5.programs import PROGRAMS
-from vfs.formats.hdf5.ranks import marks, mask_bits
+from vfs.formats.hdf5.ranks import mask_bits, which_main
 from vfs.formats.hdf5.said import TERMS
 from vfs.formats.hdf5.series import absences, join_numbered, partly, unflushed
 from vfs.formats.hdf5.storage import stored
@@ -166,7 +166,7 @@ def _arrays(
             if isinstance(reason, AbsentError):
                 gone[name] = reason
     absent = join_numbered(path, found, left, gone, known)
-    main = marks(found, known)
+    main = which_main(found, known)
     certain = any(main[name] for name in found) and not any(main.get(name) for name in gone)
     absent += [altered(one, refused=None, main=False) if certain else one for one in absences(path, gone)]
     unshown = {name: why for name, why in left.items() if name not in gone}
@@ -175,11 +175,11 @@ def _arrays(
         found,
         left,
         main,
-        absent + _empty(path, {name: entry for name, entry in found.items() if main[name] is _mark(main)}),
+        absent + _empty(path, {name: entry for name, entry in found.items() if main[name] is _deciding(main)}),
     )
 
 
-def _mark(main: Mapping[str, bool | None]) -> bool | None:
+def _deciding(main: Mapping[str, bool | None]) -> bool | None:
     """Return the mark of those among which size decides which one is main."""
     return True if any(main.values()) else None
 
@@ -195,13 +195,13 @@ def _larger(
 
     Otherwise users would take a smaller one for it.
     """
-    mark = _mark(main)
+    deciding = _deciding(main)
     sizes = {
         name: math.prod(known.data[name].shape)
         for name in left
-        if name in known.data and known.data[name].shape and main[name] is mark
+        if name in known.data and known.data[name].shape and main[name] is deciding
     }
-    shown = max((math.prod(entry.shape) for name, entry in found.items() if main[name] is mark), default=0)
+    shown = max((math.prod(entry.shape) for name, entry in found.items() if main[name] is deciding), default=0)
     name = max(sizes, key=sizes.__getitem__, default="")
     if not name or sizes[name] <= shown:
         return []

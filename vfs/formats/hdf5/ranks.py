@@ -13,7 +13,7 @@ _NEVER = re.compile("|".join(program.never for program in PROGRAMS if program.ne
 _MASK_BITS = tuple(program.mask_bits for program in PROGRAMS if program.mask_bits)
 
 
-def marks(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | None]:
+def which_main(found: Mapping[str, StoredData], survey: Survey) -> dict[str, bool | None]:
     """Return what `StoredArray.main` says, for all data sets of a file; for those that cannot be shown, too.
 
     If only things are shown that nobody wants to see first, these are not marked, as they are all there is;
