@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import vfs
 from tests.engine.support import in_memory
-from vfs.engine.other_axes import Arrangement, arranged
+from vfs.engine.other_axes import Arrangement, with_axes
 from vfs.testing.inside import reader_of
 from vfs.testing.tiff_writers import write_tiff
 
@@ -28,7 +28,7 @@ def test_elements_are_those_of_numpy(data: st.DataObject) -> None:
     how = Arrangement((*(group for group in groups if group), (y,), (y + 1,)), tuple("abcdefg"))
     how = Arrangement(how.axes, how.dims[: len(how.axes)])
     array = in_memory(values, nav_ndim=data.draw(st.integers(0, len(shape)), "nav"))
-    shown = arranged(array, how, path="shown")
+    shown = with_axes(array, how, path="shown")
     expected = values.transpose([*others, y, y + 1]).reshape(how.shape(shape))
     assert (shown.shape, shown.dims) == (expected.shape, how.dims)
     np.testing.assert_array_equal(shown[...], expected)
@@ -38,7 +38,7 @@ def test_elements_are_those_of_numpy(data: st.DataObject) -> None:
 
 def test_a_scan_along_one_axis_is_read_as_before() -> None:
     values = np.arange(3 * 4 * 5 * 6, dtype="<u2").reshape(3, 4, 5, 6)
-    shown = arranged(in_memory(values, nav_ndim=2), Arrangement(((0, 1), (2,), (3,)), ("scan", "y", "x")), path="0")
+    shown = with_axes(in_memory(values, nav_ndim=2), Arrangement(((0, 1), (2,), (3,)), ("scan", "y", "x")), path="0")
     assert shown.views, "not copied"
     assert shown.chunks == (1, 5, 6)
     np.testing.assert_array_equal(shown[7], values[1, 3])
@@ -59,4 +59,4 @@ def test_chunks_are_whole_tiles_about_square(
     page = np.zeros((1500, 2048), "u2")
     packed = {"compression": 8, "encode": zlib.compress} if layout else {}
     array = reader_of(vfs.open(write_tiff(tmp_path / "a.tif", [page], **layout, **packed)))
-    assert arranged(array, Arrangement(((0,), (1,)), ("y", "x")), path="0").chunks == chunks
+    assert with_axes(array, Arrangement(((0,), (1,)), ("y", "x")), path="0").chunks == chunks

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vfs
-from vfs.model.calibration import arranged, of_axes
+from vfs.model.calibration import for_scan, of_axes
 from vfs.model.layout import Scan
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.writers import write_npy
@@ -89,7 +89,7 @@ def test_what_holds_after_frames_are_arranged(
 ) -> None:
     names = ("scan_y", "scan_x") if len(before) == 2 else ("frame",)
     scan = Scan((1,), sync, np.zeros(1, np.int64)) if after is None else Scan(after, sync)
-    assert arranged(said, names, before, scan) == left
+    assert for_scan(said, names, before, scan) == left
 
 
 def test_arrays_and_their_attributes_say_the_same(tmp_path: Path) -> None:

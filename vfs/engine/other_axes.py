@@ -84,7 +84,7 @@ def _again(
     return ArrayReader(dataset, array.backend, chunks=tuple(chunks), cache=cache, grouped=False, **how)
 
 
-def arranged(array: ArrayReader, how: Arrangement, **said: Any) -> ArrayReader:
+def with_axes(array: ArrayReader, how: Arrangement, **said: Any) -> ArrayReader:
     """Show an array with other axes. Its chunks are for viewers: one image, or a square part of it.
 
     Args:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vfs.engine.array import ArrayReader
-from vfs.engine.other_axes import Arrangement, arranged, converted
+from vfs.engine.other_axes import Arrangement, converted, with_axes
 from vfs.model import colours
 from vfs.model.naming import DERIVED
 
@@ -159,10 +159,10 @@ def _image(
     array = arrays[path]
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
-    finest = arranged(_drawable(array), how, path=path, attrs=attrs, **common)
+    finest = with_axes(_drawable(array), how, path=path, attrs=attrs, **common)
     found, times = [finest], [(1.0, 1.0)]
     for smaller in _stored_levels(arrays, path):
-        level = arranged(_drawable(smaller), how, path=smaller.dataset.path, attrs={}, **common)
+        level = with_axes(_drawable(smaller), how, path=smaller.dataset.path, attrs={}, **common)
         if level.dtype == finest.dtype and level.shape[:-2] == finest.shape[:-2] and level.shape < found[-1].shape:
             found.append(level)
             y, x = map(_times, finest.shape[-2:], level.shape[-2:])

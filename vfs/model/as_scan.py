@@ -104,7 +104,7 @@ def _still_calibrated(array: StoredArray, scan: Scan) -> Mapping[str, Any]:
     said, n = array.attrs.get("calibration"), array.nav_ndim
     if not isinstance(said, Mapping):
         return array.attrs
-    return {**array.attrs, "calibration": calibration.arranged(said, array.dims[:n], array.shape[:n], scan)}
+    return {**array.attrs, "calibration": calibration.for_scan(said, array.dims[:n], array.shape[:n], scan)}
 
 
 def _absent(array: StoredArray, scan: Scan, layout: Layout) -> tuple[Absence, ...]:

@@ -69,7 +69,7 @@ def _number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def arranged(
+def for_scan(
     said: Calibration, names: Sequence[str], before: Sequence[int], scan: Scan
 ) -> dict[str, Mapping[str, Any]]:
     """Return the part of a calibration that still holds for frames that are shown as another scan.

@@ -64,7 +64,7 @@ class Numbered(NamedTuple):
             would be most.
         beside: returns the path of what is shown of a piece only where it stands alone.
         first_image: returns the number that a piece gives its first image, if it gives one.
-        arranged: returns the array of a path in the shape of its scan.
+        in_raster: returns the array of a path in the shape of its scan.
     """
 
     find: Callable[[str, Iterable[str], Survey], dict[str, dict[int, str]]]
@@ -72,7 +72,7 @@ class Numbered(NamedTuple):
     begin: int = 1
     beside: Callable[[str], str] = lambda piece: ""
     first_image: Callable[[StoredData], int | None] = lambda piece: None
-    arranged: Callable[[str, StoredData, Survey], StoredData] = lambda whole, made, survey: made
+    in_raster: Callable[[str, StoredData, Survey], StoredData] = lambda whole, made, survey: made
 
 
 class Program(NamedTuple):

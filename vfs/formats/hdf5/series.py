@@ -61,7 +61,7 @@ def join_numbered(
         before = () if _begins_with_1(pieces, how.begin) else _before(path, pieces, how.begin)
         others = _of_another_run(path, whole, pieces, there, how.first_image)
         made = replace(made, absent=(*absent, *partly_lost, *before, *others))
-        found[whole] = how.arranged(whole, made, known)
+        found[whole] = how.in_raster(whole, made, known)
     return said
 
 

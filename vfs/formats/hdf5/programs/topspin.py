@@ -67,7 +67,7 @@ def _beside(frame: str) -> str:
     return f"{frame.removesuffix('Data')}Metadata"
 
 
-def _arranged(whole: str, made: StoredData, survey: Survey) -> StoredData:
+def _in_raster(whole: str, made: StoredData, survey: Survey) -> StoredData:
     """Return a scan in the shape of its raster, if it has one; else as it is."""
     of = raster(whole, made.shape[0], survey) if len(made.shape) == 3 else None
     if of is None:
@@ -165,5 +165,5 @@ def _first(away: Callable[[int], bool], stop: int) -> int:
 PROGRAM = Program(
     first=named(_SCAN),
     axes=_axes,
-    numbered=Numbered(_frames, _path, begin=0, beside=_beside, arranged=_arranged),
+    numbered=Numbered(_frames, _path, begin=0, beside=_beside, in_raster=_in_raster),
 )
