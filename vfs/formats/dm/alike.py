@@ -8,8 +8,8 @@ from vfs.formats.dm.images import DmImage
 from vfs.formats.headers import read_at
 from vfs.model.sources import Sources
 
-_MARK_BEFORE = 192  # bytes before the pixels that hold their name and type
-_MARK_BEHIND = 1024  # bytes behind the pixels that hold the dimensions of the image
+_BYTES_BEFORE = 192  # bytes before the pixels that hold their name and type
+_BYTES_BEHIND = 1024  # bytes behind the pixels that hold the dimensions of the image
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class TagsAround:
     def of(cls, sources: Sources, path: str, size: int, image: DmImage, version: int) -> TagsAround | None:
         """Read the bytes around an image. Returns None if its tags are not in the order of Gatan's software."""
         start, stop = image.offset, image.offset + image.nbytes
-        before = read_at(sources, path, _MARK_BEFORE, start - _MARK_BEFORE) if start > _MARK_BEFORE else b""
-        behind = read_at(sources, path, _MARK_BEHIND, stop, short_ok=True)
+        before = read_at(sources, path, _BYTES_BEFORE, start - _BYTES_BEFORE) if start > _BYTES_BEFORE else b""
+        behind = read_at(sources, path, _BYTES_BEHIND, stop, short_ok=True)
         first, depth = before.rfind(b"\x15\x00\x04Data"), behind.find(b"PixelDepth")
         last = depth + (26 if version == 3 else 42)  # the end of its value
         if first < 0 or not -1 < behind.find(b"DataType") < behind.find(b"Dimensions") < depth or last > len(behind):

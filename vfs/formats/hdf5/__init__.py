@@ -180,7 +180,7 @@ def _arrays(
 
 
 def _deciding(main: Mapping[str, bool | None]) -> bool | None:
-    """Return the mark of those among which size decides which one is main."""
+    """Return what `which_main` says of those among which size decides which one is main."""
     return True if any(main.values()) else None
 
 
