@@ -603,7 +603,16 @@ _AS_WRITTEN = (
     Row("spd", "spd", spd, calibrated=("scan_y", "scan_x", "energy"), finds_files=True),
     Row("spe", "spe", spe(False), factor=1.1),
     Row("spe of LightField", "spe", spe(True), factor=1.1),
-    Row("tvips", "tvips", tvips, counted=False, factor=1.03, calibrated="yx", companions=TVIPS, finds_files=True),
+    Row(
+        "tvips",
+        "tvips",
+        tvips,
+        counted=False,
+        factor=1.03,
+        calibrated=("frame", "y", "x"),
+        companions=TVIPS,
+        finds_files=True,
+    ),
     Row(
         "tvips, files by name",
         "tvips",
@@ -611,7 +620,7 @@ _AS_WRITTEN = (
         ordered=True,
         counted=False,
         factor=1.03,
-        calibrated="yx",
+        calibrated=("frame", "y", "x"),
         companions=TVIPS,
     ),
     Row(

@@ -52,7 +52,7 @@ DIFFERENT = {
     "not_square": "it takes the offset for that of element 0, the file says that of element 5",
     "2_point-spectra": "it keeps steps of 1 m, which TIA writes for spectra at single points",
     "dioptas_CeO2_Pilatus1M": "it leaves out the size of a pixel, which the description of a PILATUS says",
-    "tvips_2233": "it takes the size of a pixel of the detector for a step in the pattern, and the clock for time",
+    "tvips_2233": "it takes the size of a pixel of the detector for a step in the pattern, and time from 1970 on",
 }
 """Part of the name of a file -> why what they say differs from what vfs says. The first that fits counts."""
 

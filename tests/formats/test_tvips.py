@@ -358,7 +358,7 @@ def test_pixels_of_diffraction_patterns_are_in_1_over_nm(
     tmp_path: Path, mode: int, unit: str, said: str | None
 ) -> None:
     array = vfs.open(write_tvips(tmp_path, frames_of((3, 4, 5), "u2"), mode=mode))
-    assert [axis["unit"] for axis in array.calibration.values()] == [unit, unit]
+    assert [axis["unit"] for axis in array.calibration.values()] == ["s", unit, unit]
     found = {name: one.value for name, one in array.metadata.items()}
     assert (found.get("mode"), found.get("magnification")) == (said, 80 if mode == 1 else None)
     assert found["time"] == "2020-09-13T12:26:40+00:00"
@@ -369,5 +369,21 @@ def test_pixels_of_diffraction_patterns_are_in_1_over_nm(
 
 def test_headers_of_version_1_say_no_mode(tmp_path: Path) -> None:
     array = vfs.open(write_tvips(tmp_path, frames_of((3, 4, 5), "u2"), version=1))
-    assert [axis["unit"] for axis in array.calibration.values()] == ["nm", "nm"]
+    assert [axis["unit"] for axis in array.calibration.values()] == ["s", "nm", "nm"]
     assert array.metadata["time"].value == "2020-09-13T12:26:40+00:00"
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([0, 40, 80, 121, 160], 0.04),  # as near as its clock tells
+        ([0, 40, 85, 120, 160], None),
+        ([160, 120, 80, 40, 0], None),
+        ([0, 0, 0, 0, 0], None),
+    ],
+)
+def test_a_movie_of_even_steps_is_calibrated(tmp_path: Path, times: list[int], expected: float | None) -> None:
+    stamps = [1_600_000_000_000 + one for one in times]
+    path = write_tvips(tmp_path, frames_of((5, 2, 3), "u1"), frames_per_file=3, times=stamps)
+    found = vfs.open(path).calibration.get("frame")
+    assert found == (None if expected is None else {"scale": pytest.approx(expected), "offset": 0, "unit": "s"})

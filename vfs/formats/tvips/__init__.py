@@ -9,7 +9,8 @@ file::
     record:        frame header (12 bytes in version 1, `frame_header_bytes` in version 2) | image,
         Y × X of 8 or 16 bits
 
-The size of a pixel is in nm, or in 1/nm where the first frame was taken in diffraction mode.
+The size of a pixel is in nm, or in 1/nm where the first frame was taken in diffraction mode. Frames of a movie that
+were taken at even times are calibrated in seconds from the first one on.
 The fields of the frame headers are companions. If they hold scan positions (version 2, 76 bytes or
 more), the start of the scan and its shape follow from them, across files: it starts at a frame (0,
 0) followed by (1, 0), else where the position first changes. Each frame is shown at its position, in
@@ -312,10 +313,15 @@ def open(
     }
     first = headers.first(stored, gap)
     attrs |= {"first_frame": first} if first else {}
+    steps = {}
+    if len(stored) > 1 and not found and (step := headers.step(stored)):
+        steps["frame"] = step, "s"
     if header["pixel_size"] > 0:
         unit = "1/nm" if first.get("mode") == DIFFRACTION else "nm"
+        steps |= dict.fromkeys(("y", "x"), (int(header["pixel_size"]), unit))
+    if steps:
         attrs["calibration"] = {
-            axis: {"scale": int(header["pixel_size"]), "offset": 0, "unit": unit} for axis in ("y", "x")
+            axis: {"scale": scale, "offset": 0, "unit": unit} for axis, (scale, unit) in steps.items()
         }
     main = scan_array(files, layout, PlainDecoder(dtype), attrs=attrs, absent=absent, written=Written(proof=proof))
     return [

@@ -44,6 +44,7 @@ _LONGEST_ROW = 1 << 16  # frames
 _MOST_ROWS = 1 << 24
 _MOST_BLANK = 1_000_000  # most positions without a frame
 _MOST_FOR_ONE = 100  # most positions for each frame, of scans that visit only some
+_TIMED = 9  # frames whose times are compared
 
 
 class FrameHeaders:
@@ -90,6 +91,19 @@ class FrameHeaders:
         raw = self.read(stored.at(np.zeros(1, np.int64)), 0, size)
         said = {name: np.frombuffer(raw, kind, 1, at)[0].item() for name, kind, at, _ in FIELDS if at + 4 <= size}
         return {name: value for name, value in said.items() if math.isfinite(value)}
+
+    def step(self, stored: FrameRuns) -> float | None:
+        """Return the seconds from a frame to the next; None where frames do not follow each other evenly.
+
+        The clock counts milliseconds. A few frames are looked at, from the first to the last.
+        """
+        frames = stored.at(np.unique(np.linspace(0, len(stored) - 1, _TIMED).astype(np.int64)))
+        read = np.frombuffer(self.read(frames, AT["timestamp_seconds"], 8), "<u4")
+        seconds, more = read.reshape(-1, 2).T.astype("i8")
+        times = 1000 * seconds + more
+        step = float(times[-1] - times[0]) / float(frames[-1] - frames[0])
+        even = np.abs(times - times[0] - step * (frames - frames[0])) <= 1
+        return step / 1000 if step > 0 and seconds.all() and even.all() else None
 
     def positions(self, frames: np.ndarray) -> np.ndarray:
         """Return scan x and y of the frames, float32[n, 2]."""
