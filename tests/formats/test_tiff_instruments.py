@@ -37,6 +37,13 @@ JEOL = """<?xml version="1.0"?><TemReporter><Instruments>JEM-ARM200F</Instrument
 PILATUS = """# Pixel_size 172e-6 m x 100e-6 m\n# Silicon sensor, thickness 0.000450 m\n# Exposure_time 3.0 s
 # Exposure_period 3.5 s\n# Threshold_setting: 15000 eV\n# Count_cutoff 1097223 counts\n# Wavelength 0.4 A
 # Detector_distance 0.2 m\n# Beam_xy (498.18, 515.77) pixels\n# Detector_2theta 90.0000 deg.\n# Flux nan\n"""
+HITACHI = """[SemImageFile]\r\nInstructName=SU8230\r\nSerialNumber=8230-01\r\nSampleName=steel\r\nDate=2019/03/12\r
+Time=10:22:13\r\nDataSize=4x3\r\nPixelSize=9.921875\r\nSignalName=SE(U)\r\nAcceleratingVoltage=15000 Volt\r
+Magnification=10000\r\nWorkingDistance=8100 um\r\nStagePositionX=25000000\r\n"""
+JEOL_SEM = """$SEM_DATA_VERSION 1\r\n$CM_FORMAT JEOL-SEM\r\n$CM_COMMENT \r\n$CM_DATE 2019/09/30\r\n$CM_TIME 09:59:24\r
+$CM_OPERATOR somebody\r\n$CM_INSTRUMENT 8530F\r\n$CM_ACCEL_VOLT 15.00\r\n$CM_MAG 430\r\n$$SM_WD 10.74\r
+$$SM_SCAN_ROTATION 90.00\r\n$CM_STAGE_POS 18.6234 -19.6264 12.7350 11.0 45.0 0\r\n$$SM_PROBE_CURRENT 3.63e-009\r
+$CM_SIGNAL COMPO\r\n$$SM_MICRON_BAR 91\r\n$$SM_MICRON_MARKER 10um\r\n$CM_FULL_SIZE 8 6\r\n"""
 _DOTS = struct.pack("<II", 93, 1)
 RESOLUTION = {282: (5, _DOTS, 1), 283: (5, _DOTS, 1), 296: (3, [2], 1)}
 
@@ -175,6 +182,45 @@ def test_olympus(tmp_path: Path) -> None:
     found = values(group["series_1/data"])
     assert (found["magnification"], found["detector"]) == (600000, "Quemesa")
     assert [scale for scale, _ in steps(group["series_1/data"])] == pytest.approx([5e-11, 2.5e-11])
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-16", "utf-8-sig"])
+def test_the_text_beside_an_image_of_hitachi(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(HITACHI.encode(encoding))
+    array = opened(tmp_path)
+    found = values(array)
+    assert (found["microscope"], found["serial_number"], found["sample"]) == ("SU8230", "8230-01", "steel")
+    assert (found["instrument"], found["beam_energy"], found["magnification"]) == ("SEM", 15000, 10000)
+    assert (found["working_distance"], found["stage.x"]) == pytest.approx((8.1e-3, 0.025))
+    assert (found["time"], found["detector"]) == ("2019-03-12T10:22:13", "SE(U)")
+    assert steps(array) == [(9.921875, "nm")] * 2
+    (tmp_path / "a.txt").write_text(HITACHI.replace("4x3", "8x6"))
+    assert not opened(tmp_path).calibration, "the image has another size"
+
+
+def test_the_text_beside_an_image_of_jeol(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(JEOL_SEM)
+    array = opened(tmp_path)
+    found = values(array)
+    assert (found["microscope"], found["instrument"], found["detector"]) == ("8530F", "SEM", "COMPO")
+    assert (found["beam_energy"], found["magnification"], found["beam_current"]) == (15000, 430, 3.63e-9)
+    assert (found["working_distance"], found["stage.y"]) == pytest.approx((10.74e-3, -19.6264e-3))
+    assert (found["stage.alpha"], found["scan_rotation"]) == pytest.approx((math.pi / 4, math.pi / 2))
+    assert (found["time"], found["authors"]) == ("2019-09-30T09:59:24", "somebody")
+    assert steps(array) == [(pytest.approx(10e-6 / 91 * 8 / 4), "m")] * 2
+    assert "notes" not in found
+    (tmp_path / "a.txt").write_text(JEOL_SEM.replace("BAR 91", "BAR 0"))
+    assert not opened(tmp_path).calibration
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"[SemImageFile]", b"\xff\xfe[", b"$CM_MAG", b"$CM_MAG x\n$CM_STAGE_POS 1", b"a=1"]
+)
+def test_other_texts_beside_an_image_say_nothing(said: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(said)
+    array = opened(tmp_path)
+    assert {*values(array)} <= {"instrument"}
+    assert not array.calibration
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ from vfs.formats.tiff_structure.pages import FoundPlanes, PageTable
 from vfs.formats.tiff_structure.places import Planes, joined_planes
 from vfs.formats.tiff_structure.planes import arrange
 from vfs.formats.tiff_structure.scales import DERIVED, calibration, dots
+from vfs.formats.tiff_structure.sem_texts import beside
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.files import Files
 from vfs.model.layout import altered
@@ -105,7 +106,10 @@ def _attrs(table: PageTable, found: Structure, series: PageSeries, without: Sequ
             attrs[name] = text
     if said := dots(found):
         attrs["dots"] = said
-    attrs |= (makers := instrument(own, row - found.rows.start))
+    makers = instrument(own, row - found.rows.start)
+    if not makers and len(found.rows) == 1 and not series.metadata:
+        makers = beside(own)
+    attrs |= makers
     if known := calibration(own, makers):
         attrs["calibration"] = known
     if "jeol" in makers and {axis["unit"] for axis in known.values()} == {"1/nm"}:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from vfs.formats import pilatus, serialem
+from vfs.formats.tiff_structure import sem_texts
 from vfs.formats.tiff_structure.scales import TVIPS_DIFFRACTION
 from vfs.model.metadata import DEGREES, Term, date_and_time, in_form, of_unit
 
@@ -245,4 +246,7 @@ _TIFF = (
     Term("time", "date_time", take=partial(in_form, "%Y:%m:%d %H:%M:%S")),
 )
 
-TERMS = (*_FEI, *_ZEISS, *_TESCAN, *_SIS, *_TVIPS, *_JEOL, *pilatus.terms("pilatus"), *serialem.TERMS, *_TIFF)
+TERMS = (
+    *(*_FEI, *_ZEISS, *_TESCAN, *_SIS, *_TVIPS, *_JEOL, *sem_texts.TERMS),
+    *(*pilatus.terms("pilatus"), *serialem.TERMS, *_TIFF),
+)

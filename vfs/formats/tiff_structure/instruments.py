@@ -57,11 +57,11 @@ def instrument(found: Structure, page: int = 0) -> dict[str, Any]:
     made: dict[str, Any] = {}
     tags = found.tags.keys()
     if tags & {*_FEI}:
-        made["fei"] = _sections(next((said for tag in _FEI if (said := found.text(tag, _MAX_TAG_BYTES))), ""))
+        made["fei"] = sections(next((said for tag in _FEI if (said := found.text(tag, _MAX_TAG_BYTES))), ""))
     if _ZEISS in tags:
         made["zeiss"] = _zeiss(found.text(_ZEISS, _MAX_TAG_BYTES))
     if _TESCAN in tags:
-        made["tescan"] = _sections(_BINARY.sub(b"\n", found.blob(_TESCAN, _MAX_TAG_BYTES)).decode("latin-1"))
+        made["tescan"] = sections(_BINARY.sub(b"\n", found.blob(_TESCAN, _MAX_TAG_BYTES)).decode("latin-1"))
     if OLYMPUS_SIS in tags:
         made["sis"] = _by_tifffile(found, page, OLYMPUS_SIS)
     if _TVIPS in tags:
@@ -74,7 +74,7 @@ def instrument(found: Structure, page: int = 0) -> dict[str, Any]:
     return {maker: said for maker, said in made.items() if said}
 
 
-def _sections(text: str) -> dict[str, dict[str, Any]]:
+def sections(text: str) -> dict[str, dict[str, Any]]:
     """Return the entries of a text of lines `[Section]` and `Key=value`; numbers as such."""
     found: dict[str, dict[str, Any]] = {}
     at: dict[str, Any] | None = None
@@ -84,11 +84,11 @@ def _sections(text: str) -> dict[str, dict[str, Any]]:
         elif at is not None and "=" in line:
             key, _, value = line.partition("=")
             if value.strip() and key.isprintable():
-                at[key.strip()] = _number(value.strip())
+                at[key.strip()] = as_number(value.strip())
     return found
 
 
-def _number(text: str) -> Any:
+def as_number(text: str) -> Any:
     """Return a text that is a plain number as one."""
     try:
         number = int(text) if text.isdigit() and len(text) < 16 and (text == "0" or text[0] != "0") else float(text)
@@ -106,7 +106,7 @@ def _zeiss(text: str) -> dict[str, dict[str, Any]]:
             key = line
         elif key and (named := _NAMED.fullmatch(line)):
             number = _NUMBER.fullmatch(named[2])
-            value = _number(number[1]) if number else named[2]
+            value = as_number(number[1]) if number else named[2]
             unit = (number[2] or "") if number and not isinstance(value, str) else ""
             plain = named[2] if number and isinstance(value, str) else value
             found[key] = {"name": named[1], "value": plain, **({"unit": unit} if unit else {})}

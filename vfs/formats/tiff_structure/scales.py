@@ -9,6 +9,7 @@ TVIPS              PixelSizeX and PixelSizeY, nm; of a diffraction pattern nobod
 JEOL SightX        dots per inch of the detector, over the magnification; of a diffraction pattern over the camera
                    length times the wavelength, which follows from the voltage
 PILATUS            Pixel_size of the detector, m
+Hitachi, JEOL SEM  the text beside the file: PixelSize, nm; SM_MICRON_MARKER over SM_MICRON_BAR
 ImageJ             the description: unit, spacing (z), finterval (t); x and y by the resolution
 others             the resolution, if it is not that of a screen or of a printer
 
@@ -21,9 +22,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from vfs.formats import pilatus
+from vfs.formats.tiff_structure import sem_texts
 from vfs.formats.tiff_structure.headers import DESCRIPTION
 from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.units import spelled
@@ -124,6 +127,13 @@ def _pilatus(said: Mapping[str, Any], found: Structure) -> dict[str, dict[str, A
     return pilatus.calibration(said)
 
 
+def _of_text(
+    step: Callable[[Any, Structure], tuple[Any, str]], said: Mapping[str, Any], found: Structure
+) -> dict[str, dict[str, Any]]:
+    size, unit = step(said, found)
+    return _steps(size, size, unit)
+
+
 _MAKERS: Mapping[str, Callable[[Any, Structure], dict[str, dict[str, Any]]]] = {
     "fei": _fei,
     "zeiss": _zeiss,
@@ -132,6 +142,8 @@ _MAKERS: Mapping[str, Callable[[Any, Structure], dict[str, dict[str, Any]]]] = {
     "tvips": _tvips,
     "jeol": _jeol,
     "pilatus": _pilatus,
+    "hitachi": partial(_of_text, sem_texts.hitachi_step),
+    "jeol_sem": partial(_of_text, sem_texts.jeol_step),
 }
 """Maker -> what makes the calibration of its entries: {} where the pixels are no lengths that are known."""
 
