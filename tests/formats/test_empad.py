@@ -168,6 +168,29 @@ def test_what_the_microscope_measured(tmp_path: Path) -> None:
     assert array.calibration["x"] == {"scale": 1e-3, "offset": -0.064, "unit": "rad"}
 
 
+def test_what_the_second_generation_measured(tmp_path: Path) -> None:
+    """The elements are those of a file of software v2.0."""
+    path = write_empad_g2(tmp_path, words_of((2, 3)))
+    path.with_suffix(".xml").write_text(
+        '<root name="right"><timestamp timestamp="1624351503.609866" isoformat="2021-06-22T04:45:03.609866"/>'
+        "<software_version>v2.0_3</software_version><scan><type>scan</type><shape>(2, 3)</shape>"
+        "<exposure_time>0.0001</exposure_time></scan><sensor><type>EMPAD2</type><shape>(128,128)</shape></sensor>"
+        "<pdcu><SerialNumber>20-12-A0L-SX3</SerialNumber></pdcu><iom_measurements>"
+        "<ColumnGetScanRotation>-2.83</ColumnGetScanRotation><ColumnOpticsSpotSizeIndex>8</ColumnOpticsSpotSizeIndex>"
+        "<ColumnOpticsGetCameraLengthNominalCameraLength>1.197</ColumnOpticsGetCameraLengthNominalCameraLength>"
+        "<ColumnOpticsGetMagnificationNominalMagnification>186966.9</ColumnOpticsGetMagnificationNominalMagnification>"
+        "<ColumnOpticsGetFullScanFieldOfViewx>5.4e-08</ColumnOpticsGetFullScanFieldOfViewx>"
+        "<ColumnSourceHighVoltage>300000.0</ColumnSourceHighVoltage></iom_measurements>"
+        "<rawfile><filename>scan_x3_y2.raw</filename></rawfile></root>"
+    )
+    array = vfs.open(path)
+    found = {name: one.value for name, one in array.metadata.items()}
+    assert (found["beam_energy"], found["camera_length"], found["exposure_time"]) == (300e3, 1.197, 1e-4)
+    assert (found["scan_rotation"], found["spot_size"], found["magnification"]) == (-2.83, 8, 186966.9)
+    assert (found["serial_number"], found["detector"]) == ("20-12-A0L-SX3", "EMPAD2")
+    assert array.calibration["scan_x"] == {"scale": pytest.approx(1.8e-8), "offset": 0.0, "unit": "m"}
+
+
 def test_the_name_that_is_left_tells_the_scan(tmp_path: Path) -> None:
     twin = frames_of((2, 3, 128, 128), "f4")
     path = write_empad(tmp_path, twin, name="map", raw="scan_x3_y2.raw", xml="name")

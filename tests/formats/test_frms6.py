@@ -47,6 +47,8 @@ def test_boxes(tmp_path: Path, counted: bool, per_file: Any) -> None:
 def test_binned(tmp_path: Path, binning: int) -> None:
     frames, dark = frames_of((5, 6, 7), "u2"), frames_of((2, 6, 7), "u2")
     path = write_frms6(tmp_path, frames, binning=binning, frames_per_file=2, dark=dark)
+    said = {name: one.value for name, one in vfs.open(path).metadata.items()}
+    assert said == {"dwell_time": pytest.approx(1e-3), "binning": (binning, 1), "gain": "1"}
     check_boxes(path, frames[None])
     assert vfs.open(path).attrs["binning"] == binning
     assert vfs.open(path).calibration == {"y": {"scale": binning, "offset": 0.0, "unit": "px"}}

@@ -157,13 +157,15 @@ def _xml_of(sources: Sources, raw: str) -> tuple[str, Element, FormatError | Non
 def _calibration(root: Element, nav: tuple[int, ...]) -> dict[str, dict[str, Any]]:
     """Return the scales that the XML has.
 
-    The field of view (m) is that of the longer side, stored multiplied by `scale_factor`; older
-    files hold the text "(x, y)" in m. A scan covers the part `scan_size` of it. `calibrated_pixelsize`
+    The field of view (m) is that of the longer side, stored multiplied by `scale_factor` in the first generation;
+    older files hold the text "(x, y)" in m. A scan covers the part `scan_size` of it. `calibrated_pixelsize`
     counts 1e9 / nm, `calibrated_diffraction_angle` rad. The centre of the detector is 0.
     """
     scales: dict[str, tuple[float, float, str]] = {}
     view, part = "iom_measurements/full_scan_field_of_view", _part_of_view(root, nav)
     x, factor = _float(root.findtext(f"{view}/x")), _float(root.findtext(f"{view}/scale_factor"))
+    if second := _float(root.findtext("iom_measurements/ColumnOpticsGetFullScanFieldOfViewx")):
+        x, factor = second, 1.0
     told = next(filter(None, map(root.findtext, _OLD_VIEWS)), "")
     pair = [_float(length) for length in told.strip("()[] ").split(",")]
     if part is None or len(nav) != 2:
@@ -378,6 +380,12 @@ TERMS = (
     Term("exposure_time", "metadata:exposure_time", 1e-3, zero=False),
     Term("exposure_time", "metadata:scan:exposure_time", zero=False),
     Term("scan_rotation", f"{_MEASURED}scan_rotation"),
+    Term("scan_rotation", f"{_MEASURED}column.get_scanrotation"),
+    Term("scan_rotation", f"{_MEASURED}ColumnGetScanRotation"),
+    Term("spot_size", f"{_MEASURED}ColumnOpticsSpotSizeIndex"),
+    Term("magnification", f"{_MEASURED}ColumnOpticsGetMagnificationNominalMagnification", zero=False),
+    Term("serial_number", "metadata:pdcu:SerialNumber"),
+    Term("detector", "metadata:sensor:type"),
 )
 """What the XML says, in the vocabulary of `vfs.model.metadata`."""
 

@@ -42,11 +42,13 @@ from vfs.formats.written import written_records
 from vfs.model.decode import PlainDecoder
 from vfs.model.files import Files
 from vfs.model.layout import FrameLayout, FrameRecord, Scan
+from vfs.model.metadata import Term
 from vfs.model.signatures import Path
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, per_frame, scan_array
 from vfs.model.written import Proof, Written
 
+_BINNED = re.compile(r"bin:\s*(\d{1,3})")
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 
 
@@ -136,7 +138,7 @@ def open(
     """
     chosen = find_members(sources, paths)
     hdr, garbled = information(sources, chosen.hdr)
-    mode = re.match(r"bin:\s*(\d{1,3})", hdr.get("readoutmode", ""))
+    mode = _BINNED.match(hdr.get("readoutmode", ""))
     binning = max(1, int(mode[1])) if mode else 1
     repeat = binning if repeat_rows else 1
     files = Files.stat(sources, chosen.signal)
@@ -251,6 +253,19 @@ def _positions_of(chosen: Frms6Set, files: Files, counts: Sequence[FrameCounts])
     )
 
 
+def _rows(mode: Any) -> list[int] | None:
+    """Return how many rows and columns of the sensor a mode of readout adds up."""
+    said = _BINNED.match(str(mode))
+    return [int(said[1]), 1] if said else None
+
+
+TERMS = (
+    Term("dwell_time", "hdr:dwelltimemicroseconds", 1e-6, zero=False),
+    Term("binning", "hdr:readoutmode", take=_rows),
+    Term("gain", "hdr:gain"),
+)
+"""What the .hdr says, in the vocabulary of `vfs.model.metadata`."""
+
 FORMAT = Format(
     "frms6",
     (".hdr", ".frms6"),
@@ -259,4 +274,5 @@ FORMAT = Format(
     sniff,
     open,
     index_extensions=(".hdr",),
+    terms=TERMS,
 )
