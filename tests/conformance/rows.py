@@ -355,6 +355,11 @@ def hdf5(**how: Any) -> Callable[[Path], Written]:
     return write
 
 
+def ims(folder: Path) -> Written:
+    twin = FRAMES[:12].reshape(2, 3, 2, *FRAMES.shape[1:])
+    return hdf5_sets.write_ims(folder / "a.ims", twin, padded=(4, 64, 128), chunks=(1, 32, 64)), twin, {}
+
+
 def hspy(folder: Path) -> Written:
     path = hdf5_sets.written(folder, "set.hspy", Experiments__one__data=(FRAMES, {}))
     with hdf5_sets.h5py.File(path, "a") as file:
@@ -528,6 +533,7 @@ _AS_WRITTEN = (
     Row("hdf5, a chunk a frame", "hdf5", hdf5(chunks=(1, 32, 64), compression="gzip", shuffle=True), factor=1.01),
     Row("hdf5, five frames a chunk", "hdf5", hdf5(chunks=(5, 32, 20), compression="gzip"), factor=5.2),
     Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
+    Row("hdf5 of Imaris", "hdf5", ims, calibrated=("t", "z", "y", "x"), arranged=False),
     Row("hdf5, events of Velox", "hdf5", events, fixed=True, arranged=False, factor=1.5),
     Row("k2is", "k2is", sets.k2is_set, factor=1.03, finds_files=True),
     Row("mrc", "mrc", sets.mrc_set, calibrated="xy"),

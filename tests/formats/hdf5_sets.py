@@ -181,3 +181,55 @@ def write_velox(path: Path) -> Path:
 def events_of_velox(folder: Path) -> Opened:
     counts = np.random.default_rng(1).poisson(0.05, (2, 4, 5, 32))
     return write_events(folder / "a.emd", counts), {"format": "hdf5"}
+
+
+def write_ims(path: Path, data: np.ndarray, *, halved: str = "", padded: tuple[int, ...] = (), **options: Any) -> Path:
+    """Write numbers [t, c, z, y, x] as Imaris does: attributes are arrays of single characters.
+
+    Args:
+        halved: for each smaller version the axes along which it takes every second pixel: "yx zyx".
+        padded: pixels along z, y, x of each data set, more than are meant.
+        options: of the data sets, such as chunks.
+    """
+
+    def say(group: Any, **said: Any) -> None:
+        for name, value in said.items():
+            group.attrs[name] = np.array([one.encode() for one in str(value)], "S1")
+
+    with h5py.File(path, "w") as file:
+        for level, axes in enumerate(["", *halved.split()]):
+            data = data[tuple(slice(None, None, 2 if axis in axes else 1) for axis in "tczyx")]
+            for t, c in np.ndindex(data.shape[:2]):
+                group = file.create_group(f"DataSet/ResolutionLevel {level}/TimePoint {t}/Channel {c}")
+                size = data.shape[2:]
+                say(
+                    group,
+                    ImageSizeZ=size[0],
+                    ImageSizeY=size[1],
+                    ImageSizeX=size[2],
+                    HistogramMin="0.000",
+                    HistogramMax="65535.000",
+                )
+                room = [max(0, most - n) for most, n in zip(padded or size, size, strict=True)]
+                values = np.pad(data[t, c], [(0, more) for more in room], constant_values=7)
+                group.create_dataset("Data", data=values, **options)
+                group["Histogram"] = np.bincount(data[t, c].reshape(-1) & 255, minlength=256).astype("u8")
+            if not level:
+                t, c, z, y, x = data.shape
+                image = file.create_group("DataSetInfo/Image")
+                say(image, X=x, Y=y, Z=z, ExtMin0="10.000", ExtMin1="0.000", ExtMin2="-2.000", Unit="um", Name="cells")
+                say(
+                    image,
+                    ExtMax0=10 + x / 4,
+                    ExtMax1=y / 2,
+                    ExtMax2=-2 + 3 * z,
+                    RecordingDate="2018-05-10 10:30:00.000",
+                )
+                say(image, Description="(description not specified)", LensPower="63x")
+                for k, colour in enumerate(["1.000 0.500 0.000", "0.000 0.000 1.000", ""][:c]):
+                    channel = file.create_group(f"DataSetInfo/Channel {k}")
+                    say(channel, Name=f"dye {k}", Color=colour, ColorRange="0.000 255.000", LSMEmissionWavelength="525")
+                times = {f"TimePoint{k + 1}": f"2018-05-10 10:30:{k * 5:02}.000" for k in range(t)}
+                say(file.create_group("DataSetInfo/TimeInfo"), DatasetTimePoints=t, **times)
+        file["Thumbnail/Data"] = np.zeros((256, 1024), "u1")
+    return path

@@ -2,7 +2,7 @@
 
 An image is shown along at most five axes: t; channels, or one axis that stands for all others (the positions of a
 scan, frames); z; y; x. Smaller versions that a file holds (`level_1/data` beside `data`) are its levels; above
-these, and where there are none, levels are computed (`vfs.reduce.pyramid`).
+these, and where there are none, levels are computed (`vfs.reduce.pyramid`). Those of a file may have fewer planes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import le
 from typing import TYPE_CHECKING, Any
 
 from vfs.engine.array import ArrayReader
@@ -40,7 +41,7 @@ class ShownImage:
         source: the array that it shows.
         how: which axes of `source` its axes are.
         levels: the image and its smaller versions, the finest first. All have the same axes and dtype.
-        times: for each level, how many pixels of the finest one a pixel is along y and x.
+        times: for each level, how many pixels of the finest one a pixel is along z, if there is this axis, y and x.
         computed: how a level is computed of the one below: "mean" of 2 × 2 pixels, or "nearest", one of them; "" where
             none is computed.
     """
@@ -49,7 +50,7 @@ class ShownImage:
     source: ArrayReader
     how: Arrangement
     levels: list[ArrayReader]
-    times: list[tuple[float, float]]
+    times: list[tuple[float, ...]]
     computed: str
 
     @property
@@ -160,18 +161,19 @@ def _image(
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
     finest = with_axes(_drawable(array), how, path=path, attrs=attrs, **common)
-    found, times = [finest], [(1.0, 1.0)]
+    space = 3 if how.dims[-3:-2] == ("z",) else 2
+    found, times = [finest], [(1.0,) * space]
     for smaller in _stored_levels(arrays, path):
         level = with_axes(_drawable(smaller), how, path=smaller.dataset.path, attrs={}, **common)
-        if level.dtype == finest.dtype and level.shape[:-2] == finest.shape[:-2] and level.shape < found[-1].shape:
+        smaller_only = level.shape != found[-1].shape and all(map(le, level.shape, found[-1].shape))
+        if level.dtype == finest.dtype and level.shape[:-space] == finest.shape[:-space] and smaller_only:
             found.append(level)
-            y, x = map(_times, finest.shape[-2:], level.shape[-2:])
-            times.append((y, x))
+            times.append(tuple(map(_times, finest.shape[-space:], level.shape[-space:])))
     nearest = array.dtype.kind == "b" or array.attrs.get("photometric") in BY_NAME
     above = levels(found[-1], nearest, store)
     for level in above:
         found.append(level)
-        times.append((2 * times[-1][0], 2 * times[-1][1]))
+        times.append((*times[-1][:-2], *(2 * one for one in times[-1][-2:])))
     computed = "" if not above else "nearest" if nearest else "mean"
     return ShownImage(_name(array) or name, array, how, found, times, computed)
 

@@ -141,14 +141,14 @@ def _axes(array: ArrayReader, how: Arrangement, other: str) -> tuple[list[dict[s
     return axes, steps
 
 
-def _places(steps: Sequence[tuple[float, float]], times: tuple[float, float]) -> list[dict[str, Any]]:
+def _places(steps: Sequence[tuple[float, float]], times: Sequence[float]) -> list[dict[str, Any]]:
     """Say where the pixels of a level are: each in the middle of those of the finest level that it is of.
 
     Args:
         steps: see `_axes`.
-        times: how many these are along y and x.
+        times: how many these are along the last axes.
     """
-    each = [*(1.0 for _ in steps[:-2]), *times]
+    each = [*(1.0 for _ in steps[: -len(times)]), *times]
     scale = [step * k for (step, _), k in zip(steps, each, strict=True)]
     moved = [first + step * (k - 1) / 2 for (step, first), k in zip(steps, each, strict=True)]
     said: list[dict[str, Any]] = [{"type": "scale", "scale": scale}]

@@ -34,7 +34,7 @@ def levels_of(face: Face, path: str) -> list[dict[str, Any]]:
     if image is None or len(image.levels) < 2:
         return []
     return [
-        {"shape": list(level.shape[-2:]), "times": list(times), "ready": ready(level)}
+        {"shape": list(level.shape[-2:]), "times": list(times[-2:]), "ready": ready(level)}
         for level, times in zip(image.levels, image.times, strict=True)
     ]
 
@@ -142,7 +142,7 @@ def thumbnail(face: Face, path: str, at: Sequence[int], most: int, whole: bool =
             sizes, source = image.levels[level].shape[-2:], image.levels[level]
             if max(sizes) < most:
                 continue
-            box = _region(image, view, at, (0, 0, *sizes))
+            box = _region(image, view, at, level, (0, 0, *sizes))
             if (whole and better) or ready(source) or source.held(box):
                 return *tile(face, path, at, level, (0, 0, *sizes), -(-max(sizes) // most)), False
     return *picture(array, at, most), better
@@ -156,15 +156,19 @@ def _of_level(face: Face, path: str, view: FrameView, at: Sequence[int], level: 
     """
     image = _image(face, path)
     assert image is not None
-    values = image.levels[level].read(_region(image, view, at, box)).reshape(-1, *_sizes(box))
+    values = image.levels[level].read(_region(image, view, at, level, box)).reshape(-1, *_sizes(box))
     if view.colour is not None:
         return np.moveaxis(values, 0, -1)
     return values[0] if view.palette is None else view.coloured(values[0])
 
 
-def _region(image: ShownImage, view: FrameView, at: Sequence[int], box: Sequence[int]) -> Region:
-    """Return the elements of a level that a box of a picture is."""
+def _region(image: ShownImage, view: FrameView, at: Sequence[int], level: int, box: Sequence[int]) -> Region:
+    """Return the elements of a level that a box of a picture is. It may have fewer planes than the picture's array."""
     lead = [_along(view, group, dict(zip(view.where, at, strict=True))) for group in image.how.axes[:-2]]
+    for k, (planes, of) in enumerate(zip(image.levels[level].shape[:-2], image.levels[0].shape[:-2], strict=True)):
+        if planes < of:
+            plane = lead[k][0] * planes // of
+            lead[k] = plane, plane + 1
     return Region.box([*(a for a, _ in lead), box[0], box[1]], [*(b for _, b in lead), box[2], box[3]])
 
 

@@ -166,6 +166,8 @@ def _arrays(
             if isinstance(reason, AbsentError):
                 gone[name] = reason
     absent = join_numbered(path, found, left, gone, known)
+    for join in filter(None, (program.joined for program in PROGRAMS)):
+        absent += join(path, found, left, known)
     main = which_main(found, known)
     certain = any(main[name] for name in found) and not any(main.get(name) for name in gone)
     absent += [altered(one, refused=None, main=False) if certain else one for one in absences(path, gone)]

@@ -15,7 +15,7 @@ from vfs.formats.hdf5.pieces import StoredData
 from vfs.formats.hdf5.small import read_small
 from vfs.h5.facts import Survey
 from vfs.model.files import Files
-from vfs.model.stored import StoredArray
+from vfs.model.stored import Absence, StoredArray
 
 DEEPEST = 20  # levels of metadata: more are left out
 _EVEN = 1e-3  # most distance, in steps, of an element of an even vector from its place
@@ -92,6 +92,8 @@ class Program(NamedTuple):
             reasons why others are not there.
         in_scan: returns an array in the shape of its scan.
         numbered: how pieces of an array are numbered.
+        joined: joins pieces that have several numbers, given the path of the file; changes the arrays that are shown,
+            and the reasons for which others are not; returns what is absent.
         declared: returns how many frames the joined array of a path will hold, and by which words the file says it.
     """
 
@@ -104,6 +106,7 @@ class Program(NamedTuple):
     computed: Callable[[Found, Survey, Callable[[str], Files]], tuple[list[StoredArray], dict[str, str]]] | None = None
     in_scan: Callable[[StoredArray, Found, Survey], StoredArray] | None = None
     numbered: Numbered | None = None
+    joined: Callable[[str, dict[str, StoredData], dict[str, str], Survey], list[Absence]] | None = None
     declared: Callable[[str, Survey], tuple[int, str] | None] | None = None
 
 

@@ -1,6 +1,6 @@
 """What programs that write HDF5 say, in the vocabulary of `vfs.model.metadata`.
 
-These are Velox, HyperSpy, NeXus and Dectris, and programs of backscatter diffraction."""
+These are Velox, HyperSpy, NeXus, Dectris and Imaris, and programs of backscatter diffraction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from vfs.model.hyperspy_places import PLACES
-from vfs.model.metadata import DEGREES, Term, date_and_time, of_epoch
+from vfs.model.metadata import DEGREES, Term, date_and_time, first_number, of_epoch
 from vfs.model.units import factor, spelled
 
 
@@ -204,11 +204,23 @@ _EBSD = (
 )
 """Of Oxford, EDAX, Bruker and kikuchipy: energies in keV, distances in mm."""
 
+_IMARIS = (
+    Term("title", "imaris:Image:Name"),
+    Term("notes", "imaris:Image:Description"),
+    Term("time", "imaris:TimeInfo:TimePoint1"),
+    Term("time", "imaris:Image:RecordingDate"),
+    Term("software", "imaris:ImarisDataSet:Creator"),
+    Term("objective.magnification", "imaris:Image:LensPower", take=first_number, zero=False),
+    Term("objective.na", "imaris:Image:NumericalAperture", take=first_number, zero=False),
+    Term("channels", "channels"),
+)
+
 TERMS = (
     *_VELOX,
     *_NEXUS,
     *_EBSD,
     *_HYPERSPY,
+    *_IMARIS,
     Term("instrument", "metadata:Acquisition_instrument:SEM", take=_sem),
     Term("time", "metadata:General", take=_time),
 )
