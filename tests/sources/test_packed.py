@@ -8,6 +8,8 @@ import lzma
 import os
 import pickle
 import random
+import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,11 +26,24 @@ from vfs.testing.inside import reader_of, set_of
 from vfs.testing.memory_sources import MemorySources
 
 FRAMES = np.random.default_rng(1).poisson(3, (6, 64, 80)).astype("u2")
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program zstd writes
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "members.gz": lambda raw: gzip.compress(raw[:5000]) + gzip.compress(raw[5000:]) + bytes(700),
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "streams.bz2": lambda raw: b"".join(bz2.compress(raw[at : at + 9000]) for at in range(0, len(raw), 9000)),
+    "zst": lambda raw: zstd.compress(raw, options=CHECKED),
+    "frames.zst": lambda raw: (
+        struct.pack("<II", 0x184D2A50, 4)
+        + bytes(4)
+        + b"".join(zstd.compress(raw[at : at + 9000], options=CHECKED) for at in range(0, len(raw), 9000))
+    ),
 }
 
 

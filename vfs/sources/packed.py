@@ -1,10 +1,10 @@
-"""Shows files that are packed as a whole (`.gz`, `.bz2`, `.xz`) as what is in them, to any format.
+"""Shows files that are packed as a whole (`.gz`, `.bz2`, `.xz`, `.zst`) as what is in them, to any format.
 
 A packed file has no places: what lies in the middle is found by unpacking all before it. The first look at a file goes
 through it once, for its size. Of gzip it keeps points to begin at again (the state of the decoder, which takes 40 KiB),
-`MOST_POINTS` of a file, so that a frame in the middle takes a part of a second; bzip2 and xz have none, and are read
-from the beginning unless what is wanted lies behind what was read last. Memory is bounded: nothing is unpacked as a
-whole.
+`MOST_POINTS` of a file, so that a frame in the middle takes a part of a second. The others have such points only where
+a file is several one after the other, as pbzip2 and pzstd write them; else they are read from the beginning, unless
+what is wanted lies behind what was read last. Memory is bounded: nothing is unpacked as a whole.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import lzma
 import os
 import pickle
 import re
+import sys
 import threading
 import zlib
 from collections import OrderedDict, deque
@@ -29,7 +30,7 @@ from vfs.model.file_state import FileState
 from vfs.model.sources import Sources
 from vfs.sources.source_stream import SourceStream
 
-ENDINGS = (".gz", ".bz2", ".xz")
+ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 bare: Callable[[str], str] = partial(
     re.compile(rf"(?<=[^/])(?:{'|'.join(map(re.escape, ENDINGS))})\Z", re.IGNORECASE).sub, ""
 )
@@ -77,10 +78,42 @@ class _Gzip:
         return bytes(self.inner.unused_data)
 
 
+class _Zstd:
+    """Decodes frames of zstd one after the other, as `bz2.BZ2Decompressor` does; windows of up to 128 MiB."""
+
+    def __init__(self) -> None:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+        self.inner, self.error = zstd.ZstdDecompressor(), zstd.ZstdError
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        try:
+            made: bytes = self.inner.decompress(data, most)
+        except self.error as error:
+            raise ValueError(error) from None
+        return made
+
+    @property
+    def needs_input(self) -> bool:
+        return bool(self.inner.needs_input)
+
+    @property
+    def eof(self) -> bool:
+        return bool(self.inner.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self.inner.unused_data)
+
+
 _DECODERS: Mapping[bytes, Callable[[], Any]] = {
     b"\x1f\x8b": _Gzip,
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\0": lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": _Zstd,
+    b"P*M\x18": _Zstd,  # a frame without content, with which pzstd begins
 }
 
 
@@ -96,6 +129,8 @@ class _Point(NamedTuple):
 
     def copy(self) -> _Point | None:
         """Return a point that can be gone on from again; None where the decoder has no copies."""
+        if self.decoder is None:
+            return self
         return self._replace(decoder=self.decoder.copy()) if isinstance(self.decoder, _Gzip) else None
 
 
