@@ -44,7 +44,7 @@ def short(monkeypatch: pytest.MonkeyPatch, stack: Path) -> Any:
         def opened(paths: Any, sources: Any) -> Any:
             return [altered(dataset, absent=absent) for dataset in npy.open(paths, sources)]
 
-        format = Format("npy", (".npy",), "", "", None, opened, marks=npy.FORMAT.marks)
+        format = Format("npy", (".npy",), "", "", None, opened, first_bytes=npy.FORMAT.first_bytes)
         monkeypatch.setattr(opening, "detect", lambda sources, path, given: format)
         monkeypatch.setattr(opening, "by_name", lambda name: format)
         return stack

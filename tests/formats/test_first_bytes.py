@@ -19,7 +19,7 @@ from vfs.sources.packed import bare
 
 SOURCES = LocalSources(ANYWHERE)
 WORDS = [
-    *(mark for kind in formats().values() for mark in kind.marks),
+    *(mark for kind in formats().values() for mark in kind.first_bytes),
     *(
         b"\xef\xbb\xbf",
         b"\xff\xfe",

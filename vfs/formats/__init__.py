@@ -51,7 +51,7 @@ class Format:
         summary: one line about the format.
         sniff: (path, first bytes, sources) -> True if the file is of this format. It gets at most
             `HEAD` bytes, must be cheap, and may not raise. Few formats need to ask the sources for more.
-            None: only `marks` tell.
+            None: only `first_bytes` tell.
         open: (paths, sources, *, options) -> data sets. `main` of each says whether it is what the makers' own
             program shows first; where no data set says so, the largest is. One path names its set;
             several paths are the set. A file that only records how another set is opened returns a `Saved`.
@@ -59,7 +59,7 @@ class Format:
             searched for sets, they come before the other files.
         single: True if one file is a set, or names it: several that are given are refused.
         terms: what the metadata of its arrays say, in the vocabulary of `vfs.model.metadata`.
-        marks: beginnings of files that are of this format, whatever else is in them. `sniff` is asked of others.
+        first_bytes: beginnings of files that are of this format, whatever else is in them. `sniff` is asked of others.
         original: (paths, sources) -> all that the files of a set say, a tree of values that JSON can hold, read when
             somebody asks for it. Its entry `left_out` has a line for each thing that is not there, such as thumbnails.
             None: the metadata of the arrays are all.
@@ -75,13 +75,13 @@ class Format:
     index_extensions: tuple[str, ...] = ()
     single: bool = False
     terms: tuple[Term, ...] = ()
-    marks: tuple[bytes, ...] = ()
+    first_bytes: tuple[bytes, ...] = ()
     original: Callable[[Sequence[str], Sources], Mapping[str, Any]] | None = None
     library: Library | None = None
 
     def claims(self, path: str, head: bytes, sources: Sources) -> bool:
         """Return True if a file is of this format, by its first bytes."""
-        return head.startswith(self.marks) or (self.sniff is not None and self.sniff(bare(path), head, sources))
+        return head.startswith(self.first_bytes) or (self.sniff is not None and self.sniff(bare(path), head, sources))
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:

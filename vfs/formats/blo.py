@@ -286,5 +286,5 @@ FORMAT = Format(
     open,
     single=True,
     terms=TERMS,
-    marks=(_BEGIN,),
+    first_bytes=(_BEGIN,),
 )

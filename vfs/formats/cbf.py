@@ -243,5 +243,5 @@ FORMAT = Format(
     None,
     open,
     terms=pilatus.terms("detector"),
-    marks=(_MARK,),
+    first_bytes=(_MARK,),
 )

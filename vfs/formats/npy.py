@@ -188,5 +188,5 @@ FORMAT = Format(
     "NumPy arrays, one or a stack of files",
     None,
     open,
-    marks=(_MARK,),
+    first_bytes=(_MARK,),
 )

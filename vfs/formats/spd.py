@@ -159,5 +159,5 @@ FORMAT = Format(
     open,
     single=True,
     terms=TERMS,
-    marks=(_MARK,),
+    first_bytes=(_MARK,),
 )

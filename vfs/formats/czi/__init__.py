@@ -114,5 +114,5 @@ FORMAT = Format(
     single=True,
     terms=TERMS,
     original=original,
-    marks=(b"ZISRAWFILE\0",),
+    first_bytes=(b"ZISRAWFILE\0",),
 )

@@ -305,5 +305,5 @@ FORMAT = Format(
     open,
     index_extensions=(".hdr",),
     terms=TERMS,
-    marks=(b"MQ1,",),
+    first_bytes=(b"MQ1,",),
 )

@@ -438,5 +438,5 @@ FORMAT = Format(
     sniff,
     open,
     terms=TERMS,
-    marks=(_MARK,),
+    first_bytes=(_MARK,),
 )

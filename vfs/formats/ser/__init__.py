@@ -431,5 +431,5 @@ FORMAT = Format(
     index_extensions=(".emi",),
     terms=TERMS,
     original=original,
-    marks=(_MARK,),
+    first_bytes=(_MARK,),
 )
