@@ -87,7 +87,7 @@ class Partition:
         work: what to make; None: the executor knows it.
         path: of the array, see `OpenSets.array`.
         first, last: the units (half-open) of the pass.
-        state: `Files.identity` of the files that it is to be made of; "" where that may be any.
+        identity: `Files.identity` of the files that it is to be made of; "" where that may be any.
         stop: path of its `StopFile`.
     """
 
@@ -95,7 +95,7 @@ class Partition:
     path: str
     first: int
     last: int
-    state: str
+    identity: str
     stop: str
 
     def __str__(self) -> str:
@@ -107,13 +107,13 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartitionResult:
     """Holds what a worker made.
 
     Attributes:
         at: which of the selected frames it took, a slice or int64[count]; count: how many.
         nav: their entries of the "nav" buffers, by the names of reduction and buffer; own: the other buffers.
-        state: `Files.identity` of the files that it is made of; "" where nobody asked.
+        identity: `Files.identity` of the files that it is made of; "" where nobody asked.
         where: the process that made it.
     """
 
@@ -121,11 +121,11 @@ class Part:
     count: int
     nav: Mapping[str, Buffers]
     own: Mapping[str, Buffers]
-    state: str
+    identity: str
     where: str
 
 
-def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part:
+def reduce_partition(task: Partition, held: PartitionWork | None = None) -> PartitionResult:
     """Make the pass over a partition, in one thread of a worker.
 
     Args:
@@ -145,10 +145,10 @@ def reduce_partition(task: Partition, held: PartitionWork | None = None) -> Part
         raise type(error)(f"{error} [{here()}]", error.errno or errno.EIO) from error
 
 
-def _reduced(task: Partition, work: PartitionWork) -> Part:
+def _reduced(task: Partition, work: PartitionWork) -> PartitionResult:
     array = OPEN.array(work.opening, task.path)
     files = array.backend.files
-    if task.state and files.identity() != task.state:
+    if task.identity and files.identity() != task.identity:
         files.look()
     roi = None if work.roi is None else _unpacked(work.roi)
     with Stopped(task.stop) as stopped:
@@ -160,17 +160,17 @@ def _reduced(task: Partition, work: PartitionWork) -> Part:
             return made
 
         made = in_one_state(array.backend, once)
-        return _part(made, files.identity() if task.state else "")
+        return _part(made, files.identity() if task.identity else "")
 
 
-def _part(made: Pass, state: str) -> Part:
+def _part(made: Pass, identity: str) -> PartitionResult:
     done, origin = made.done, made.origin
     first, last = int(done.argmax()), len(done) - int(done[::-1].argmax())
     # As a slice, which takes nothing for each, where it can be
     where = slice(first, last) if done[first:last].all() else np.flatnonzero(done)
     nav = {name: {key: buffer[where] for key, buffer in buffers.items()} for name, buffers in made.shared.items()}
     at = slice(origin + first, origin + last) if isinstance(where, slice) else where + origin
-    return Part(at, int(np.count_nonzero(done)), nav, made.own[0], state, here())
+    return PartitionResult(at, int(np.count_nonzero(done)), nav, made.own[0], identity, here())
 
 
 class PartOfPass(Pass):
@@ -219,17 +219,17 @@ class SharedPass(Pass):
         Workers go on while the caller looks at results.
         """
         edges, files = self._edges(), self.array.backend.files
-        state = "" if files.grows or files.accepts else files.identity()
+        identity = "" if files.grows or files.accepts else files.identity()
         n = len(edges) - 1
         parts = max(1, min(parts, n))
         self._tell()
         with StopFile() as stop:
             held = sent_once(self.executor, self.work) if self.work.large else ()
             task = partial(Partition, None if held else self.work, self.array.dataset.path)
-            tasks = [task(first, last, state, stop.path) for first, last in pairwise(edges)]
+            tasks = [task(first, last, identity, stop.path) for first, last in pairwise(edges)]
             with closing(in_order(self.executor, reduce_partition, tasks, self.asked, stop.stop, held)) as given:
                 for k, part in enumerate(given):
-                    if part.state != state:
+                    if part.identity != identity:
                         _note_moved(files, part)
                     self._merge(part, first=k == 0)
                     self._tell()
@@ -249,7 +249,7 @@ class SharedPass(Pass):
     def _places(self) -> tuple[int, int]:
         return (0, len(self.stored)) if self.each else (0, 1)  # else only whether there is something is asked for
 
-    def _merge(self, part: Part, first: bool) -> None:
+    def _merge(self, part: PartitionResult, first: bool) -> None:
         """Take what a worker made."""
         for name, reduction in self.bound.items():
             for key, buffer in part.nav[name].items():
@@ -262,7 +262,7 @@ class SharedPass(Pass):
         self.counted[0] += part.count
 
 
-def _note_moved(files: Files, part: Part) -> None:
+def _note_moved(files: Files, part: PartitionResult) -> None:
     """Find out which file is in another state than one of which a worker made a part.
 
     Raises:
