@@ -110,7 +110,7 @@ async def page(application: Application) -> None:
 
 def asked(application: Application, **more: Any) -> bytes:
     """The request that the page sends first."""
-    found = vfs.open(application.contents.at("scan.zarr").sources(False)[0])
+    found = vfs.open(application.contents.at("scan.zarr").source_files(False)[0])
     cy, cx, r, _ = centre(found._reader, (), ChunkCache())
     body = {"results": {IMAGE: f"disk({cy:g}, {cx:g}, {r:g})"}, "region": None, "within": [], "coarse": True}
     return json.dumps(body | more).encode()

@@ -126,7 +126,7 @@ class SetInFolder:
         self.tree, self.named, self.opening, self.name, self.file, self.watch = tree, named, opening, name, file, watch
 
     @cached_property
-    def sources(self) -> Sequence[str]:
+    def source_files(self) -> Sequence[str]:
         """All files of the set, and those that it was opened by."""
         return tuple(dict.fromkeys(chain(self.named, self.tree.files)))
 
@@ -178,8 +178,8 @@ class _InMember(InFace):
     def opening(self) -> Opening | None:
         return self._member.opening
 
-    def sources(self, all_files: bool) -> Sequence[str]:
-        return self._member.sources
+    def source_files(self, all_files: bool) -> Sequence[str]:
+        return self._member.source_files
 
     def in_face(self, opens: bool = True) -> InFace | None:
         return super().in_face()  # the set is open

@@ -160,7 +160,7 @@ class Shown:
         """How the set or the file is opened, also if it cannot be; None if there is none."""
         return None
 
-    def sources(self, all_files: bool) -> Sequence[str]:
+    def source_files(self, all_files: bool) -> Sequence[str]:
         """Return the source files.
 
         Args:

@@ -133,7 +133,7 @@ class _File(Shown):
     def opening(self) -> Opening:
         return self._tree.opening_of(self._file)
 
-    def sources(self, all_files: bool) -> Sequence[str]:
+    def source_files(self, all_files: bool) -> Sequence[str]:
         return (self._file,)
 
 
@@ -228,7 +228,7 @@ class _InTree(InFace):
         listing, name = self._where
         return self._tree.opening_of(listing.folder.join(name))
 
-    def sources(self, all_files: bool) -> Sequence[str]:
+    def source_files(self, all_files: bool) -> Sequence[str]:
         if all_files:
             return self._tree.face(self.path, self._place)[0].files
         listing, name = self._where

@@ -71,7 +71,7 @@ class SetListing:
         """
         shown = self._set(key)
         shown.version()
-        face, sources = shown.face, shown.sources(False)
+        face, sources = shown.face, shown.source_files(False)
         said = (text for text, paths in self.contents.warnings.items() if not set(paths).isdisjoint(sources))
         return {
             "key": key,
