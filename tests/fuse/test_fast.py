@@ -271,7 +271,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(
         assert all(pool.map(reader, range(8)))
     assert not wrong
     assert cache.held <= cache.limit
-    assert np.all(native_tables.sources.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
+    assert np.all(native_tables.registry.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not native_tables.ahead.making)
     native_tables.retired.collect()
     native_tables.retired.collect()
@@ -279,7 +279,7 @@ def test_many_threads_while_pieces_and_files_come_and_go(
     if kind == "R64":
         assert np.count_nonzero(native_tables.pieces.places) <= 60
     else:
-        assert len(native_tables.sources.open) <= 4
+        assert len(native_tables.registry.open) <= 4
 
 
 def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, opened: Any) -> None:
@@ -292,13 +292,13 @@ def test_what_is_dropped_is_not_freed_while_somebody_is_inside(tmp_path: Path, o
     assert direct.read(path, info, 1 << 17, 0) == expected
     cache = direct.folder.at("scan.npy").in_face().face.array.cache  # type: ignore[union-attr]
     for at in (TableWord.INSIDE, TableWord.INSIDE + LINE):
-        native_tables.sources.table.words[at] = 1  # a reader who takes his time
+        native_tables.registry.table.words[at] = 1  # a reader who takes his time
         assert len(native_tables.retired) == 0
         cache.clear()
         for _ in range(4):
             native_tables.retired.collect()
         assert len(native_tables.retired) == 1
-        native_tables.sources.table.words[at] = 0
+        native_tables.registry.table.words[at] = 0
         native_tables.retired.collect()
         native_tables.retired.collect()
         assert len(native_tables.retired) == 0

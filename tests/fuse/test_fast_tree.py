@@ -134,8 +134,8 @@ def test_who_has_another_state_open_gets_an_error_and_nobody_else(tmp_path: Path
     direct.native_tables.retired.collect()
     direct.native_tables.retired.collect()
     assert len(direct.native_tables.retired) == 0
-    assert len(direct.native_tables.sources.sources) == 2
-    assert np.count_nonzero(direct.native_tables.sources.table.places) == 2
+    assert len(direct.native_tables.registry.sources) == 2
+    assert np.count_nonzero(direct.native_tables.registry.table.places) == 2
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -181,7 +181,7 @@ def test_a_set_that_was_only_closed_is_taken_up_again(
             for _ in range(4):
                 assert direct.read(f"s{k}.npy", info, 1 << 20, 128) == values[k].tobytes()
             assert direct.slow <= 2  # to open the set; and the first time the file
-            assert len(direct.native_tables.sources.sources) <= 2
+            assert len(direct.native_tables.registry.sources) <= 2
     put(tmp_path / "s3.npy", np.full((30, 700), 9, "<u2"))
     direct.folder._live._live.clear()  # type: ignore[attr-defined]  # closed, and not trusted
     direct.folder._live._recently_used.clear()  # type: ignore[attr-defined]
@@ -196,7 +196,7 @@ def test_what_was_open_is_remembered_for_very_many(tmp_path: Path, trees: Any, m
         put(tmp_path / f"s{k}.npy", np.full((30, 700), k, "<u2"))
     direct = trees(tmp_path)
     opened = [direct.open(f"s{k}.npy") for k in range(40)]
-    assert len(direct.native_tables.sources.stamps) <= 8
+    assert len(direct.native_tables.registry.stamps) <= 8
     assert direct.read("s39.npy", opened[39], 8, 128) == np.full(4, 39, "<u2").tobytes()
     assert error_of(lambda: direct.read("s0.npy", opened[0], 8, 128)) == errno.EIO  # says: open it again
     assert direct.read("s0.npy", direct.open("s0.npy"), 8, 128) == bytes(8)
@@ -247,15 +247,15 @@ def test_readers_while_sets_are_replaced_and_closed(
     for reader in readers:
         reader.join(100)
     assert wrong == []
-    assert np.all(direct.native_tables.sources.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
+    assert np.all(direct.native_tables.registry.table.words[[TableWord.INSIDE, TableWord.INSIDE + LINE]] == 0)
     assert eventually(lambda: not direct.native_tables.ahead.making)
     direct.native_tables.retired.collect()
     direct.native_tables.retired.collect()
     assert len(direct.native_tables.retired) == 0
-    assert set(direct.native_tables.sources.numbers.values()) <= set(direct.native_tables.sources.sources)
+    assert set(direct.native_tables.registry.numbers.values()) <= set(direct.native_tables.registry.sources)
     assert (
-        np.count_nonzero(direct.native_tables.sources.table.places)
-        == len(direct.native_tables.sources.sources)
+        np.count_nonzero(direct.native_tables.registry.table.places)
+        == len(direct.native_tables.registry.sources)
         <= 2 * 3 * 2
     )
     assert (

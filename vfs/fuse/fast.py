@@ -70,7 +70,7 @@ class NativeTables:
         self.retired = table.retired
         self.pieces = PieceTable(self.retired)
         self.names = NameTable(self.retired)
-        self.sources = SourceRegistry(table, self.names)
+        self.registry = SourceRegistry(table, self.names)
         self.ahead = ReadAhead(self.pieces)
         self._freshness = Freshness()
         self._known: dict[str, int] = {}  # path -> what `open` returned
@@ -94,7 +94,7 @@ class NativeTables:
             StateWord.STAT_BYTES: structs.stat,
             StateWord.STAT_INODE: structs.inode,
             StateWord.COUNTERS: self.counters,
-            StateWord.SOURCES: self.sources.table.words.ctypes.data,
+            StateWord.SOURCES: self.registry.table.words.ctypes.data,
             StateWord.PIECES: self.pieces.places.ctypes.data,
             StateWord.PIECE_MASK: PLACES - 1,
             StateWord.NAMES: self.names.places.ctypes.data,
@@ -143,15 +143,15 @@ class NativeTables:
         least = int(header is None and held.face.part(text[len(path) - len(held.key) :]) is None)
         if lifetime is None and text in self.names:
             return
-        number = self.sources.register(array, header, lifetime)
+        number = self.registry.register(array, header, lifetime)
         if number < 0 or text in self.names:
             return
         file, folder = (
             describe(Node(False, array.chunk_bytes if header is None else len(header) + array.nbytes)),
             describe(FOLDER),
         )
-        with self.sources.lock:
-            source = self.sources.sources.get(number)
+        with self.registry.lock:
+            source = self.registry.sources.get(number)
             if text not in self.names and source is not None:
                 self.names.add(text, number, numbers, least, file, folder)
                 source.texts.append(text)
@@ -183,7 +183,7 @@ class NativeTables:
             return 0
         array, position, _, header = part
         number = int(np.ravel_multi_index(position, array.grid.counts)) if position else 0
-        source = self.sources.register(array, header, held.watch.lifetime, again)
+        source = self.registry.register(array, header, held.watch.lifetime, again)
         return 0 if source < 0 else lookup.handle(source, number)
 
     def check(self, fh: int, path: str) -> InFace | None:
@@ -199,7 +199,7 @@ class NativeTables:
             return None
         held = self.folder.at(path).in_face()
         lifetime = held and held.watch.lifetime
-        if lifetime is None or lifetime.stamp != self.sources.stamps.get(which):
+        if lifetime is None or lifetime.stamp != self.registry.stamps.get(which):
             raise SourceChangedError("its files came, went or changed after it was opened; open it again")
         return held
 
@@ -214,7 +214,7 @@ class NativeTables:
     def fresh(self, fh: int, path: str) -> bool:
         """Return True if the kernel may keep its pages of the file opened as `fh`: see `Freshness.fresh`."""
         which, number = lookup.parts(fh)
-        return self._freshness.fresh(path, fh, number, self.sources.sources[which])
+        return self._freshness.fresh(path, fh, number, self.registry.sources[which])
 
     def read(self, fh: int, path: str, to: int, size: int, offset: int) -> int | None:
         """Answer a read that `serve.read` could not answer, and prepare it for the next one like it.
@@ -228,13 +228,13 @@ class NativeTables:
             SourceChangedError: see `check`.
         """
         which, number = lookup.parts(fh)
-        source = self.sources.sources.get(which) if self.lasting else self._current(fh, path)
+        source = self.registry.sources.get(which) if self.lasting else self._current(fh, path)
         if source is None:
             return None
         if source.direct and (got := self._from_files(which, source, fh, to, size, offset)) is not None:
             return got
         # Decoded, or in part not in the files: a chunk at an edge, blank frames
-        state = source.sources.moves.item(0)  # another number once a source file was touched
+        state = source.source_files.moves.item(0)  # another number once a source file was touched
         header = int(source.words[SourceWord.HEAD_BYTES])
         # Bytes behind the header that are wanted, and the pieces that have them
         first, last = max(0, offset - header), min(offset + size, int(source.words[SourceWord.FILE_BYTES])) - header
@@ -251,7 +251,7 @@ class NativeTables:
             if source.npy and size < SMALL and not continues and source.piece(pieces[0])[0] not in source.array.cache:
                 decoded = source.chunks.run(first, last)  # these bytes alone
                 memory.copy(to + copied, decoded.ctypes.data, last - first)
-                return copied + last - first if source.sources.moves.item(0) == state else None
+                return copied + last - first if source.source_files.moves.item(0) == state else None
             # A reader that comes from the piece before, or begins a file, will want the next ones
             goes_on = not source.direct and (pieces[0] - 1 in source.recent.copy() or (source.npy and first == 0))
             source.recent.extend(pieces)
@@ -267,7 +267,7 @@ class NativeTables:
                 copied += stop - start
         except SourceError:  # perhaps about bytes of the piece that this read does not want
             return None
-        return copied if source.sources.moves.item(0) == state else None  # a file changed: bytes may be old ones
+        return copied if source.source_files.moves.item(0) == state else None  # a file changed: bytes may be old ones
 
     def _current(self, fh: int, path: str) -> NativeSource | None:
         """Return the source that is open as `fh`, and allow native reads of it for a time.
@@ -279,16 +279,16 @@ class NativeTables:
         """
         which, _ = lookup.parts(fh)
         held = self.check(fh, path)
-        source = self.sources.sources.get(which)
+        source = self.registry.sources.get(which)
         if held is None:
             return source
         lifetime = held.watch.lifetime
         if lifetime is not None:
             if source is None or source.frames.lifetime is not lifetime:  # closed meanwhile
                 self._handle(held, which)
-                source = self.sources.sources.get(which)
+                source = self.registry.sources.get(which)
             elif not lifetime.dropped:
-                self.sources.trust(source, lifetime)
+                self.registry.trust(source, lifetime)
         if source is not None and source.frames.lifetime is not lifetime:
             return None
         return source
@@ -305,7 +305,7 @@ class NativeTables:
                     return None
                 seen.add(file)
                 try:
-                    self.sources.reopen(which, source, file)
+                    self.registry.reopen(which, source, file)
                 except SourceError:
                     return None
         return got

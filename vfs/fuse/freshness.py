@@ -48,7 +48,7 @@ class Freshness:
 
         After False they do, too, since the kernel drops them then.
         """
-        moves = source.sources.moves.item(0)
+        moves = source.source_files.moves.item(0)
         if not moves or self._forgot.get(path) == moves:
             return True
         if len(self._forgot) >= REMEMBERED:
@@ -58,7 +58,7 @@ class Freshness:
 
 
 def _unchanged(source: NativeSource, holders: Iterable[int]) -> bool:
-    files, unchanged = source.sources, True
+    files, unchanged = source.source_files, True
     for file in holders:  # looks at all of them, since each one may make cached data stale
         unchanged &= files.still(file) and files.sizes.item(file) >= 0
     return unchanged

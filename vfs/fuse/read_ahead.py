@@ -50,7 +50,7 @@ class ReadAhead:
             with suppress(VfsError, MemoryError, OSError):  # the reader will get the error
                 key, make = source.piece(n)
                 source.array.cache.get(
-                    key, make, Piece(self.pieces, lookup.handle(which, n), True, source.sources.moves.item(0))
+                    key, make, Piece(self.pieces, lookup.handle(which, n), True, source.source_files.moves.item(0))
                 )
         finally:
             with self._lock:

@@ -43,7 +43,7 @@ class NativeSource:
         self.array = array
         self.chunks = Chunks(array)
         self.npy = header is not None
-        self.sources: Files = array.backend.files
+        self.source_files: Files = array.backend.files
         self.recent: deque[int] = deque(maxlen=16)  # pieces that were read lately
         self.ends: deque[int] = deque(maxlen=16)  # ends of the latest reads
         self.texts: list[str] = []
@@ -84,7 +84,7 @@ class NativeSource:
     def _in_files(self) -> bool:
         """Note the places of frames in the source files. Returns True if they are shown from there."""
         array = self.array
-        run, files = array.frame_run, self.sources
+        run, files = array.frame_run, self.source_files
         if array.size == 0 or (run is not None and run.layout.stride < 1):
             run = None
         if run is None:

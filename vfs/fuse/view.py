@@ -233,7 +233,9 @@ class FuseView:
         if folder and not self.askers.may_enter(folder, asker):
             return True
         within = "/" in rest
-        return (inside or within) and bool(self.askers.kept_by(self.folder.at(key).source_files(all_files or within), asker))
+        return (inside or within) and bool(
+            self.askers.kept_by(self.folder.at(key).source_files(all_files or within), asker)
+        )
 
     def _for_all(self, key: str) -> bool:
         """Return True if everybody may read a path.
