@@ -96,7 +96,7 @@ def test_damage_is_one_line(tmp_path: Path, packing: str) -> None:
 
 
 def test_what_holds_far_more_than_measurements_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_MOST_RATIO", 5)
+    monkeypatch.setattr(packed, "MOST_RATIO", 5)
     with pytest.raises(vfs.DecodeError, match="as no measurement does"):
         vfs.open(packed_npy(tmp_path, "xz", np.zeros((1 << 20,), "u1")))
 

@@ -29,6 +29,7 @@ from vfs.model.checksums import ByteSum
 from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.sets.opening import OpenedSet
+from vfs.sets.set_sources import folder_name
 from vfs.sources.boundary import Boundary
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_url
@@ -340,7 +341,7 @@ def _within(folder: str, how: How) -> _Folder:
     sets += [_failed(os.path.join(folder, name), why) for name, why in found.broken.items()]
     endings = _telling(how.options)
     sets += [_opened(os.path.join(folder, name), how) for name in found.refused if name.lower().endswith(endings)]
-    if is_url(folder):
+    if is_url(folder_name(folder)):
         return _Folder(sets, ())
     texts = [
         os.path.join(folder, name)

@@ -202,8 +202,8 @@ def folders_below(top: str, list_folder: Callable[[str], list[str]] = below) -> 
     Args:
         list_folder: see `below`; for a folder of this machine.
     """
-    if is_url(top):
-        yield from _below_url(folder_name(top))
+    if is_url(name := folder_name(top)):
+        yield from _below_url(name)
         return
     waiting = [top]
     while waiting:

@@ -21,6 +21,7 @@ from vfs.errors import (
     VfsError,
 )
 from vfs.model.naming import ROOTS
+from vfs.sources.archive_names import in_archive
 from vfs.sources.missing import why_missing
 from vfs.sources.names import is_url
 from vfs.sources.urls import given as given_url
@@ -83,7 +84,7 @@ def _check_name(path: str) -> None:
         raise OptionError("expected the name of a file, found an empty one")
     if is_folder(path):
         raise folder_given(path)
-    if is_url(path):
+    if is_url(path) or in_archive(path):
         return
     if os.path.lexists(path) or glob.has_magic(path):
         return
@@ -91,7 +92,11 @@ def _check_name(path: str) -> None:
 
 
 def is_folder(name: str) -> bool:
-    """Return True for a folder of this machine, and for a URL with a slash at its end."""
+    """Return True for a folder of this machine, an archive, a folder in one, and for a URL with a slash at its end."""
+    if in_archive(name) is not None:
+        from vfs.sources.archives import is_folder_in_archive
+
+        return is_folder_in_archive(name)
     return name.endswith("/") if is_url(name) else os.path.isdir(name)
 
 

@@ -35,6 +35,7 @@ from vfs.model.option_fields import Saved, known
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
 from vfs.sets.opening import OpenedSet, Opening
+from vfs.sources.archive_names import SCHEME
 from vfs.sources.boundary import Boundary
 from vfs.sources.names import is_url
 
@@ -66,6 +67,8 @@ def describe(
         OptionError: a file lies outside of `folder`, or the set cannot be described in this form.
     """
     names = [name for array in group.arrays.values() for name in array.files] if explicit else list(group.opening.paths)
+    if names[0].startswith(SCHEME):
+        raise OptionError(f"{names[0]}: lies in an archive, where no description can be saved; unpack the archive")
     here = os.path.abspath(folder) if folder is not None and not is_url(names[0]) else common_folder(names)
     within = _RelativeNames(here, follow_outside)
     return _explicit(group, within) if explicit else _short(group.opening, within)

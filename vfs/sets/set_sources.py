@@ -19,6 +19,7 @@ from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
+from vfs.sources.archive_names import InArchive, in_archive
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.file_systems import file_system
 from vfs.sources.globs import expand, file_name, names_given, starts
@@ -28,6 +29,7 @@ from vfs.sources.urls import given as given_url
 from vfs.sources.urls import plain
 
 if TYPE_CHECKING:
+    from vfs.sources.archives import ArchiveSources
     from vfs.sources.disk_cache import DiskCache
     from vfs.sources.transfers import Limits
 
@@ -51,8 +53,11 @@ def named_files(
     """
     if sources is not None:
         return expand(paths, sources, options.follow_outside), sources.opening()
-    given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
     several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
+    first = next(iter(several), None)
+    if isinstance(first, str | os.PathLike) and (found := in_archive(os.fspath(first))):
+        return _archived(paths, found, options)
+    given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
     for one in (*islice(several, _MOST_NAMES), *given):
         if isinstance(one, str) and "://" in one and is_url(one):
             return _remote(paths, options, given)
@@ -61,6 +66,36 @@ def named_files(
         return names, LocalSources().opening()
     beside = file_names(given) + (file_names(masks(options)) if options.derive else [])
     return names, LocalSources.around([*names, *map(absolute, beside)])
+
+
+def _archived(
+    paths: Paths, found: InArchive, options: OpenOptions
+) -> tuple[list[str], AbstractContextManager[Sources]]:
+    """Find files in an archive: see `named_files`.
+
+    Raises:
+        OptionError: one is the archive itself, or lies elsewhere.
+    """
+    named = [in_archive(name) for name in names_given(paths)]
+    if not all(one and one.archive == found.archive and one.member for one in named):
+        raise OptionError(
+            f"{found.archive}: an archive is opened like a folder: expected the names of files in it,"
+            f" {found.archive}/NAME; `vfs info {found.archive}` lists them"
+        )
+    sources = _archive_sources(found, options)
+    return expand([one.name for one in named if one], sources), sources.opening()
+
+
+def _archive_sources(found: InArchive, options: OpenOptions) -> ArchiveSources:
+    from vfs.sources.archives import ArchiveSources
+
+    if not is_url(found.archive):
+        return ArchiveSources(found.archive, LocalSources())
+    from vfs.sources.remote import RemoteSources
+
+    archive = plain(given_url(found.archive))
+    folder = archive[: archive.rindex("/") + 1]
+    return ArchiveSources(archive, RemoteSources([folder], limits=_limits(options), cache=_cache(options)))
 
 
 def lasting_names(paths: Paths, names: Sequence[str]) -> tuple[str, ...]:
@@ -140,6 +175,8 @@ def _with_coarse_times(sets: Iterable[Files]) -> tuple[str, ...]:
 def folder_name(given: str | os.PathLike[str]) -> str:
     """Return the absolute name of a folder that a user names, without a slash at its end."""
     name = file_name(given)
+    if (found := in_archive(name)) is not None:
+        return found.name
     return plain(given_url(name)).rstrip("/") if is_url(name) else absolute(name)
 
 
@@ -151,8 +188,13 @@ def folder_sources(folder: str, options: OpenOptions) -> FolderSources:
 
     Raises:
         OptionError: there is no such folder on this machine.
-        SourceError: there is none on a server, or it cannot be listed.
+        SourceError: there is none on a server or in an archive, or it cannot be listed.
+        FormatError: it lies in an archive that is damaged.
     """
+    if (archived := in_archive(folder)) is not None:
+        sources = _archive_sources(archived, options)
+        sources.folder(folder)
+        return sources
     if is_url(folder):
         from vfs.sources.remote import RemoteSources
 

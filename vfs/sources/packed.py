@@ -22,7 +22,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 from weakref import WeakSet
 
 from vfs.errors import DecodeError, TruncatedSourceError
@@ -35,12 +35,13 @@ bare: Callable[[str], str] = partial(
     re.compile(rf"(?<=[^/])(?:{'|'.join(map(re.escape, ENDINGS))})\Z", re.IGNORECASE).sub, ""
 )
 """Returns the name of a file without the ending that says how it is packed."""
+_OF_TAR = (".tgz", ".tbz", ".tbz2", ".txz")  # archives, which are no files of another format without it
 MOST_POINTS = 256  # of a file: 10 MiB
 _APART = 4 << 20  # bytes between them, at first
 _STEP = 1 << 14  # packed bytes that are decoded at once
 _BLOCK = 1 << 20  # packed bytes that are read at once
 _PIECE = 1 << 20  # bytes that are unpacked at once
-_MOST_RATIO = 20_000  # bytes that a packed byte may hold; more are of no measurement
+MOST_RATIO = 20_000  # bytes that a packed byte may hold; more are of no measurement
 _WINDOW = 8 << 20  # bytes of what was unpacked last that are kept: several threads read a file not quite in order
 _FILES = 8  # whose points and last bytes are kept
 
@@ -48,15 +49,15 @@ _FILES = 8  # whose points and last bytes are kept
 _Key = tuple[str, FileState]
 
 
-class _Gzip:
+class GzipDecoder:
     """Decodes members of gzip one after the other, as `bz2.BZ2Decompressor` and `lzma.LZMADecompressor` decode."""
 
     def __init__(self, inner: Any = None) -> None:
         self.inner = zlib.decompressobj(31) if inner is None else inner
         self.tail = b""
 
-    def copy(self) -> _Gzip:
-        made = _Gzip(self.inner.copy())
+    def copy(self) -> GzipDecoder:
+        made = GzipDecoder(self.inner.copy())
         made.tail = self.tail
         return made
 
@@ -78,7 +79,7 @@ class _Gzip:
         return bytes(self.inner.unused_data)
 
 
-class _Zstd:
+class ZstdDecoder:
     """Decodes frames of zstd one after the other, as `bz2.BZ2Decompressor` does; windows of up to 128 MiB."""
 
     def __init__(self) -> None:
@@ -109,11 +110,11 @@ class _Zstd:
 
 
 _DECODERS: Mapping[bytes, Callable[[], Any]] = {
-    b"\x1f\x8b": _Gzip,
+    b"\x1f\x8b": GzipDecoder,
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\0": lzma.LZMADecompressor,
-    b"\x28\xb5\x2f\xfd": _Zstd,
-    b"P*M\x18": _Zstd,  # a frame without content, with which pzstd begins
+    b"\x28\xb5\x2f\xfd": ZstdDecoder,
+    b"P*M\x18": ZstdDecoder,  # a frame without content, with which pzstd begins
 }
 
 
@@ -131,19 +132,25 @@ class _Point(NamedTuple):
         """Return a point that can be gone on from again; None where the decoder has no copies."""
         if self.decoder is None:
             return self
-        return self._replace(decoder=self.decoder.copy()) if isinstance(self.decoder, _Gzip) else None
+        return self._replace(decoder=self.decoder.copy()) if isinstance(self.decoder, GzipDecoder) else None
 
 
-class _Unpacking:
+class Reads(Protocol):
+    """Reads bytes of a file, as `Sources.read` does."""
+
+    def read(self, name: str, start: int, size: int) -> bytes: ...
+
+
+class Unpacking:
     """Unpacks a file from any byte on.
 
     Args:
-        sources: where the file is.
+        sources: where the file is; or what reads the part of another file that holds it.
         key: its path and state.
         new: makes a decoder.
     """
 
-    def __init__(self, sources: Sources, key: _Key, new: Callable[[], Any]) -> None:
+    def __init__(self, sources: Reads, key: _Key, new: Callable[[], Any]) -> None:
         self.sources, self.key, self.new = sources, key, new
         self.path, self.packed = key[0], key[1].size
         self.lock = threading.Lock()
@@ -188,7 +195,7 @@ class _Unpacking:
         with self.lock:
             if self.size < 0:
                 while self._piece():
-                    if self.now.to > _MOST_RATIO * (self.packed + 4096):
+                    if self.now.to > MOST_RATIO * (self.packed + 4096):
                         raise DecodeError(
                             f"{self.path}: {self.packed:,} packed bytes hold more than {self.now.to:,}, as no"
                             " measurement does"
@@ -247,13 +254,13 @@ class _Known:
     """What was found out about packed files: their sizes, and for the last `_FILES` of them what unpacks them."""
 
     def __init__(self) -> None:
-        self.files: OrderedDict[_Key, _Unpacking] = OrderedDict()
+        self.files: OrderedDict[_Key, Unpacking] = OrderedDict()
         self.sizes: dict[_Key, int] = {}
         self.named: dict[str, str] = {}  # without the ending that says how it is packed -> the file of that name
         self.lock = threading.Lock()
         _all_known.add(self)
 
-    def remember(self, file: _Unpacking) -> _Unpacking:
+    def remember(self, file: Unpacking) -> Unpacking:
         with self.lock:
             found = self.files.setdefault(file.key, file)
             found.size = self.sizes.get(file.key, found.size)
@@ -262,7 +269,7 @@ class _Known:
                 self.files.popitem(last=False)
         return found
 
-    def size(self, file: _Unpacking) -> int:
+    def size(self, file: Unpacking) -> int:
         self.sizes[file.key] = size = file.whole_size()
         return size
 
@@ -338,7 +345,7 @@ class PackedSources(Sources):
         with self.inner.opening() as opened:
             yield PackedSources(opened, self._known)
 
-    def _of(self, name: str, state: FileState) -> _Unpacking | None:
+    def _of(self, name: str, state: FileState) -> Unpacking | None:
         """Return what unpacks a file in a state; None if it is not packed."""
         if not is_packed(name):
             return None
@@ -348,13 +355,13 @@ class PackedSources(Sources):
             head = self.inner.read(name, 0, 6)
             new = next((new for mark, new in _DECODERS.items() if head.startswith(mark)), None)
             # Outside of an opening, whose open files it must not keep
-            found = new and _Unpacking(pickle.loads(pickle.dumps(self.inner)), key, new)
+            found = new and Unpacking(pickle.loads(pickle.dumps(self.inner)), key, new)
         return found and self._known.remember(found)
 
 
 def is_packed(name: str) -> bool:
     """Return True for the name of a file that is packed."""
-    return name.lower().endswith(ENDINGS)
+    return name.lower().endswith((*ENDINGS, *_OF_TAR))
 
 
 def unpacking(sources: Sources, name: str) -> Sources:
