@@ -19,7 +19,7 @@ from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls, write
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_empad_g2, write_tvips
 from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
-from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff
+from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff, write_tiled_fits
 from vfs.testing.suites import Row, Written
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib, write_npy, write_raw, write_ripple
@@ -209,6 +209,11 @@ def fits(dtype: str) -> Callable[[Path], Written]:
         return write_fits(folder / "a.fits", twin), twin, {}
 
     return write
+
+
+def fits_in_tiles(folder: Path) -> Written:
+    twin = FRAMES.reshape(3, 4, 32, 64)
+    return write_tiled_fits(folder / "a.fits.fz", twin, (1, 1, 32, 64)), twin, {}
 
 
 def fits_a_file_a_frame(folder: Path) -> Written:
@@ -596,6 +601,7 @@ _AS_WRITTEN = (
     Row("edf, three files", "edf", edf("<f4", 3), calibrated=("y", "x"), counted=False, factor=1.3),
     Row("fits", "fits", fits("f4"), calibrated=("y", "x"), factor=1.1),
     Row("fits, top bits turned", "fits", fits("u2"), calibrated=("y", "x"), factor=1.1),
+    Row("fits, compressed", "fits", fits_in_tiles, calibrated=("y", "x"), counted=False, arranged=False),
     Row("fits, a file a frame", "fits", fits_a_file_a_frame, calibrated=("y", "x"), counted=False, factor=1.6),
     Row(
         "ndtiff",
@@ -643,7 +649,17 @@ _AS_WRITTEN = (
 )
 
 COMPUTED = (
-    *("raw, running on", "npy, Fortran order", "frms6", "k2is", "ser", "fits, top bits turned", "eer", "eer, sums"),
+    *(
+        "raw, running on",
+        "npy, Fortran order",
+        "frms6",
+        "k2is",
+        "ser",
+        "fits, top bits turned",
+        "fits, compressed",
+        "eer",
+        "eer, sums",
+    ),
     "hdf5, events of Velox",
     *("mib R64 1 bit", "mib R64 6 bit", "mib R64 12 bit", "mib R64 24 bit", "mib R64 12 bit, quad"),
     *("tiff, big-endian BigTIFF in strips", "tiff, compressed", "description of blocks"),

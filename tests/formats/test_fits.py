@@ -9,7 +9,8 @@ import pytest
 
 import vfs
 from tests.formats.frame_checks import check_boxes, frames_of, incomplete, refuses, same, unwarned, warned
-from vfs.testing.plane_writers import fits_unit, write_fits
+from vfs.formats.fits import tiles
+from vfs.testing.plane_writers import fits_unit, write_fits, write_tiled_fits
 
 TWIN = frames_of((2, 3, 5, 6), "u2")
 
@@ -50,7 +51,7 @@ def test_images_tables_and_numbers_behind_the_end(tmp_path: Path) -> None:
     assert group["image_1/data"].attrs["name"] == "it's"
     assert group["image_0/data"].calibration["x"] == {"scale": 0.5, "offset": 2.5, "unit": "nm"}
     path.write_bytes(fits_unit(None, SIMPLE=True) + first + packed)
-    same(warned(path, "compressed into a table")[...], TWIN[0])
+    same(warned(path, "compressed by a method without a name")[...], TWIN[0])
 
 
 def test_special_records_behind_the_last_unit(tmp_path: Path) -> None:
@@ -150,3 +151,45 @@ def test_garbled(tmp_path: Path, was: bytes, now: bytes, word: str) -> None:
     path = write_fits(tmp_path / "a.fits", TWIN[0])
     path.write_bytes(path.read_bytes().replace(was, now, 1))
     refuses(path, "a.fits", word)
+
+
+@pytest.mark.parametrize("method", ["RICE_1", "GZIP_1", "UNCOMPRESSED"])
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u2", "i4", "u4"])
+def test_tiles(tmp_path: Path, method: str, dtype: str) -> None:
+    twin = frames_of((4, 13, 22), dtype)
+    path = write_tiled_fits(tmp_path / "a.fits.fz", twin, (2, 5, 9), method=method)
+    check_boxes(path, twin, count=12)
+    array = vfs.open(path)
+    assert (array.group.name, array.dims, array.attrs["header"]["NAXIS1"]) == ("a", ("frame", "y", "x"), 22)
+    assert "ZIMAGE" not in array.attrs["header"]
+
+
+def test_a_compressed_file_a_frame(tmp_path: Path) -> None:
+    twin = frames_of((3, 6, 7), "i2")
+    paths = [write_tiled_fits(tmp_path / f"a_{k}.fits.fz", one, (1, 7)) for k, one in enumerate(twin)]
+    check_boxes(paths, twin, count=8)
+    path = tmp_path / "b_0.fits"
+    path.write_bytes(fits_unit(twin[0], SIMPLE=True))
+    refuses([path, paths[0]], "expected an image")
+
+
+def test_the_series_of_random_numbers_is_that_of_the_standard() -> None:
+    """Appendix I: the last seed is 1043618065."""
+    assert tiles._series()[-1] == np.float32(1043618065 / 2147483647)
+    assert tiles._dithers(3, 30_000)[:2].tolist() == tiles._series()[int(tiles._series()[3] * 500) :][:2].tolist()
+    assert len(tiles._dithers(9_999, 30_000)) == 30_000
+
+
+def test_damaged_tiles_are_a_line(tmp_path: Path) -> None:
+    twin = frames_of((6, 22), "i2")
+    path = write_tiled_fits(tmp_path / "a.fits.fz", twin, (1, 22), method="GZIP_1")
+    whole = path.read_bytes()
+    refuses(write_tiled_fits(tmp_path / "b.fits.fz", twin, (1, 22), ZCMPTYPE="HCOMPRESS_1"), "HCOMPRESS_1", "astropy")
+    refuses(write_tiled_fits(tmp_path / "c.fits.fz", twin, (1, 22), NAXIS2=5), "tiles of a compressed image", "5 rows")
+    refuses(write_tiled_fits(tmp_path / "d.fits.fz", twin, (1, 22), TFORM1="1PX"), "tiles without")
+    path.write_bytes(whole[:-2880])
+    refuses(path, "looks truncated", kind=vfs.TruncatedSourceError)
+    path.write_bytes(whole.replace(b"\x1f\x8b", b"\x1f\x8c", 1))
+    with pytest.raises(vfs.DecodeError, match=r"a\.fits\.fz.*tile 0: does not decode \(GZIP_1\)"):
+        vfs.open(path)[0]
+    np.testing.assert_array_equal(vfs.open(path)[1:], twin[1:])

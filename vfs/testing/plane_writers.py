@@ -6,6 +6,7 @@ set. It is the shortest counterpart of its reader.
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 import os
@@ -178,4 +179,45 @@ def _fits_header(cards: Mapping[str, str | float | bool]) -> bytes:
 def write_fits(path: Path, array: np.ndarray) -> Path:
     """Write an array as the only image of a FITS file."""
     path.write_bytes(fits_unit(array, SIMPLE=True, CDELT1=0.25, CUNIT1="mm", CDELT2=0.5, CUNIT2="mm"))
+    return path
+
+
+def write_tiled_fits(
+    path: Path, array: np.ndarray, tile: tuple[int, ...], *, method: str = "RICE_1", **more: str | float
+) -> Path:
+    """Write integers, or floats by GZIP_1, as an image that is compressed into a table (`NAME.fits.fz`).
+
+    Args:
+        tile: elements of a tile along each axis.
+        method: RICE_1, GZIP_1, or UNCOMPRESSED for tiles that no method made smaller.
+        more: cards of the table.
+    """
+    import imagecodecs
+
+    turned = array.dtype.kind == "u" and array.itemsize > 1
+    meant = (array ^ array.dtype.type(1 << (8 * array.itemsize - 1))).view(f"i{array.itemsize}") if turned else array
+    big = meant.astype(meant.dtype.newbyteorder(">"))
+    packed = []
+    for at in np.ndindex(*(-(-n // m) for n, m in zip(array.shape, tile, strict=True))):
+        part = np.ascontiguousarray(big[tuple(slice(k * m, k * m + m) for k, m in zip(at, tile, strict=True))])
+        if method == "RICE_1":
+            packed.append(imagecodecs.rcomp_encode(part.astype(part.dtype.newbyteorder("=")).reshape(-1), nblock=32))
+        else:
+            packed.append(gzip.compress(part.tobytes()) if method == "GZIP_1" else part.tobytes())
+    ends = np.cumsum([len(one) for one in packed])
+    width = array.itemsize if method == "UNCOMPRESSED" else 1
+    letter = {1: "B", 2: "I", 4: "J"}[width]
+    table = np.array([[len(one) // width, end - len(one)] for one, end in zip(packed, ends, strict=True)], ">i4")
+    column = "UNCOMPRESSED_DATA" if method == "UNCOMPRESSED" else "COMPRESSED_DATA"
+    cards: dict[str, str | float | bool] = {"XTENSION": "BINTABLE", "BITPIX": 8, "NAXIS": 2, "NAXIS1": 8}
+    cards |= {"NAXIS2": len(packed), "PCOUNT": int(ends[-1]), "GCOUNT": 1, "TFIELDS": 1, "TTYPE1": column}
+    cards |= {"TFORM1": f"1P{letter}(9)", "ZIMAGE": True, "ZCMPTYPE": "RICE_1" if method == "RICE_1" else "GZIP_1"}
+    cards |= {"ZBITPIX": (-8 if big.dtype.kind == "f" else 8) * array.itemsize, "ZNAXIS": array.ndim}
+    for k, (n, m) in enumerate(zip(reversed(array.shape), reversed(tile), strict=True), 1):
+        cards |= {f"ZNAXIS{k}": n, f"ZTILE{k}": m} | ({f"CDELT{k}": 0.5, f"CUNIT{k}": "mm"} if k < 3 else {})
+    cards |= {"ZNAME1": "BLOCKSIZE", "ZVAL1": 32, "ZNAME2": "BYTEPIX", "ZVAL2": array.itemsize}
+    cards |= {"BSCALE": 1, "BZERO": 1 << (8 * array.itemsize - 1)} if turned else {}
+    data = table.tobytes() + b"".join(packed)
+    unit = _fits_header(cards | more) + data.ljust(-(-len(data) // 2880) * 2880, b"\0")
+    path.write_bytes(fits_unit(None, SIMPLE=True) + unit)
     return path

@@ -8,9 +8,9 @@ each of blocks of 2,880 bytes: a header in cards of 80 characters, up to `END`, 
 `BITPIX` is the type, `NAXIS1` (fastest) to `NAXISn` the shape. Integers of the other sign are stored with their top
 bit turned, which `BZERO` says (32768 for uint16): these are shown as what they mean. Any other `BSCALE` and `BZERO` are
 not applied, and the attributes `scale_factor` and `add_offset` say them: those of several files must be equal. `BLANK`,
-the integer of pixels that have no value, is the attribute `_FillValue`. Units that hold no image (tables) are left out,
-and so are images that are compressed into tables (`ZIMAGE`). `DATASUM` and `CHECKSUM` are the sums of a unit's data
-and of all of it, in 32 bits of one's complement; `vfs check --read` compares those of all units.
+the integer of pixels that have no value, is the attribute `_FillValue`. Units that hold no image (tables) are left out.
+Images that are compressed into tables (`ZIMAGE`) are shown as what they mean (`tiles`). `DATASUM` and `CHECKSUM` are
+the sums of a unit's data and of all of it, in 32 bits of one's complement; `vfs check --read` compares those of all.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 
 from vfs.errors import FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
+from vfs.formats.fits.tiles import TileDecoder, TiledImage, read_tiled, tiled
 from vfs.formats.planes import PlaneTable, StoredPlane, plausible
 from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
@@ -42,6 +43,12 @@ _TURNED = {8: ("i1", -128), 16: (">u2", 1 << 15), 32: (">u4", 1 << 31), 64: (">u
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _UNITS = (b"XTENSION", b"SIMPLE  ")  # with which a unit begins
 _MOST_AXES = 16
+_OF_TABLES = re.compile(
+    r"Z(IMAGE|TENSION|SIMPLE|EXTEND|CMPTYPE|BITPIX|N?AXIS\d*|TILE\d+|NAME\d+|VAL\d+|QUANTIZ|DITHER0|PCOUNT|GCOUNT)"
+    r"|Z?(DATASUM|HECKSUM)|T(FIELDS|TYPE\d+|FORM\d+|HEAP|SCAL\d+|ZERO\d+|NULL\d+|UNIT\d+|DIM\d+)"
+    r"|PCOUNT|GCOUNT|XTENSION|CHECKSUM"
+)
+"""Cards that are about the table into which an image is compressed."""
 _MAX_FILE_BYTES = 1 << 62  # bytes
 
 Value = str | int | float | bool
@@ -77,6 +84,7 @@ class _Image(NamedTuple):
     shape: tuple[int, ...]
     bits: int
     cards: dict[str, Value]
+    tiles: TiledImage | None = None
 
     @property
     def turned(self) -> bool:
@@ -251,8 +259,7 @@ def _images(
         more, groups = cards.get("PCOUNT", 0), cards.get("GCOUNT", 1)
         kind = cards.get("XTENSION", "IMAGE") if at else "IMAGE"
         if cards.get("ZIMAGE") is True:
-            said = f"{path}: the image at byte {at:,} is compressed into a table, and not shown; astropy unpacks it"
-            lost.append(Absence(said, counts={"frames_left_out": 1}))
+            yield from _compressed(sources, path, file, (at, behind, size), cards, lost)
         elif kind == "IMAGE" and shape and 0 not in shape and cards.get("GROUPS") is not True:
             yield _Image(file, behind, shape, bits, cards)
         if (
@@ -269,6 +276,35 @@ def _images(
         summed = _sum_of(cards, file, begin, behind, at)
         if summed is not None and at <= size:
             sums.append(summed)
+
+
+def _compressed(
+    sources: Sources,
+    path: str,
+    file: int,
+    places: tuple[int, int, int],
+    cards: dict[str, Value],
+    lost: list[Absence],
+) -> Iterator[_Image]:
+    """Yield an image that is compressed into a table, or add to `lost` why it is not shown.
+
+    Args:
+        places: bytes at which its header begins, at which its table does, and at which the file ends.
+    """
+    at, behind, size = places
+    named = f"{path}: the image at byte {at:,}"
+    try:
+        found = read_tiled(sources, path, cards, behind, size)
+    except TruncatedSourceError as error:
+        lost.append(Absence(str(error), TruncatedSourceError, "shows the images before it", {"frames_left_out": 1}))
+        return
+    if isinstance(found, str):
+        lost.append(Absence(f"{named} {found}, and not shown; astropy unpacks it", counts={"frames_left_out": 1}))
+        return
+    said = {name: value for name, value in cards.items() if not _OF_TABLES.fullmatch(name)}
+    shape = {f"NAXIS{k}": length for k, length in enumerate(reversed(found.shape), 1)}
+    said |= {"BITPIX": found.bits, "NAXIS": len(found.shape), **shape}
+    yield _Image(file, behind, found.shape, found.bits, said, found)
 
 
 def _special(sources: Sources, path: str, end: int, at: int, size: int) -> bool:
@@ -352,7 +388,7 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
     """
     one = images[0]
     for image in images:
-        if (image.shape, image.stored) != (one.shape, one.stored):
+        if (image.shape, image.stored, image.tiles is None) != (one.shape, one.stored, one.tiles is None):
             raise FormatError(
                 f"{files.paths[image.file]}: expected an image {list(one.shape)} {one.stored.str} as in"
                 f" {files.paths[one.file]}, found {list(image.shape)} {image.stored.str}"
@@ -366,13 +402,21 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
     sig, before = one.shape[-2:], one.shape[:-2]
     nav = (frames,) * (frames > 1) + before
     nbytes = math.prod(sig) * one.stored.itemsize
-    planes = plausible(files.paths[one.file], math.prod(before), nbytes, int(files.sizes[one.file]))
+    planes = math.prod(before)
+    if one.tiles is None:
+        planes = plausible(files.paths[one.file], planes, nbytes, int(files.sizes[one.file]))
     dims = nav_dims(len(nav)) + ("y", "x")[-len(sig) :]
     attrs: dict[str, Any] = {"header": one.cards, "calibration": _calibration(one.cards, dims)}
     if isinstance(one.cards.get("EXTNAME"), str):
         attrs["name"] = one.cards["EXTNAME"]
-    made = altered(_placed(path, files, images, nav, sig, dims, planes), attrs=attrs)
-    if one.turned:
+    of_tiles = one.tiles is not None
+    made = (
+        _of_tiles(path, files, images, nav + sig, dims)
+        if of_tiles
+        else _placed(path, files, images, nav, sig, dims, planes)
+    )
+    made = altered(made, attrs=attrs)
+    if one.turned and not of_tiles:
         made = altered(made, decoder=TurnedDecoder(one.stored))
     conventions: dict[str, Any] = {}
     if one.scaling != (1.0, 0.0):
@@ -384,6 +428,23 @@ def _array(path: str, files: Files, images: Sequence[_Image], frames: int = 1) -
     if len(images) < frames:  # files without an image are told of already
         absent = tuple(one for one in absent if one.refused is not None)
     return altered(made, conventions=conventions, written=written, absent=absent)
+
+
+def _of_tiles(
+    path: str, files: Files, images: Sequence[_Image], shape: tuple[int, ...], dims: tuple[str, ...]
+) -> StoredArray:
+    """Make an array of compressed images without attributes; several are frames, each in the place of its file."""
+    one = images[0]
+    lead = shape[: len(shape) - len(one.shape)]
+    layout = tiled(
+        [(image.file, image.file if lead else 0, image.tiles) for image in images if image.tiles], lead, shape
+    )
+    decoder = TileDecoder(
+        tuple(image.tiles for image in images if image.tiles), one.stored.newbyteorder("="), one.turned
+    )
+    block = (*(1,) * len(lead), *one.tiles.tile) if one.tiles else ()
+    nav_ndim = max(0, len(shape) - 2)
+    return StoredArray(path, files, layout, decoder, shape, dims, nav_ndim, block=block)
 
 
 def _placed(
@@ -427,9 +488,9 @@ TERMS = (
 
 FORMAT = Format(
     "fits",
-    (".fits", ".fit", ".fts"),
+    (".fits", ".fit", ".fts", ".fits.fz", ".fz"),
     "https://fits.gsfc.nasa.gov/fits_standard.html",
-    "FITS images, not compressed: all of one file, or a file a frame",
+    "FITS images, also compressed: all of one file, or a file a frame",
     sniff,
     open,
     terms=TERMS,
