@@ -7,18 +7,15 @@ and its first bytes, before anything of the library is imported. What vfs reads 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from vfs.errors import OptionError
 from vfs.formats import Format
-from vfs.libraries.signals import Signal, SignalAxis, Signals
-from vfs.model.hyperspy_places import PLACES
+from vfs.libraries.signals import Signal, Signals
+from vfs.model.hyperspy_places import TERMS
 from vfs.model.libraries import Library
-from vfs.model.metadata import Term
 from vfs.model.sources import Sources
 from vfs.model.stored import StoredArray
 from vfs.model.wording import format_option
@@ -72,11 +69,6 @@ def sniff(path: str, head: bytes, sources: Sources) -> bool:
     return bool(_reader_of(path, head))
 
 
-def _iso(general: Mapping[str, Any]) -> str:
-    date, clock = (str(general.get(key) or "") for key in ("date", "time"))
-    return f"{date}T{clock}" if date and clock else date
-
-
 class RosettaReader(Signals):
     """Reads a set, in the fork: a signal of RosettaSciIO is an array."""
 
@@ -95,7 +87,7 @@ class RosettaReader(Signals):
             raise
         except Exception:  # some readers cannot be lazy, and say so in several ways
             signals = read(path, **more)
-        return [Signal(s["data"], [*self._axes(s)], **self._about(s)) for s in signals]
+        return [*map(Signal.of, signals)]
 
     @staticmethod
     def _named(path: str) -> str:
@@ -107,26 +99,6 @@ class RosettaReader(Signals):
         if len(found) != 1:
             raise ValueError(f"readers of .{ending}: {', '.join(found) or 'none'}; -o reader=… chooses one")
         return found[0]
-
-    @staticmethod
-    def _axes(signal: Mapping[str, Any]) -> Iterator[SignalAxis]:
-        for axis in signal["axes"]:
-            scale, unit = axis.get("scale"), axis.get("units")
-            yield SignalAxis(
-                str(axis.get("name") or ""),
-                None if scale is None else float(scale),
-                float(axis.get("offset") or 0),
-                unit if isinstance(unit, str) else "",
-                None if axis.get("axis") is None else np.asarray(axis["axis"]),
-                axis.get("navigate"),
-            )
-
-    @staticmethod
-    def _about(signal: Mapping[str, Any]) -> dict[str, Any]:
-        said = signal.get("metadata") or {}
-        general = said.get("General") or {}
-        attrs = {"metadata": said, "time": _iso(general)}
-        return {"name": str(general.get("title") or ""), "attrs": attrs, "original": signal.get("original_metadata")}
 
 
 def _options(path: str, sources: Sources, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,15 +141,6 @@ def _original(paths: Sequence[str], sources: Sources) -> Mapping[str, Any]:
 
     return library_original(LIBRARY, paths[0], sources, _options(paths[0], sources, {"reader": ""}))
 
-
-TERMS = (
-    Term("time", "time"),
-    *(
-        Term(name, f"metadata:{place.replace('.', ':')}", 1 / factor)
-        for name, places in PLACES.items()
-        for place, factor in places
-    ),
-)
 
 FORMAT = Format(
     "rosettasciio",

@@ -41,6 +41,19 @@ class SignalAxis(NamedTuple):
     values: np.ndarray | None = None
     navigates: bool | None = None
 
+    @classmethod
+    def of(cls, axis: Mapping[str, Any]) -> SignalAxis:
+        """Make one of an axis in the form of RosettaSciIO."""
+        scale, unit, values = axis.get("scale"), axis.get("units"), axis.get("axis")
+        return cls(
+            str(axis.get("name") or ""),
+            None if scale is None else float(scale),
+            float(axis.get("offset") or 0),
+            unit if isinstance(unit, str) else "",
+            None if values is None else np.asarray(values),
+            axis.get("navigate"),
+        )
+
     @property
     def dim(self) -> str:
         word = re.sub(r"[^a-z0-9]+", "_", self.name.lower()).strip("_")
@@ -73,6 +86,14 @@ class Signal:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     original: Mapping[str, Any] = field(default_factory=dict)
     companion: bool = False
+
+    @classmethod
+    def of(cls, signal: Mapping[str, Any]) -> Signal:
+        """Make one of a signal in the form of RosettaSciIO: `data`, `axes`, `metadata`, `original_metadata`."""
+        said = signal.get("metadata") or {}
+        title = str((said.get("General") or {}).get("title") or "")
+        original = signal.get("original_metadata") or {}
+        return cls(signal["data"], [*map(SignalAxis.of, signal["axes"])], title, {"metadata": said}, original)
 
     @cached_property
     def colours(self) -> int:

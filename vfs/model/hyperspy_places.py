@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
+
+from vfs.model.metadata import Term
 
 _TEM, _SEM = "Acquisition_instrument.TEM.", "Acquisition_instrument.SEM."
 _DEGREES = 180 / math.pi
@@ -50,3 +53,21 @@ PLACES: Mapping[str, tuple[tuple[str, float], ...]] = {
     **{name: ((_TEM + place, factor),) for name, (place, factor) in _ONLY_TEM.items()},
 }
 """Name of `vfs.model.metadata.VOCABULARY` -> its places, of a TEM and of an SEM, each with the factor of its unit."""
+
+
+def _time(general: Any) -> str | None:
+    """Return the time that HyperSpy has as a date and a time of the day."""
+    if not isinstance(general, Mapping) or not general.get("date"):
+        return None
+    return f"{general['date']}T{general['time']}" if general.get("time") else str(general["date"])
+
+
+TERMS = (
+    Term("time", "metadata:General", take=_time),
+    *(
+        Term(name, f"metadata:{place.replace('.', ':')}", 1 / factor)
+        for name, places in PLACES.items()
+        for place, factor in places
+    ),
+)
+"""What an attribute `metadata` says that has HyperSpy's form."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from vfs.model.hyperspy_places import PLACES
+from vfs.model import hyperspy_places
 from vfs.model.metadata import DEGREES, Term, date_and_time, first_number, of_epoch
 from vfs.model.units import factor, spelled
 
@@ -85,19 +85,12 @@ _VELOX = (
 """Of the metadata beside an image. All are in SI units, angles in radians."""
 
 
-def _time(general: Any) -> str | None:
-    """Return the time that HyperSpy has as a date and a time of the day."""
-    if not isinstance(general, Mapping) or not general.get("date"):
-        return None
-    return f"{general['date']}T{general['time']}" if general.get("time") else str(general["date"])
-
-
-_HYPERSPY = tuple(
-    Term(name, f"metadata:{place.replace('.', ':')}", 1 / factor)
-    for name, places in PLACES.items()
-    for place, factor in places
-    if name != "elements"  # a list, which HyperSpy writes as texts of variable length
-) + tuple(Term("stage.alpha", f"metadata:Acquisition_instrument:{kind}:tilt_stage", DEGREES) for kind in ("TEM", "SEM"))
+_HYPERSPY = (
+    *(
+        one for one in hyperspy_places.TERMS if one.name not in ("time", "elements")
+    ),  # a list of texts of variable length
+    *(Term("stage.alpha", f"metadata:Acquisition_instrument:{kind}:tilt_stage", DEGREES) for kind in ("TEM", "SEM")),
+)
 """Earlier versions of HyperSpy called the tilt of the stage `tilt_stage`."""
 
 
@@ -222,5 +215,5 @@ TERMS = (
     *_HYPERSPY,
     *_IMARIS,
     Term("instrument", "metadata:Acquisition_instrument:SEM", take=_sem),
-    Term("time", "metadata:General", take=_time),
+    *(one for one in hyperspy_places.TERMS if one.name == "time"),
 )
