@@ -146,6 +146,16 @@ def test_what_is_stored_is_read_where_it_is_on_a_server(tmp_path: Path) -> None:
         assert server.sent < frames.nbytes // 2
 
 
+def test_a_tar_file_on_a_server_may_have_some_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.tar").write_bytes(tarred(FILES))
+    with RangeServer(tmp_path) as server:
+        np.testing.assert_array_equal(vfs.open(f"{server.url}/a.tar/a.npy")[...], FRAMES)
+        monkeypatch.setattr(archive_index, "_MOST_FAR", 2)
+        archives._known.clear()
+        with pytest.raises(vfs.FormatError, match="has no list of its files"):
+            vfs.open(f"{server.url}/a.tar/a.npy")
+
+
 def test_an_archive_that_changed_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(KINDS["stored.zip"](FILES))

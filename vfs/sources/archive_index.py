@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from vfs.errors import FormatError, VfsError
 
-_MOST = 1 << 20  # members
-_LONGEST = 1 << 28  # bytes of the list of members, which is read at once
+_MOST = 1 << 18  # files and folders: of more, the list alone takes hundreds of MiB of memory
+_MOST_FAR = 1 << 12  # of a tar file on a server, which is asked for each
+_LONGEST = 1 << 26  # bytes of the list of members, which is read at once
 _LONGEST_NAME = 4096
 _DEEPEST = 64  # folders within folders
 STORED, DEFLATED, BZIP2, ZSTD = 0, 8, 12, 93
@@ -97,11 +98,12 @@ class _Bounded(io.BufferedReader):
         return data
 
 
-def index_of(archive: str, raw: io.RawIOBase, is_zip: bool) -> ArchiveIndex:
+def index_of(archive: str, raw: io.RawIOBase, is_zip: bool, far_away: bool = False) -> ArchiveIndex:
     """Read what is in an archive.
 
     Args:
         raw: its bytes.
+        far_away: True if each read takes long.
 
     Raises:
         FormatError: it is damaged, no archive, or none that one should unpack.
@@ -112,6 +114,11 @@ def index_of(archive: str, raw: io.RawIOBase, is_zip: bool) -> ArchiveIndex:
     try:
         for name, member in _in_zip(stream) if is_zip else _in_tar(stream):
             made.add(archive, name, member)
+            if far_away and not is_zip and len(made.members) > _MOST_FAR:
+                raise FormatError(
+                    f"{archive}: a tar archive has no list of its files, and each is asked for; expected at most"
+                    f" {_MOST_FAR:,} on a server, found more: copy it to this machine"
+                )
     except VfsError:
         raise
     except (

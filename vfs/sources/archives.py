@@ -135,7 +135,7 @@ class ArchiveSources(FolderSources):
             known = _known.get(key)
             if known is None:
                 raw = SourceStream(partial(self.inner.read, self.archive), state.size)
-                known = _known[key] = _Known(index_of(self.archive, raw, self._is_zip))
+                known = _known[key] = _Known(index_of(self.archive, raw, self._is_zip, self.far_away))
             _known.move_to_end(key)
             while len(_known) > _INDEXES:
                 _known.popitem(last=False)
