@@ -344,7 +344,8 @@ def _of(found: Any) -> np.ndarray:
 def _small() -> Iterator[None]:
     """Have passes keep their states often, and be cut into many partitions."""
     small: list[tuple[Any, str, float]] = [
-        (resumable, "SECONDS", 0.0), (resumable, "STEP", 1 << 17), (resumable, "SHARE", 1e9), (partitions, "PARTITION", 1 << 17),
+        (resumable, "SECONDS", 0.0), (resumable, "STEP", 1 << 17), (resumable, "SHARE", 1e9),
+        (partitions, "PARTITION", 1 << 17),
         (partitions, "RETURNED", 0), (blocks, "FRAMES", 64), (blocks, "READ", 1 << 17), (passes, "TOLD", 0.0),
     ]  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
