@@ -107,7 +107,7 @@ def test_a_server_serves_and_notices_what_changed(server: RangeServer, tmp_path:
 
 def test_other_users_do_not_read_with_the_rights_of_who_mounted() -> None:
     askers = Askers(lambda: (0, 0, 0))
-    assert askers.kept_by(["s3://bucket/a.mib"], EVERYBODY) == "s3://bucket/a.mib"
+    assert askers.unreadable(["s3://bucket/a.mib"], EVERYBODY) == "s3://bucket/a.mib"
 
 
 # stores of objects

@@ -88,7 +88,7 @@ class ChunkCache:
         self._own = limit
         self.held = self.hits = self.misses = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, np.ndarray] = OrderedDict()
+        self._pieces: OrderedDict[Hashable, np.ndarray] = OrderedDict()
         self._passing: dict[Hashable, None] = {}
         self._shown: dict[Hashable, EvictionListener] = {}
         self._latest: tuple[Hashable, np.ndarray | None] = None, None
@@ -117,7 +117,7 @@ class ChunkCache:
         if latest == key:
             return piece
         with self._lock:
-            return self._kept.get(key)
+            return self._pieces.get(key)
 
     def get(self, key: Hashable, make: Callable[[], np.ndarray], shown: EvictionListener | None = None) -> np.ndarray:
         """Return the piece `key`, made by `make` if it is not held. It is read-only, because it is shared.
@@ -131,9 +131,9 @@ class ChunkCache:
             concerns that thread alone.
         """
         with self._lock:
-            kept = self._kept.get(key)
+            kept = self._pieces.get(key)
             if kept is not None:
-                self._kept.move_to_end(key)
+                self._pieces.move_to_end(key)
                 self._passing.pop(key, None)
                 if shown is not None:
                     self._keep(key, kept, shown)
@@ -197,21 +197,21 @@ class ChunkCache:
         """Drop pieces: what was wanted of them is made. Others go, too, as far as more than `spent_limit` is held."""
         with self._lock:
             for key in keys:
-                if key in self._kept:
+                if key in self._pieces:
                     self._drop(key)
             while self.held > self.spent_limit:
                 self._drop_one()
 
     def _keep(self, key: Hashable, piece: np.ndarray, shown: EvictionListener | None = None) -> bool:
         """Hold a piece if it fits, and tell its listener. Return False if it does not fit or is held already."""
-        new = piece.nbytes <= self.limit and key not in self._kept
+        new = piece.nbytes <= self.limit and key not in self._pieces
         if new:
-            self._kept[key] = piece  # no call between these two
+            self._pieces[key] = piece  # no call between these two
             self.held += piece.nbytes
-        if shown is not None and key in self._kept and key not in self._shown:
+        if shown is not None and key in self._pieces and key not in self._shown:
             self._shown[key] = shown  # no call between these two
             self.held += SHOWN
-            shown.put(self._kept[key])
+            shown.put(self._pieces[key])
         while self.held > self.limit:
             self._drop_one()
         return new
@@ -219,20 +219,20 @@ class ChunkCache:
     def __contains__(self, key: Hashable) -> bool:
         """Say whether a piece is held or being made."""
         with self._lock:
-            return key in self._kept or key in self._making
+            return key in self._pieces or key in self._making
 
     def _drop_one(self) -> None:
         """Drop the piece that was not used for longest.
 
         A piece that its listener served since this method last asked counts as used now.
         """
-        for _ in range(len(self._kept)):
-            key = next(iter(self._kept))
+        for _ in range(len(self._pieces)):
+            key = next(iter(self._pieces))
             shown = self._shown.get(key)
             if shown is None or not shown.used():
                 break
-            self._kept.move_to_end(key)
-        self._drop(next(iter(self._kept)))
+            self._pieces.move_to_end(key)
+        self._drop(next(iter(self._pieces)))
 
     def _drop(self, key: Hashable) -> None:
         self._passing.pop(key, None)
@@ -241,15 +241,15 @@ class ChunkCache:
             shown.drop()  # before the piece goes: it is handed out no longer
             del self._shown[key]  # no call between these two
             self.held -= SHOWN
-        size = self._kept[key].nbytes
-        del self._kept[key]  # no call between these two
+        size = self._pieces[key].nbytes
+        del self._pieces[key]  # no call between these two
         self.held -= size
 
     def clear(self) -> None:
         """Drop every piece."""
         self._latest = None, None
         with self._lock:
-            while self._kept:
+            while self._pieces:
                 self._drop_one()
 
     def _after_fork(self) -> None:  # the lock and the unfinished pieces belong to threads that the child does not have

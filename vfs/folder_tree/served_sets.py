@@ -233,13 +233,13 @@ class ServedSets:
             SourceError: see `FolderRecords.current`.
         """
         key = listing.folder.join(name)
-        live = self._kept(key, listing)
+        live = self._open_set(key, listing)
         if live is None or any(live.moves) or not live.trust.holds():
             self._single_flight.once(key, lambda: self._look(key, listing, name))
-            live = self._kept(key, listing)
+            live = self._open_set(key, listing)
         return live
 
-    def _kept(self, key: str, listing: Listing) -> ServedSet | None:
+    def _open_set(self, key: str, listing: Listing) -> ServedSet | None:
         with self._lock:
             live = self._live.get(key)
             if live is None or live.listing is not listing:
@@ -249,7 +249,7 @@ class ServedSets:
 
     def _look(self, key: str, listing: Listing, name: str) -> None:
         """Open a set if it is not open or if it changed."""
-        live = self._kept(key, listing)
+        live = self._open_set(key, listing)
         began = time.monotonic()
         if live is not None:
             if live.trust.holds() and not any(live.moves):

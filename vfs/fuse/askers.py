@@ -124,7 +124,7 @@ class Askers:
         """Return True if the asker could list a folder."""
         return allowed(folder, asker, READ) and self.may_enter(folder, asker)
 
-    def kept_by(self, files: Sequence[str], asker: Asker) -> str:
+    def unreadable(self, files: Sequence[str], asker: Asker) -> str:
         """Return the first of some files that the asker could not read; "" if all can be read.
 
         Files that do not exist keep nobody out. Those on servers, which the user who mounted may read, keep all out.

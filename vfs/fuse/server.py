@@ -286,7 +286,7 @@ def _warn_of_closed(folder: Contents) -> None:
     """Log the sets that other users will not see, though these users are let in."""
     askers = Askers(lambda: (0, 0, 0))
     for file in dict.fromkeys(
-        filter(None, (askers.kept_by(folder.at(name).source_files(True), EVERYBODY) for name in folder.faces))
+        filter(None, (askers.unreadable(folder.at(name).source_files(True), EVERYBODY) for name in folder.faces))
     ):
         log.warning(
             "%s: its data are shown only to those who may read that file themselves (chmod go+r FILE, and go+x of its"

@@ -234,7 +234,7 @@ class FuseView:
             return True
         within = "/" in rest
         return (inside or within) and bool(
-            self.askers.kept_by(self.folder.at(key).source_files(all_files or within), asker)
+            self.askers.unreadable(self.folder.at(key).source_files(all_files or within), asker)
         )
 
     def _for_all(self, key: str) -> bool:

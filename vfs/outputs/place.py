@@ -184,7 +184,7 @@ class OutputPlace(ABC):
         Called in the order of the marks.
         """
 
-    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+    def check_units(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
         """Check that all that was kept is still there, before a store is made of it.
 
         Args:

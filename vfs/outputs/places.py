@@ -215,7 +215,7 @@ class ZipPlace(FolderPlace):
     def has(self, paths: Sequence[str], size: int) -> bool:
         return self._archive.has(paths, size)
 
-    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+    def check_units(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
         """Do nothing: the archive is open, and `finish` looks whether it is the one of its name."""
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
@@ -327,9 +327,9 @@ class BucketPlace(OutputPlace):
     def has(self, paths: Sequence[str], size: int) -> bool:
         return sum(self._sizes.get(self._url(path), 0) for path in paths) == size
 
-    def check_kept(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
+    def check_units(self, units: Iterable[tuple[Sequence[str], int]]) -> None:
         self._sizes = self._bucket.sizes(self.target)
-        super().check_kept(units)
+        super().check_units(units)
 
     def finish(self, documents: Mapping[str, bytes], sums: Iterable[bytes]) -> int:
         below = [key for key in documents if "/" in key]

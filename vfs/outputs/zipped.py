@@ -52,7 +52,7 @@ class Archive:
         self._file = open(reopen(path), "r+b")  # noqa: SIM115  (open as long as this)
         self._found = list(_entries(self._file))
         names = [entry.filename for entry, _ in self._found]
-        self._kept = len(documents) if names[: len(documents)] == _in_order(documents) else 0
+        self._same = len(documents) if names[: len(documents)] == _in_order(documents) else 0
 
     @property
     def descriptor(self) -> int:
@@ -65,11 +65,11 @@ class Archive:
         To be asked for units in the order in which they were moved: entries behind those that were asked for go.
         """
         names = {os.path.relpath(path, self._root) for path in paths}
-        end = self._kept
+        end = self._same
         while end < len(self._found) and self._found[end][0].filename in names:
             end += 1
-        same = self._kept > 0 and sum(entry.file_size for entry, _ in self._found[self._kept : end]) == size
-        self._kept = end if same else self._kept
+        same = self._same > 0 and sum(entry.file_size for entry, _ in self._found[self._same : end]) == size
+        self._same = end if same else self._same
         return same
 
     def take(self, paths: Sequence[str]) -> int:
@@ -99,7 +99,7 @@ class Archive:
     def _begun(self) -> ZipFile:
         """Return the archive, with what was kept, or else with documents, and nothing behind."""
         if self._zip is None:
-            kept = self._found[: self._kept]
+            kept = self._found[: self._same]
             self._file.seek(kept[-1][1] if kept else 0)
             self._file.truncate()
             self._zip = ZipFile(self._file, "w", ZIP_STORED)

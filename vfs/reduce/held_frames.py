@@ -29,7 +29,7 @@ class HeldFrames:
     @cached_property
     def total(self) -> int:
         """How many are stored."""
-        return int(np.count_nonzero(self._kept)) if self._in_scan is None else self._count - self._dataset.blanks
+        return int(np.count_nonzero(self._there)) if self._in_scan is None else self._count - self._dataset.blanks
 
     def runs(self, first: int, last: int) -> list[tuple[int, int]]:
         """Find the frames from `first` to `last` (half-open) that are stored.
@@ -52,11 +52,11 @@ class HeldFrames:
 
     def _part(self, first: int, last: int) -> np.ndarray:
         if self._in_scan is None:
-            return self._kept[first:last]
+            return self._there[first:last]
         return np.asarray(self._in_scan.locate(np.arange(first, last))[:, 0] >= 0)
 
     @cached_property
-    def _kept(self) -> np.ndarray:
+    def _there(self) -> np.ndarray:
         """bool[m], where positions are chosen, or frames stored in blocks."""
         dataset, chosen = self._dataset, self._chosen
         if chosen is not None and (frames := dataset.layout.frames) is not None:

@@ -54,7 +54,7 @@ class SendingTransport(asyncio.Transport):
         if self._parts or self._closing or self._lost:
             return None
         try:
-            fd = self._kept().fileno()
+            fd = self._own_socket().fileno()
         except OSError:
             return None
         self._transport.pause_reading()
@@ -99,7 +99,7 @@ class SendingTransport(asyncio.Transport):
             self.abort()
         self._wait()
 
-    def _kept(self) -> socket.socket:
+    def _own_socket(self) -> socket.socket:
         """Return the socket with a descriptor of its own.
 
         It must not become another file's while others have it, and asyncio lets nobody wait for that of a transport.
@@ -116,12 +116,12 @@ class SendingTransport(asyncio.Transport):
         """Go on when the socket has room, if anything is left."""
         if self._parts:
             try:
-                self._loop.add_writer(self._kept(), self._again)
+                self._loop.add_writer(self._own_socket(), self._again)
             except OSError:
                 self.abort()
 
     def _again(self) -> None:
-        self._loop.remove_writer(self._kept())
+        self._loop.remove_writer(self._own_socket())
         self._go()
         self._end()
 

@@ -162,7 +162,7 @@ class RemoteSources(FolderSources):
             return b""
         if self._opened is None:
             return self._read(name, start, start + size)[1]
-        return self._kept(self._opened, name, start, size)
+        return self._learned(self._opened, name, start, size)
 
     def expect(self, names: Sequence[str], starts: Sequence[int] | None = None) -> None:
         """Read a few bytes of many files at once, for an opening that asks for them next.
@@ -314,18 +314,18 @@ class RemoteSources(FolderSources):
                 raise SourceChangedError(f"{name}: was replaced while it was read; open it again")
         return got[0].state, bytes(memory[: sum(one.size for one in got)])
 
-    def _kept(self, kept: _Learned, name: str, start: int, size: int) -> bytes:
+    def _learned(self, learned: _Learned, name: str, start: int, size: int) -> bytes:
         """Read bytes from what is kept of a file, or from a larger piece around them."""
-        found = kept.found(name, start, size)
+        found = learned.found(name, start, size)
         if found is None:
-            known = kept.states.get(name)
+            known = learned.states.get(name)
             if known is not None and start >= known.size:
                 return b""
             first = start // FIRST_BLOCK * FIRST_BLOCK
-            ahead = kept.ahead.get(name, FIRST_BLOCK)
-            kept.ahead[name] = min(2 * ahead, LAST_BLOCK)
-            kept.states[name], data = self._read(name, first, max(start + size, first + ahead))
-            kept.keep(name, first, data)
+            ahead = learned.ahead.get(name, FIRST_BLOCK)
+            learned.ahead[name] = min(2 * ahead, LAST_BLOCK)
+            learned.states[name], data = self._read(name, first, max(start + size, first + ahead))
+            learned.keep(name, first, data)
             found = data[start - first : start - first + size]
         return found
 

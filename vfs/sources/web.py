@@ -207,7 +207,7 @@ class Web:
         if proxy is None:  # the environment takes long to look through
             proxy = self._proxies[where.root] = _proxy(where)
         while True:
-            kept = self._kept((where.root, proxy))
+            kept = self._unused((where.root, proxy))
             one = kept or WebConnection(where.root, proxy, min(until, time.monotonic() + self._connect))
             try:
                 answer = one.ask(method, target, {**more, **headers}, until)
@@ -222,7 +222,7 @@ class Web:
             back = None if answer.will_close else self._free.setdefault((where.root, proxy), []).append
             return WebReply(one, answer, until, back, method == "HEAD", where.root + target)
 
-    def _kept(self, key: tuple[str, str]) -> WebConnection | None:
+    def _unused(self, key: tuple[str, str]) -> WebConnection | None:
         """Return the connection that was used last, and close those that nobody used for long."""
         free, oldest = self._free.get(key, []), time.monotonic() - _IDLE
         with suppress(IndexError):  # there are no more; other threads take them, too

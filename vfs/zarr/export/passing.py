@@ -53,7 +53,7 @@ class LevelPieces:
         self.held = 0
         self._file = file
         self._lock = threading.Lock()
-        self._kept: dict[_Key, list[tuple[Region, np.dtype, _Kept]]] = defaultdict(list)
+        self._waiting: dict[_Key, list[tuple[Region, np.dtype, _Kept]]] = defaultdict(list)
         self._end = 0
         self._free: dict[int, list[int]] = defaultdict(list)  # bytes -> places in the file
 
@@ -69,7 +69,7 @@ class LevelPieces:
                 kept = self._stored(np.ascontiguousarray(piece))
             else:
                 self.held += piece.nbytes
-            self._kept[key].append((region, piece.dtype, kept))
+            self._waiting[key].append((region, piece.dtype, kept))
 
     def take(self, key: _Key, region: Region) -> np.ndarray | None:
         """Put the pieces of a batch together, and forget them; None if they are not all there.
@@ -78,7 +78,7 @@ class LevelPieces:
             OSError: the disk fails.
         """
         with self._lock:
-            parts = self._kept.pop(key, [])
+            parts = self._waiting.pop(key, [])
             whole = sum(part.size for part, _, _ in parts) == region.size and bool(parts)
             out = np.empty(region.shape, parts[0][1]) if whole else None
             for part, dtype, kept in parts:

@@ -144,9 +144,9 @@ def check_state(exports: Sequence[ArrayExport], journal: ExportJournal) -> list[
 
 
 def check_all(exports: Sequence[ArrayExport], place: OutputPlace, zarr_format: int, journal: ExportJournal) -> None:
-    """Check that all units are there that marks tell of: see `vfs.outputs.place.OutputPlace.check_kept`."""
+    """Check that all units are there that marks tell of: see `vfs.outputs.place.OutputPlace.check_units`."""
     plans = {one.path: one for one in exports}
-    place.check_kept(
+    place.check_units(
         (_files(plans[mark.array], place, zarr_format, mark), mark.size) for mark in journal.marks.values()
     )
 
