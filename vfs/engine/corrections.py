@@ -52,7 +52,7 @@ class Corrections:
     Attributes:
         sig_shape: (h, w) of a frame; h is 1 for frames of one axis.
         dark, gain: float32 or float64 [h, w]; None if not given.
-        pixels, begins, sources: see `vfs.kernels.correct.neighbours`.
+        pixels, begins, good: see `vfs.kernels.correct.neighbours`.
     """
 
     sig_shape: tuple[int, int]
@@ -60,7 +60,7 @@ class Corrections:
     gain: np.ndarray | None
     pixels: np.ndarray
     begins: np.ndarray
-    sources: np.ndarray
+    good: np.ndarray
 
     @classmethod
     def of(
@@ -157,8 +157,8 @@ class Corrections:
 
     @cached_property
     def _reach(self) -> np.ndarray:
-        """int32[4, n]: first line and column, last line and column of the sources of every excluded pixel."""
-        y, x = np.divmod(self.sources, np.int32(self.sig_shape[1]))
+        """int32[4, n]: first line and column, last line and column of the good neighbours of every excluded pixel."""
+        y, x = np.divmod(self.good, np.int32(self.sig_shape[1]))
         first, last = ([end.reduceat(axis, self.begins[:-1]) for axis in (y, x)] for end in (np.minimum, np.maximum))
         return np.stack([*first, *last])
 
@@ -194,7 +194,7 @@ class Corrections:
                     raw = raw.astype(np.float32)
                 kernel(raw, dark, gain, out)
             if first < last:
-                where = (self.pixels, self.begins, self.sources, first, last, self.sig_shape[1], *low)
+                where = (self.pixels, self.begins, self.good, first, last, self.sig_shape[1], *low)
                 frames = out.reshape(-1, h, w)
                 if made.kind == "f":
                     kernels.correct.patch(frames, *where)

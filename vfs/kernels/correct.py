@@ -75,18 +75,18 @@ def distances(excluded):
 
 @kernel
 def neighbours(excluded, far, most):
-    """Find the good pixels that replace every excluded pixel: its sources.
+    """Find the good pixels that replace every excluded pixel.
 
     These are the good pixels in the smallest square around it that has any.
 
     Args:
         excluded: bool[h, w], at least one of them False.
         far: int32[h, w], from `distances`.
-        most: the search stops once there are more sources than this.
+        most: the search stops once there are more good pixels than this.
 
     Returns:
-        (pixels int64[n], begins int64[n + 1], sources int32[m]). Pixels and sources are flat
-        indices; pixels are in order. The sources of pixel k are `sources[begins[k] : begins[k + 1]]`.
+        (pixels int64[n], begins int64[n + 1], good int32[m]). Pixels and good ones are flat
+        indices; pixels are in order. Those of pixel k are `good[begins[k] : begins[k + 1]]`.
     """
     h, w = excluded.shape
     n = 0
@@ -95,7 +95,7 @@ def neighbours(excluded, far, most):
             n += excluded[y, x]
     pixels = np.empty(n, np.int64)
     begins = np.zeros(n + 1, np.int64)
-    sources = np.empty(8 * n + 8, np.int32)
+    good = np.empty(8 * n + 8, np.int32)
     k = 0
     m = 0
     for y in range(h):
@@ -103,44 +103,44 @@ def neighbours(excluded, far, most):
             if not excluded[y, x]:
                 continue
             r = far[y, x]
-            if m + 8 * r > sources.shape[0]:
+            if m + 8 * r > good.shape[0]:
                 more = np.empty(2 * m + 8 * r, np.int32)
-                more[:m] = sources[:m]
-                sources = more
+                more[:m] = good[:m]
+                good = more
             # All good pixels lie on the edge of the square: smaller squares have none
             for b in range(max(0, y - r), min(h, y + r + 1)):
                 edge = b == y - r or b == y + r
                 a = x - r
                 while a <= x + r:
                     if 0 <= a < w and not excluded[b, a]:
-                        sources[m] = b * w + a
+                        good[m] = b * w + a
                         m += 1
                     a += 1 if edge else 2 * r
             pixels[k] = y * w + x
             k += 1
             begins[k] = m
             if m > most:
-                return pixels[:k], begins[: k + 1], sources[:m]
-    return pixels, begins, sources[:m].copy()
+                return pixels[:k], begins[: k + 1], good[:m]
+    return pixels, begins, good[:m].copy()
 
 
 @inner
-def _inside(sources, begin, end, width, top, left, h, w):
-    """Say whether all sources of a pixel lie in a cut-out."""
+def _inside(good, begin, end, width, top, left, h, w):
+    """Say whether all good pixels of an excluded one lie in a cut-out."""
     inside = True
     for j in range(begin, end):
-        b, a = sources[j] // width - top, sources[j] % width - left
+        b, a = good[j] // width - top, good[j] % width - left
         inside &= 0 <= b < h and 0 <= a < w
     return inside
 
 
 @kernel
-def patch(frames, pixels, begins, sources, first, last, width, top, left):
-    """Replace excluded pixels by the mean of their sources, in place.
+def patch(frames, pixels, begins, good, first, last, width, top, left):
+    """Replace excluded pixels by the mean of their good neighbours, in place.
 
     Args:
         frames: float[n, h, w], a cut-out of frames.
-        pixels, begins, sources: from `neighbours`.
+        pixels, begins, good: from `neighbours`.
         first, last: only the pixels `first` to `last` (half-open) that lie in the cut-out are replaced.
         width: pixels in a row of a whole frame.
         top, left: corner of the cut-out in the frame.
@@ -149,17 +149,17 @@ def patch(frames, pixels, begins, sources, first, last, width, top, left):
     for k in range(first, last):
         y = pixels[k] // width - top
         x = pixels[k] % width - left
-        if not (0 <= y < h and 0 <= x < w) or not _inside(sources, begins[k], begins[k + 1], width, top, left, h, w):
-            continue  # sources outside of the cut-out: the pixel lies in the margin that was read for others
+        if not (0 <= y < h and 0 <= x < w) or not _inside(good, begins[k], begins[k + 1], width, top, left, h, w):
+            continue  # good pixels outside of the cut-out: the pixel lies in the margin that was read for others
         for f in range(n):
             total = 0.0
             for j in range(begins[k], begins[k + 1]):
-                total += frames[f, sources[j] // width - top, sources[j] % width - left]
+                total += frames[f, good[j] // width - top, good[j] % width - left]
             frames[f, y, x] = total / (begins[k + 1] - begins[k])
 
 
 @kernel
-def patch_integers(frames, flip, pixels, begins, sources, first, last, width, top, left):
+def patch_integers(frames, flip, pixels, begins, good, first, last, width, top, left):
     """Do what `patch` does, for integers: the mean is exact and rounded to the nearest, halves to even.
 
     Args:
@@ -171,13 +171,13 @@ def patch_integers(frames, flip, pixels, begins, sources, first, last, width, to
     for k in range(first, last):
         y = pixels[k] // width - top
         x = pixels[k] % width - left
-        if not (0 <= y < h and 0 <= x < w) or not _inside(sources, begins[k], begins[k + 1], width, top, left, h, w):
+        if not (0 <= y < h and 0 <= x < w) or not _inside(good, begins[k], begins[k + 1], width, top, left, h, w):
             continue
         count = begins[k + 1] - begins[k]
         for f in range(n):
             whole, rest = np.int64(0), np.int64(0)
             for j in range(begins[k], begins[k + 1]):
-                value = np.int64(frames[f, sources[j] // width - top, sources[j] % width - left]) ^ lowest
+                value = np.int64(frames[f, good[j] // width - top, good[j] % width - left]) ^ lowest
                 if frames.itemsize == 8:  # a sum would not fit
                     whole += value // count
                     rest += value % count
