@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import SHARED
 from tests.fuzz import writers
-from vfs.formats import HEAD, Format, detect, formats
+from vfs.formats import FIRST_BYTES, Format, detect, formats
 from vfs.formats.first_bytes import may_be
 from vfs.sources.boundary import ANYWHERE
 from vfs.sources.local import LocalSources
@@ -48,7 +48,7 @@ NAMES += ["Pattern.dat", "scan_x4_y4.raw", "NDTiff.index", "a_001.tvips", "a.seq
 def asked_and_claiming(path: Path) -> tuple[list[Format], list[str]]:
     """The formats that are asked about a file, and the names of those that claim it."""
     with path.open("rb") as file:
-        head = file.read(HEAD)
+        head = file.read(FIRST_BYTES)
     kinds = [*formats().values()]
     asked = [kind for kind in kinds if may_be(kind.name, bare(str(path)).lower(), head)]
     return asked, [kind.name for kind in kinds if kind.claims(str(path), head, SOURCES)]
@@ -79,7 +79,7 @@ def test_real_files_are_asked_about() -> None:
     words=st.lists(st.sampled_from(WORDS) | st.binary(max_size=24), min_size=1, max_size=8), name=st.sampled_from(NAMES)
 )
 def test_no_format_claims_what_it_is_not_asked_about(words: list[bytes], name: str, tmp_path: Path) -> None:
-    for length in (0, HEAD):
+    for length in (0, FIRST_BYTES):
         (tmp_path / name).write_bytes(b"".join(words).ljust(length, words[-1][-1:] or b"\0"))
         asked, claiming = asked_and_claiming(tmp_path / name)
         assert {*claiming} <= {kind.name for kind in asked}

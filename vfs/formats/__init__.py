@@ -34,7 +34,7 @@ from vfs.own_code import check
 from vfs.sources.names import absolute, basename, splitext
 from vfs.sources.packed import bare, unpacking
 
-HEAD = 4096  # number of first bytes of a file that `sniff` receives
+FIRST_BYTES = 4096  # of a file, which `sniff` receives
 _FILE = {*kinds(Path)}  # annotation of an option that names a file
 HEADERLESS = "raw"  # a format that is never detected, only chosen by name
 
@@ -50,7 +50,7 @@ class Format:
         url: address of the specification or of the maker.
         summary: one line about the format.
         sniff: (path, first bytes, sources) -> True if the file is of this format. It gets at most
-            `HEAD` bytes, must be cheap, and may not raise. Few formats need to ask the sources for more.
+            `FIRST_BYTES`, must be cheap, and may not raise. Few formats need to ask the sources for more.
             None: only `first_bytes` tell.
         open: (paths, sources, *, options) -> data sets. `main` of each says whether it is what the makers' own
             program shows first; where no data set says so, the largest is. One path names its set;
@@ -79,9 +79,11 @@ class Format:
     original: Callable[[Sequence[str], Sources], Mapping[str, Any]] | None = None
     library: Library | None = None
 
-    def claims(self, path: str, head: bytes, sources: Sources) -> bool:
+    def claims(self, path: str, first_bytes: bytes, sources: Sources) -> bool:
         """Return True if a file is of this format, by its first bytes."""
-        return head.startswith(self.first_bytes) or (self.sniff is not None and self.sniff(bare(path), head, sources))
+        return first_bytes.startswith(self.first_bytes) or (
+            self.sniff is not None and self.sniff(bare(path), first_bytes, sources)
+        )
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -246,12 +248,12 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
         UnknownFormatError: no format claims it.
     """
     sources = unpacking(sources, path)
-    head = sources.read(path, 0, HEAD)
-    if not head:
+    first_bytes = sources.read(path, 0, FIRST_BYTES)
+    if not first_bytes:
         raise FormatError(f"{path}: expected a detector file, found an empty one")
     named = bare(path).lower()
-    asked = (_loaded(name) for name in _entries() if may_be(name, named, head))
-    claims = [f for f in asked if f is not None and f.claims(path, head, sources)]
+    asked = (_loaded(name) for name in _entries() if may_be(name, named, first_bytes))
+    claims = [f for f in asked if f is not None and f.claims(path, first_bytes, sources)]
     if len(claims) == 1:
         return claims[0]
     candidates = [f for f in claims or formats().values() if given and {*given} <= f.options.keys()]
@@ -274,11 +276,11 @@ def detect(sources: Sources, path: str, given: Collection[str] = ()) -> Format:
     if name := _named_by(sources, path):
         raise UnknownFormatError(f"{path}: no format recognises it by itself; {name} beside it names a set: open that")
     for mark, (found, advice) in _NO_DATA.items():
-        if head.lstrip()[: len(mark)].lower() == mark:
+        if first_bytes.lstrip()[: len(mark)].lower() == mark:
             raise UnknownFormatError(f"{path}: expected a detector file, found {found}; {advice}")
     like = [f.name for f in formats().values() if path.lower().endswith(f.extensions) and f.name != HEADERLESS]
     hint = f"its name looks like {' or '.join(like)}, its content does not; " if like else ""
     raise UnknownFormatError(
-        f"{path}: no format recognises it ({hint}it begins with {head[:8]!r}); pixels without headers open with, for"
-        f" example, {format_option(stored_dtype='u2', sig_shape=(256, 256))}"
+        f"{path}: no format recognises it ({hint}it begins with {first_bytes[:8]!r}); pixels without headers open with,"
+        f" for example, {format_option(stored_dtype='u2', sig_shape=(256, 256))}"
     )

@@ -51,16 +51,16 @@ _MOST_SIDE = 1 << 16  # pixels
 _NONE = np.zeros(0, "<i8")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for a name that ends in .ebsp, or a version and a table that may be one."""
-    if len(head) < 16:
+    if len(first_bytes) < 16:
         return False
     if path.lower().endswith((".ebsp", ".uebsp")):
         return True
-    version = -int.from_bytes(head[:8], "little", signed=True)
+    version = -int.from_bytes(first_bytes[:8], "little", signed=True)
     if not 0 < version < _NEWEST:
         return False
-    table = np.frombuffer(head[_table_start(version) :][:64].ljust(64, b"\0"), "<i8")
+    table = np.frombuffer(first_bytes[_table_start(version) :][:64].ljust(64, b"\0"), "<i8")
     return bool((table >= 0).all() and table.any() and (table < 1 << 48).all())
 
 

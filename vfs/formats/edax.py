@@ -52,11 +52,11 @@ _NEWEST = 64  # versions beyond this are numbers of another kind
 _MOST_SIDE = 1 << 16  # pixels
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for a name that ends in .up1 or .up2, and a header that may be one: there is no mark."""
-    if path.lower()[-4:] not in _PIXELS or len(head) < START.itemsize:
+    if path.lower()[-4:] not in _PIXELS or len(first_bytes) < START.itemsize:
         return False
-    return _plausible(np.frombuffer(head, START, 1)[0])
+    return _plausible(np.frombuffer(first_bytes, START, 1)[0])
 
 
 def _plausible(start: np.void) -> bool:

@@ -114,9 +114,9 @@ class _Frame(NamedTuple):
     header: _Keys
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for a block in braces with keys of this format."""
-    start = head.lstrip()
+    start = first_bytes.lstrip()
     return start.startswith(b"{") and _KEY.match(start) is not None and _OURS.search(start) is not None
 
 

@@ -110,8 +110,8 @@ class EventDecoder(IntoBlocks):
                 ) from None
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head[:2] in (b"II", b"MM") and header_of(head) is not None and holds_events(sources, path)
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes[:2] in (b"II", b"MM") and header_of(first_bytes) is not None and holds_events(sources, path)
 
 
 def _number(reader: Reader, tags: Tags, tag: int, default: int | None = None) -> int:

@@ -81,14 +81,14 @@ class FabioDecoder(IntoBlocks):
         out[:] = found.reshape(-1)
 
 
-def _kind_of(path: str, head: bytes) -> str:
+def _kind_of(path: str, first_bytes: bytes) -> str:
     """Return what fabio calls a file; "" if neither its first bytes nor its name tell."""
-    marked = next((kind for mark, kind in _MARKS if head.startswith(mark)), "")
+    marked = next((kind for mark, kind in _MARKS if first_bytes.startswith(mark)), "")
     return marked or next((kind for ending, kind in _ENDINGS.items() if path.lower().endswith(ending)), "")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(_BEGIN) or path.lower().endswith(_END)
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes.startswith(_BEGIN) or path.lower().endswith(_END)
 
 
 class FabioFrames:

@@ -16,7 +16,7 @@ _BLANK = rb"[\xef\xbb\xbf\xff\xfe\0 \t\r\n]*"  # in front of XML, in any encodin
 class _FirstBytes(NamedTuple):
     """Which files may be of a format: those that begin with a pattern, or whose names have an ending in lower case."""
 
-    head: bytes
+    pattern: bytes
     endings: tuple[str, ...] = ()
 
 
@@ -71,13 +71,13 @@ _OF_FORMATS = {
 }
 
 
-def may_be(name: str, path: str, head: bytes) -> bool:
+def may_be(name: str, path: str, first_bytes: bytes) -> bool:
     """Return False if a format does not claim a file.
 
     Args:
         name: of the format.
         path: of the file, in lower case, without the ending that says how it is packed.
-        head: its first bytes.
+        first_bytes: its first bytes.
     """
     known = _OF_FORMATS.get(name)
-    return known is None or path.endswith(known.endings) or re.match(known.head, head, re.DOTALL) is not None
+    return known is None or path.endswith(known.endings) or re.match(known.pattern, first_bytes, re.DOTALL) is not None

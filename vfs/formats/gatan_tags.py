@@ -90,12 +90,17 @@ def find(group: Mapping[str, Any], path: str, default: Any = None) -> Any:
     return found
 
 
-def is_tag_file(head: bytes) -> bool:
+def is_tag_file(first_bytes: bytes) -> bool:
     """Return True if a file begins like a tag file of version 3 or 4."""
-    if len(head) < 24 or head[:3] != b"\0\0\0" or head[3] not in (3, 4):
+    if len(first_bytes) < 24 or first_bytes[:3] != b"\0\0\0" or first_bytes[3] not in (3, 4):
         return False
-    at = 8 if head[3] == 3 else 12
-    return head[at : at + 3] == b"\0\0\0" and head[at + 3] <= 1 and head[at + 4] <= 1 and head[at + 5] <= 1
+    at = 8 if first_bytes[3] == 3 else 12
+    return (
+        first_bytes[at : at + 3] == b"\0\0\0"
+        and first_bytes[at + 3] <= 1
+        and first_bytes[at + 4] <= 1
+        and first_bytes[at + 5] <= 1
+    )
 
 
 def read_tags(sources: Sources, path: str, whole: bool = False) -> Tags:

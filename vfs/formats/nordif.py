@@ -57,9 +57,9 @@ _CALIBRATION = re.compile(r"Calibration \((\d{1,6}),\s*(\d{1,6})\)")
 _MOST_CALIBRATIONS = 1000  # patterns; there are usually a handful
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for settings of NORDIF, and for the patterns that lie beside some."""
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK):
+    if first_bytes.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_MARK):
         return True
     return basename(path).lower() == _PATTERNS.lower() and bool(_beside(sources, path, _SETTINGS))
 

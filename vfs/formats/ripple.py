@@ -53,9 +53,10 @@ _RAW = (".raw", ".RAW", ".Raw")
 _MAX_FILE_BYTES = 1 << 62  # bytes: far more than any file has
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for text with two of the keys that every `.rpl` has."""
-    return b"\0" not in head and len(_MARK.findall(head.replace(b"\r", b"\n"))) > 1  # old Macs end lines with CR
+    text = first_bytes.replace(b"\r", b"\n")  # old Macs end lines with CR
+    return b"\0" not in text and len(_MARK.findall(text)) > 1
 
 
 class _Header(NamedTuple):

@@ -60,13 +60,13 @@ _KNOWN = {
 }
 
 
-def _reader_of(path: str, head: bytes) -> str:
+def _reader_of(path: str, first_bytes: bytes) -> str:
     kinds = _KNOWN.get(splitext(path)[1].lower(), ())
-    return next((kind for kind, mark in kinds if mark.match(head[:512].decode("latin1"))), "") if kinds else ""
+    return next((kind for kind, mark in kinds if mark.match(first_bytes[:512].decode("latin1"))), "") if kinds else ""
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return bool(_reader_of(path, head))
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return bool(_reader_of(path, first_bytes))
 
 
 class RosettaReader(Signals):

@@ -73,11 +73,11 @@ class _FrameShape(NamedTuple):
     header: dict[str, Any]
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for a header of a known version whose numbers make sense."""
-    if len(head) < _MIN_HEADER_BYTES:
+    if len(first_bytes) < _MIN_HEADER_BYTES:
         return False
-    header = np.frombuffer(head[: HEADER.itemsize].ljust(HEADER.itemsize, b"\0"), HEADER)[0]
+    header = np.frombuffer(first_bytes[: HEADER.itemsize].ljust(HEADER.itemsize, b"\0"), HEADER)[0]
     if header["_mark"] != _MARK and not path.lower().endswith(".spe"):
         return False
     plain = int(header["type"]) in _TYPES and bool(header["columns"]) and bool(header["rows"])

@@ -83,9 +83,9 @@ ARRAYS = Keys("vfs", "arrays", files=None, group_attributes={})
 _RESERVED = ("zarr.json", "c")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (
-        path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', head) is not None
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{") and (
+        path.lower().endswith(".vfs.json") or re.search(rb'"vfs"\s*:', first_bytes) is not None
     )
 
 

@@ -167,12 +167,12 @@ def _read_members(path: str, archive: zipfile.ZipFile, members: Mapping[str, zip
     return table
 
 
-def _column(path: str, name: str, head: bytes, size: int) -> tuple[int, np.dtype, int]:
+def _column(path: str, name: str, first_bytes: bytes, size: int) -> tuple[int, np.dtype, int]:
     """Read the header of a column of `size` bytes.
 
     Returns: (number of rows, dtype, offset of the data in bytes).
     """
-    stream = io.BytesIO(head)
+    stream = io.BytesIO(first_bytes)
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise FormatError(f"{path}: column {name}: expected .npy version 1 to 3, found {version}")

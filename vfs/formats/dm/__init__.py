@@ -63,8 +63,8 @@ _COLOURS = {"<": "BGRA", ">": "ARGB"}
 _MAPS = 2 << 20  # for files that store maps: most bytes of maps in the block that is cheapest to read
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return is_tag_file(head) and not path.lower().endswith(".gtg")
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return is_tag_file(first_bytes) and not path.lower().endswith(".gtg")
 
 
 def _tagged_scan(image: DmImage, nav: tuple[int, ...]) -> tuple[int, int] | None:

@@ -54,15 +54,15 @@ _OLD_VIEWS = [
 _MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for an XML file with EMPAD's elements, or a raw file with a name that the detector gives."""
     if path.lower().endswith(".raw"):
         return _NAMED.fullmatch(basename(path)) is not None
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = first_bytes.lstrip(b"\xef\xbb\xbf \t\r\n")
     return (
         start.startswith(b"<")
-        and b"<root" in head
-        and any(word in head for word in (b"<raw_file", b"<pix_x", b"<scan_parameters"))
+        and b"<root" in first_bytes
+        and any(word in first_bytes for word in (b"<raw_file", b"<pix_x", b"<scan_parameters"))
     )
 
 

@@ -91,16 +91,16 @@ class Combined(ElementsOfWords):
             at += len(part)
 
 
-def may_be(head: bytes) -> bool:
+def may_be(first_bytes: bytes) -> bool:
     """Return True if the first bytes of a raw file may be words: a bit of them is always 0, but not of float32."""
-    words = np.frombuffer(head[: len(head) // 4 * 4], "<u4")
+    words = np.frombuffer(first_bytes[: len(first_bytes) // 4 * 4], "<u4")
     return bool(len(words)) and not bool((words & np.uint32(_NEVER)).any())
 
 
-def are(head: bytes) -> bool:
+def are(first_bytes: bytes) -> bool:
     """Return True if the first bytes of a raw file are words: they may be, and as float32 some would be tiny, not 0."""
-    words = np.frombuffer(head[: len(head) // 4 * 4], "<u4") & np.uint32(0x7FFFFFFF)
-    return may_be(head) and bool(((words > 0) & (words < _TINY)).any())
+    words = np.frombuffer(first_bytes[: len(first_bytes) // 4 * 4], "<u4") & np.uint32(0x7FFFFFFF)
+    return may_be(first_bytes) and bool(((words > 0) & (words < _TINY)).any())
 
 
 def read_constants(sources: Sources, folder: str) -> np.ndarray:

@@ -172,8 +172,8 @@ def _sum_of(cards: dict[str, Value], file: int, start: int, behind: int, stop: i
     return UnitSum(file, start, stop, behind, int(data) if known else None, whole)
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"SIMPLE  =") and head[10:30].strip() == b"T"
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes.startswith(b"SIMPLE  =") and first_bytes[10:30].strip() == b"T"
 
 
 def _value(text: str) -> Value:

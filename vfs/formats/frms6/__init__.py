@@ -52,9 +52,11 @@ _BINNED = re.compile(r"bin:\s*(\d{1,3})")
 _WIDEST_SCAN = 1 << 16  # most positions along one axis
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for a data file, or the .hdr of a set."""
-    return (head.startswith(b"\x00\x04\x40\x00") and head[7:8] == b"\x06") or b"[measurementInfo]" in head
+    return (
+        first_bytes.startswith(b"\x00\x04\x40\x00") and first_bytes[7:8] == b"\x06"
+    ) or b"[measurementInfo]" in first_bytes
 
 
 def _scan_shape(text: str) -> tuple[int, int] | None:

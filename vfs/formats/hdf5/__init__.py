@@ -74,8 +74,8 @@ _XMP = b"\x89HMP\r\n\x1a\n"
 _ONLY_A_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return any(head[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or head[:8] == _XMP
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return any(first_bytes[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or first_bytes[:8] == _XMP
 
 
 _MOST_TRIED = 8  # files that are asked whether they lead to all others that are named

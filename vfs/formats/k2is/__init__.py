@@ -67,10 +67,10 @@ _WRONG = {
 }
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     if path.lower().endswith(".gtg"):
-        return is_tag_file(head)
-    return head.startswith(_SYNC) and head[36:40] == k2is.BYTES.to_bytes(4, "big")
+        return is_tag_file(first_bytes)
+    return first_bytes.startswith(_SYNC) and first_bytes[36:40] == k2is.BYTES.to_bytes(4, "big")
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,10 +43,10 @@ _HEAD = 512  # bytes that tell which of the files it is
 _XML = (b"<", b" ", b"\t", b"\r", b"\n", b"\xef", b"\xff", b"\xfe")  # with which a text of XML may begin
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    if head[:1] == b"\x70":
-        return is_container(head) or is_object(head)
-    return head[:1] in _XML and is_project(head)
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    if first_bytes[:1] == b"\x70":
+        return is_container(first_bytes) or is_object(first_bytes)
+    return first_bytes[:1] in _XML and is_project(first_bytes)
 
 
 def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:

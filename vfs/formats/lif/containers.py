@@ -34,20 +34,20 @@ _OBJECT = "LMS_Object_File"
 _OBJECT_START = struct.Struct("<BIBIBQ")  # of a .lof, behind its first text: 0x2A, version, 0x2A, version, 0x2A, bytes
 
 
-def is_container(head: bytes) -> bool:
+def is_container(first_bytes: bytes) -> bool:
     """Return True for the first bytes of a .lif."""
-    return _first_text(head).startswith("<LMSDataContainer")
+    return _first_text(first_bytes).startswith("<LMSDataContainer")
 
 
-def is_object(head: bytes) -> bool:
+def is_object(first_bytes: bytes) -> bool:
     """Return True for the first bytes of a .lof."""
-    return _first_text(head).startswith(_OBJECT)
+    return _first_text(first_bytes).startswith(_OBJECT)
 
 
-def _first_text(head: bytes) -> str:
-    if len(head) < 32 or head[:4] != b"\x70\0\0\0" or head[8:9] != b"\x2a":
+def _first_text(first_bytes: bytes) -> str:
+    if len(first_bytes) < 32 or first_bytes[:4] != b"\x70\0\0\0" or first_bytes[8:9] != b"\x2a":
         return ""
-    return head[13:].decode("utf-16-le", "ignore").lstrip("\ufeff")
+    return first_bytes[13:].decode("utf-16-le", "ignore").lstrip("\ufeff")
 
 
 def _text(sources: Sources, path: str, at: int) -> tuple[bytes, int]:

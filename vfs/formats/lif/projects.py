@@ -30,9 +30,9 @@ _DEEP = 20  # collections within collections
 _TIFF = (".tif", ".tiff")
 
 
-def is_project(head: bytes) -> bool:
+def is_project(first_bytes: bytes) -> bool:
     """Return True for the first bytes of an .xlef, .xlcf or .xlif."""
-    plain = head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
+    plain = first_bytes.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n")
     return plain.startswith(b"<") and b"<LMSDataContainerHeader" in plain
 
 

@@ -70,8 +70,8 @@ _MOST_HDR = 1 << 16  # most bytes of a .hdr file
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"HDR,") and path.lower().endswith(".hdr")
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes.startswith(b"HDR,") and path.lower().endswith(".hdr")
 
 
 def open(paths: Sequence[str], sources: Sources, *, series: bool = True, flip_y: bool = False) -> list[StoredArray]:

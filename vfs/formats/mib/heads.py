@@ -127,32 +127,32 @@ def read_heads(sources: Sources, paths: Sequence[str], hdr: Mapping[str, str]) -
     return next(iter(known.values())), made, [paths[k] for k in empty]
 
 
-def parsed(read: Callable[[int], bytes], head: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
+def parsed(read: Callable[[int], bytes], first_bytes: bytes, path: str) -> tuple[bytes, tuple[bytes, bytes], _Words]:
     """Parse a header.
 
     Args:
-        read: reads so many bytes of the file, from its beginning; head: those that are known.
+        read: reads so many bytes of the file, from its beginning; first_bytes: those that are known.
 
     Returns: (sequence number, (fields 2 to 7, the last field for R64), words that equal headers have
         in common with this one).
     """
-    start = _START.match(head)
+    start = _START.match(first_bytes)
     if start is None:
         raise FormatError(
             f"{path}: expected a frame header, comma separated, that begins with MQ1 and a sequence number, found"
-            f" {head[:16]!r}"
+            f" {first_bytes[:16]!r}"
         )
-    common = _Words(start.end(1), start.end(), head[start.end(1) : start.end()])
+    common = _Words(start.end(1), start.end(), first_bytes[start.end(1) : start.end()])
     if b"R64" not in start[2].upper():
         return start[1], (start[2], b""), common
     # The last field is the counter depth, except in headers of older software; field 2 is the header's size
     size = start[2].partition(b",")[0]
     most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
-    text = read(most) if most > len(head) else head
+    text = read(most) if most > len(first_bytes) else first_bytes
     before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
     common = (
         common._replace(last=len(before), end=most, tail=text[len(before) : most])
-        if before and most <= len(head)
+        if before and most <= len(first_bytes)
         else _Words()
     )
     return start[1], (start[2], depth), common

@@ -59,10 +59,10 @@ class UnseenMib(Unseen):
                 f"{path}: {wrong}; nobody looked at it when the set was opened, and vfs check looks at all of its files"
             )
 
-    def _wrong_begin(self, path: str, file: int, head: bytes) -> str:
+    def _wrong_begin(self, path: str, file: int, first_bytes: bytes) -> str:
         """Say what is not as expected in the first header of a file; "" if all is."""
         try:
-            digits, key, words = parsed(lambda most: head[:most], head, path)
+            digits, key, words = parsed(lambda most: first_bytes[:most], first_bytes, path)
             geometry = geometry_of(path, *key, self.hdr)
         except FormatError as error:
             return str(error).removeprefix(f"{path}: ")
@@ -70,7 +70,7 @@ class UnseenMib(Unseen):
             return f"holds {geometry}, the first file holds {self.geometry}"
         if int(digits) != (first := self.sequences.item(file)):
             return f"expected number {first:,} in its first frame header, found {int(digits):,}"
-        times = self.begin, seconds_of(head[words.stop :]), self.end
+        times = self.begin, seconds_of(first_bytes[words.stop :]), self.end
         if None not in times and not all(starmap(may_follow, pairwise(times))):
             return (
                 f"begins at {_time(times[1])}, the files of its set between {_time(self.begin)} and {_time(self.end)}"

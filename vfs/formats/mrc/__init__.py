@@ -65,10 +65,10 @@ _SAMPLE = 1 << 20  # most bytes of a frame that are looked at
 _ENDINGS = (".mrc", ".mrcs", ".map", ".st", ".ali", ".preali", ".rec", ".ccp4")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    if is_marked(head):
-        return order_of(head) is not None
-    return path.lower().endswith(_ENDINGS) and len(head) >= 1024 and order_of(head) is not None
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    if is_marked(first_bytes):
+        return order_of(first_bytes) is not None
+    return path.lower().endswith(_ENDINGS) and len(first_bytes) >= 1024 and order_of(first_bytes) is not None
 
 
 def _layout(pixels: Pixels, held: int, start: int, scan: MovieScan) -> tuple[Layout, Decoder | BlockDecoder]:

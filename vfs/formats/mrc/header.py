@@ -47,23 +47,23 @@ MOST_EXTENDED = 1 << 30  # bytes of an extended header: more are garbled
 _MAX_SIZES = (1 << 26, 1 << 26, 1 << 31)  # columns, rows, sections: a header with more is garbled
 
 
-def is_marked(head: bytes) -> bool:
+def is_marked(first_bytes: bytes) -> bool:
     """Return True if the first bytes of a file have the mark of an MRC file."""
-    return len(head) >= 1024 and head[208:212] in (b"MAP ", b"MAP\0")
+    return len(first_bytes) >= 1024 and first_bytes[208:212] in (b"MAP ", b"MAP\0")
 
 
-def order_of(head: bytes) -> Literal["<", ">"] | None:
+def order_of(first_bytes: bytes) -> Literal["<", ">"] | None:
     """Return the byte order in which a header is plausible; None if there is none.
 
     If both are plausible, the machine stamp decides; without a stamp, the order with the smaller
     image.
     """
     stamps: dict[bytes, Literal["<", ">"]] = {b"\x11\x11": ">", b"\x44\x44": "<", b"\x44\x41": "<"}
-    marked = is_marked(head)
+    marked = is_marked(first_bytes)
     found: dict[Literal["<", ">"], int] = {}
     orders: tuple[Literal["<", ">"], ...] = ("<", ">")
     for order in orders:
-        header = np.frombuffer(head[:1024], HEADER.newbyteorder(order))[0]
+        header = np.frombuffer(first_bytes[:1024], HEADER.newbyteorder(order))[0]
         sizes = [int(header[name]) for name in ("nx", "ny", "nz")]
         if (
             all(
@@ -73,7 +73,7 @@ def order_of(head: bytes) -> Literal["<", ">"] | None:
             and (marked or 0 <= header["nsymbt"] < MOST_EXTENDED)
         ):
             found[order] = math.prod(sizes)
-    stamp = stamps.get(head[212:214])
+    stamp = stamps.get(first_bytes[212:214])
     if stamp in found:
         return stamp
     return min((count, order) for order, count in found.items())[1] if found else None

@@ -126,10 +126,10 @@ class FrameDecoder(MadeBlocks):
         return np.ascontiguousarray(pixels, self.dtype).reshape(shape)
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    if path.lower().endswith(".nd2") and head.startswith(_JPEG_2000):
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    if path.lower().endswith(".nd2") and first_bytes.startswith(_JPEG_2000):
         return True  # opening says what to do with it
-    return head.startswith(_START) and head[16:48] == b"ND2 FILE SIGNATURE CHUNK NAME01!"
+    return first_bytes.startswith(_START) and first_bytes[16:48] == b"ND2 FILE SIGNATURE CHUNK NAME01!"
 
 
 def _mapped(sources: Sources, path: str, size: int) -> dict[bytes, _Chunk] | None:

@@ -86,11 +86,11 @@ class _Plane(NamedTuple):
     place: tuple[int, ...]  # the fields of `PLACE`
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for an index that begins with an entry."""
-    if basename(path).lower() != _INDEX or len(head) < 5:
+    if basename(path).lower() != _INDEX or len(first_bytes) < 5:
         return False
-    return 2 <= int.from_bytes(head[:4], "little") < 1 << 16 and head[4:5] == b"{"
+    return 2 <= int.from_bytes(first_bytes[:4], "little") < 1 << 16 and first_bytes[4:5] == b"{"
 
 
 def _piece(data: bytes, at: int) -> tuple[bytes, int]:

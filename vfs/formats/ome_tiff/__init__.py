@@ -50,11 +50,11 @@ _BESIDE = re.compile(r"(label|macro|overview|thumbnail)( image)?", re.I)  # imag
 _LOOK = 1 << 20  # bytes of OME-XML that say where its pixels are
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    if header_of(head) is None:
-        if not head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    if header_of(first_bytes) is None:
+        if not first_bytes.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith(b"<"):
             return False
-        text = head.decode("utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
+        text = first_bytes.decode("utf-16" if first_bytes[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "ignore")
         return (
             text.lstrip("\ufeff \t\r\n").startswith("<")
             and re.search(r"<(\w+:)?OME\s", text) is not None

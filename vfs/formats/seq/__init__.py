@@ -128,7 +128,7 @@ _NOT_SAID = (0, (1 << 32) - 1)  # numbers of frames in a header that mean "unkno
 _MARK = b"\xed\xfe\x00\x00" + "Norpix seq".encode("utf-16-le")
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for the `.metadata` of a sequence that lies beside it."""
     return path.lower().endswith(_METADATA) and exists(sources, path[: -len(_METADATA) + 4])
 

@@ -73,8 +73,8 @@ _MAX_ELEMENTS = 1 << 28  # most elements; a header with more is garbled
 _LARGEST_PIXEL = 1e-3  # m; and one over it is the smallest one of a diffraction pattern, 1/m
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return head.startswith(b"JK\0\2") and path.lower().endswith(".emi")
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return first_bytes.startswith(b"JK\0\2") and path.lower().endswith(".emi")
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,12 @@ class ModuleDecoder(MadeBlocks):
         return np.ascontiguousarray(pixels[..., ::-1, :]) if self.flipped[block] else pixels
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    return b"Detector Type" in head and b"Frame Padding" in head and _MASTER.fullmatch(basename(path)) is not None
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    return (
+        b"Detector Type" in first_bytes
+        and b"Frame Padding" in first_bytes
+        and _MASTER.fullmatch(basename(path)) is not None
+    )
 
 
 def _data_files(sources: Sources, path: str, modules: Collection[int]) -> list[tuple[int, int, str]]:

@@ -72,8 +72,8 @@ _MAX_CHARACTERS = 1 << 16  # most characters of a text that is shown as an attri
 _AXES = {"I": "frame", "Q": "frame"}
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
-    if header_of(head) is None:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
+    if header_of(first_bytes) is None:
         return False
     try:
         return not (described_as_ome(sources, path) or holds_events(sources, path))

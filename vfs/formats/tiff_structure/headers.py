@@ -67,19 +67,19 @@ def quiet() -> Iterator[None]:
         _muted.on = before
 
 
-def header_of(head: bytes) -> tuple[Order, bool, int] | None:
+def header_of(first_bytes: bytes) -> tuple[Order, bool, int] | None:
     """Parse the first 16 bytes of a file.
 
     Returns: (byte order, True for BigTIFF, offset of the first directory); None if it is not a TIFF.
     """
-    if head[:2] not in (b"II", b"MM") or len(head) < 8:
+    if first_bytes[:2] not in (b"II", b"MM") or len(first_bytes) < 8:
         return None
-    order: Order = "<" if head[:2] == b"II" else ">"
-    version, *rest = struct.unpack(order + "HHH", head[2:8])
+    order: Order = "<" if first_bytes[:2] == b"II" else ">"
+    version, *rest = struct.unpack(order + "HHH", first_bytes[2:8])
     if version == 42:
-        return order, False, struct.unpack(order + "I", head[4:8])[0]
-    if version == 43 and rest == [8, 0] and len(head) >= 16:
-        return order, True, struct.unpack(order + "Q", head[8:16])[0]
+        return order, False, struct.unpack(order + "I", first_bytes[4:8])[0]
+    if version == 43 and rest == [8, 0] and len(first_bytes) >= 16:
+        return order, True, struct.unpack(order + "Q", first_bytes[8:16])[0]
     return None
 
 

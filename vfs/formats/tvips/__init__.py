@@ -68,14 +68,14 @@ _BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
 
-def sniff(path: str, head: bytes, sources: Sources) -> bool:
+def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     """Return True for the header of a series. Later files of the series have no mark but their names."""
-    if len(head) < HEADER.itemsize:
+    if len(first_bytes) < HEADER.itemsize:
         return False
     hit = _NUMBER.search(path)
     if hit and int(hit[1]) > 0:
         return True
-    header = np.frombuffer(head, HEADER, 1)[0]
+    header = np.frombuffer(first_bytes, HEADER, 1)[0]
     return header["size"] == 256 and header["version"] in (1, 2) and header["bits"] in (8, 16)
 
 
