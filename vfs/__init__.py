@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from vfs.integrations import rsciio
     from vfs.integrations import virtualizarr as virtualizarr
     from vfs.model.region import Region
+    from vfs.reduce.backgrounds import WithoutBackground
     from vfs.reduce.histogram import Histogram
-    from vfs.reduce.in_frames import CenterOfMass, Disk, FrameSum, Masks, Point, RadialSum, Rectangle, Ring
+    from vfs.reduce.in_frames import CenterOfMass, FrameSum, Masks, RadialSum
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
+    from vfs.reduce.shapes import Disk, Grid, Point, Rectangle, Ring
     from vfs.reduce.usual import AnnularBrightField, AnnularDarkField, BrightField, HighAngleDarkField
 
     __version__: str
@@ -59,6 +61,7 @@ __all__ = [
     "ExecutorError",
     "FormatError",
     "FrameSum",
+    "Grid",
     "HighAngleDarkField",
     "Histogram",
     "IncompleteWarning",
@@ -94,6 +97,7 @@ __all__ = [
     "VfsError",
     "VirtualArray",
     "VirtualGroup",
+    "WithoutBackground",
     "export",
     "guess_nav_shape",
     "mount",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -181,4 +182,24 @@ def test_backscatter_patterns_have_no_disk(browse: Browse, tmp_path: Path) -> No
         page.screenshot("backscatter")
         page.named("button", "Rectangle detector").click()
         page.settled()
+        page.page.get_by_label("Background of patterns").select_option("static-subtract")
+        page.wait("vfs.frame.caption.endsWith('static background subtracted') && vfs.frame.status === 'exact'")
+        shown = page.numbers("frame")
+        np.testing.assert_array_equal(shown, (values[2, 2] - values.mean(axis=(0, 1))).astype("f4"))
+        found: dict[str, Any] = {}
+        exec(page.text_of("Frame", "Python that makes it"), found)
+        np.testing.assert_array_equal(found["frame"], shown)
+        page.press("v")
+        page.wait("vfs.state.channels?.length === 3")
+        page.settled()
+        page.page.locator(".frame-panel .stage").first.focus()
+        page.press("ArrowUp")  # by a cell
+        page.wait("vfs.state.detector.y0 === 10")
+        page.settled()
+        first = values[..., 10:14, 6:12].sum(axis=(2, 3))
+        np.testing.assert_array_equal(page.numbers("scan"), first)
+        page.click("frame", 2, 20)  # the chosen detector comes to the cell
+        page.wait("vfs.state.detector.y0 === 0 && vfs.state.detector.x0 === 18")
+        page.settled()
+        page.screenshot("virtual-backscatter")
         page.close()

@@ -16,8 +16,8 @@ from vfs.engine.array import ArrayReader
 from vfs.errors import DependencyError, OptionError, RegionError, extra
 from vfs.folder_tree.plans import open_folder
 from vfs.reduce import spelling
-from vfs.reduce.in_frames import Disk, Rectangle
 from vfs.reduce.reduction import Reduction
+from vfs.reduce.shapes import Disk, Rectangle
 from vfs.sets.opening import Opening
 
 if TYPE_CHECKING:

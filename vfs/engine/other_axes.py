@@ -25,7 +25,7 @@ from vfs.engine.computed import ComputedBlocks
 from vfs.model.axis_order import AxisOrder
 from vfs.model.layout import altered
 from vfs.model.region import Region
-from vfs.model.stored import PixelMask, StoredArray
+from vfs.model.stored import StoredArray
 
 BLOCK = 1024
 """Pixels along y and x of a block, about."""
@@ -93,7 +93,9 @@ def with_axes(array: ArrayReader, how: Arrangement, **said: Any) -> ArrayReader:
     shape = how.shape(array.shape)
     source, frames = array.dataset, array.dataset.layout.frames
     known = {**said, "shape": shape, "dims": how.dims, "nav_ndim": len(shape) - 2, "absent": ()}
-    known["pixel_mask"] = _mask(source, how)
+    frame = [axis - source.nav_ndim for (axis,) in how.axes[-2:]]
+    known["pixel_mask"] = source.pixel_mask and source.pixel_mask.among(frame)
+    known["background"] = source.background and source.background.among(frame)
     if how.as_stored:
         dataset = altered(source, **known)
     elif how.in_order and frames is not None and len(shape) == 3 and source.nav_ndim == array.ndim - 2:
@@ -103,14 +105,6 @@ def with_axes(array: ArrayReader, how: Arrangement, **said: Any) -> ArrayReader:
         return _computed(array, how, known)
     chunks = _chunks(shape, dataset.block, array.dtype.itemsize)
     return _again(array, dataset, chunks, array.cache)
-
-
-def _mask(source: StoredArray, how: Arrangement) -> PixelMask | None:
-    """Return the mask of an array's frames as the mask of the images; None where other axes are an image."""
-    mask, frame = source.pixel_mask, [axis - source.nav_ndim for (axis,) in how.axes[-2:]]
-    if mask is None or sorted(frame) != [*range(len(mask.axes))]:
-        return None
-    return PixelMask(mask.array, tuple(mask.axes[k] for k in frame), tuple(mask.flipped[k] for k in frame))
 
 
 def _computed(array: ArrayReader, how: Arrangement, known: dict[str, Any]) -> ArrayReader:

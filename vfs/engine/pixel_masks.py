@@ -1,4 +1,4 @@
-"""Reads the mask that a set has of the pixels of its frames: which hold no measurement."""
+"""Reads images that a set has of the pixels of its frames: the mask of those that hold no measurement, and others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import numpy as np
 
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
-from vfs.model.stored import PixelMask
+from vfs.model.stored import FrameImage, PixelMask
+
+
+def read_image(image: FrameImage) -> np.ndarray:
+    """Read an image of the pixels of frames.
+
+    Returns: [*frame], as frames are shown.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    return image.frame(ArrayReader(image.array, make_backend("auto", image.array.files)).read())
 
 
 def read_mask(mask: PixelMask, backend: str = "auto") -> np.ndarray:

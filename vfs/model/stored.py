@@ -100,11 +100,11 @@ def marked_by(mask: np.ndarray, bits: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class PixelMask:
-    """Says which pixels of the frames of an array hold no measurement, as a mask of the same set does.
+class FrameImage:
+    """An image of the same set that has a number for each pixel of the frames of an array.
 
     Attributes:
-        array: the mask, which has a pixel for each of a frame as it is stored (perhaps with axes of one element first).
+        array: the image, with a pixel for each of a frame as it is stored (perhaps with axes of one element first).
         axes, flipped: which axis of the frame as it is stored each axis of the frame as it is shown is, and if it is
             turned over.
     """
@@ -113,17 +113,38 @@ class PixelMask:
     axes: tuple[int, ...]
     flipped: tuple[bool, ...]
 
+    def frame(self, numbers: np.ndarray) -> np.ndarray:
+        """Return what is in the array, with the axes of a frame as it is shown."""
+        sig = numbers.shape[numbers.ndim - len(self.axes) :]
+        ends = tuple(slice(None, None, -1 if over else 1) for over in self.flipped)
+        turned: np.ndarray = numbers.reshape(sig).transpose(self.axes)[ends]
+        return np.ascontiguousarray(turned)
+
+    def among(self: Image, frame: Sequence[int], flipped: Sequence[bool] | None = None) -> Image | None:
+        """Return the image for frames whose axes are these ones of the frames before; None where others are a frame.
+
+        Args:
+            flipped: which of them are turned over; None: none.
+        """
+        if sorted(frame) != [*range(len(self.axes))]:
+            return None
+        over = [self.flipped[k] != (flipped is not None and flipped[n]) for n, k in enumerate(frame)]
+        return type(self)(self.array, tuple(self.axes[k] for k in frame), tuple(over))
+
+
+class PixelMask(FrameImage):
+    """Says which pixels of the frames of an array hold no measurement, as a mask of the same set does."""
+
     def pixels(self, mask: np.ndarray) -> np.ndarray:
         """Return bool[*frame], True for pixels without a measurement.
 
         Args:
             mask: what is in the array.
         """
-        sig = mask.shape[mask.ndim - len(self.axes) :]
-        marked = marked_by(mask.reshape(sig), self.array.mask_bits)
-        ends = tuple(slice(None, None, -1 if over else 1) for over in self.flipped)
-        turned: np.ndarray = marked.transpose(self.axes)[ends]
-        return np.ascontiguousarray(turned)
+        return self.frame(marked_by(mask, self.array.mask_bits))
+
+
+Image = TypeVar("Image", bound=FrameImage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +182,7 @@ class StoredArray:
             number); 0 for other arrays.
         pixel_mask: the set's mask of the pixels of this array's frames (found by `vfs.sets.pixel_masks`); None if there
             is none, or the user replaces pixels (`dead`).
+        background: the set's static background of these frames, of backscatter patterns; None if there is none.
         sums: checksums in the files that decoding does not compare, also of parts that are not shown. `vfs check` does.
         computed: True if reading a little may go through all of another array: vfs reads it only on request.
         terms: `attrs` and `told` in the vocabulary of `vfs.model.metadata`.
@@ -186,6 +208,7 @@ class StoredArray:
     sums: tuple[ByteSum, ...] = ()
     mask_bits: int = 0
     pixel_mask: PixelMask | None = None
+    background: FrameImage | None = None
     computed: bool = False
     written: Written = UNTOLD
     scan: tuple[int, ...] | None = None

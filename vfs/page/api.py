@@ -112,7 +112,9 @@ class Api:
             "original": RequestKind(partial(self._told, self._listing.original)),
             "python": RequestKind(self._python),
             "frame": RequestKind(
-                self.pictures.frame, fields=("at", "max", "part", "level", "box", "bin", "plane"), reads=True
+                self.pictures.frame,
+                fields=("at", "max", "part", "level", "box", "bin", "plane", "background"),
+                reads=True,
             ),
             "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "whole", "id"), True),
             "centre": RequestKind(self._centre, fields=("within",)),

@@ -19,8 +19,8 @@ from vfs.page.tiles import levels_of, tile
 from vfs.page.views import picture
 from vfs.pictures.frames import FrameView
 from vfs.reduce.bright_field import middle, scanned
-from vfs.reduce.in_frames import Disk
 from vfs.reduce.passes import reduce
+from vfs.reduce.shapes import Disk
 
 SIDE = 256
 """Rows and columns of a picture that is read to load what reads it."""

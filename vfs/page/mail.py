@@ -27,9 +27,10 @@ from vfs.page.views import described, told
 from vfs.reduce import spelling
 from vfs.reduce.binned import Binned
 from vfs.reduce.bright_field import tidy
-from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
+from vfs.reduce.in_frames import CenterOfMass
 from vfs.reduce.passes import OnProgress, reduce
 from vfs.reduce.reduction import Reduction
+from vfs.reduce.shapes import Disk, Ring
 from vfs.reduce.usual import leaving_out, usual_detectors
 from vfs.sets.opening import OpenedSet, Opening
 from vfs.sets.recipe import Recipe

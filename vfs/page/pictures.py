@@ -20,6 +20,7 @@ from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
 from vfs.http.reads import Reads
 from vfs.http.requests import Request, has, indices, number, page_of
+from vfs.page.backgrounds import without_background
 from vfs.page.listing import SetListing
 from vfs.page.records import described as numbers_described
 from vfs.page.records import record
@@ -52,6 +53,7 @@ class Wanted(NamedTuple):
 
     Attributes:
         key: path of the array; at, most, part, plane: see `vfs.page.views.picture`.
+        background: what is taken away of backscatter patterns, as arguments of `WithoutBackground`; "": nothing.
         level, box, side: see `vfs.page.tiles.tile`; a box of no numbers: the picture as a whole.
     """
 
@@ -63,6 +65,7 @@ class Wanted(NamedTuple):
     box: tuple[int, ...]
     side: int
     plane: tuple[int, ...]
+    background: str
 
     @classmethod
     def of(cls, key: str, request: Request) -> Wanted:
@@ -76,6 +79,9 @@ class Wanted(NamedTuple):
             raise RefusedError(400, f"part={printable(part[:40])}: expected {', '.join(PARTS)}")
         box = indices(request, "box")
         others = ("max", "plane") if box else ("level", "bin")
+        background = request.query.get("background", "")
+        if box and background:
+            raise RefusedError(400, "background: goes with pictures as a whole, not with box=")
         if len(box) not in (0, 4) or any(name in request.query for name in others):
             raise RefusedError(
                 400, "a box: expected box=y0,x0,y1,x1, with or without level= and bin=, and neither max= nor plane="
@@ -90,6 +96,7 @@ class Wanted(NamedTuple):
             box,
             number(request, "bin", 1, 1, LARGEST),
             indices(request, "plane"),
+            background,
         )
 
     def etag(self, version: bytes) -> bytes:
@@ -156,7 +163,8 @@ class Pictures:
         if wanted.box:
             nbytes = tile_bytes(face, path, wanted.at, wanted.level, wanted.box, wanted.part)
         else:
-            nbytes = bytes_of(array, wanted.at, wanted.most, wanted.part, wanted.plane)
+            shown = without_background(array, wanted.background)
+            nbytes = bytes_of(shown, wanted.at, wanted.most, wanted.part, wanted.plane)
         return wanted.etag(self._contents.at(wanted.key).version()), nbytes
 
     def _read(self, wanted: Wanted) -> tuple[bytes, np.ndarray, int, bool]:
@@ -165,7 +173,8 @@ class Pictures:
         if wanted.box:
             read = partial(tile, face, path, wanted.at, wanted.level, wanted.box, wanted.side, wanted.part)
         else:
-            read = partial(picture, array, wanted.at, wanted.most, wanted.part, wanted.plane)
+            shown = without_background(array, wanted.background)
+            read = partial(picture, shown, wanted.at, wanted.most, wanted.part, wanted.plane)
         (numbers, factor), version = self._unchanged(wanted.key, read)
         return wanted.etag(version), numbers, factor, checked_view(array, wanted.at, wanted.plane).stored(wanted.at)
 

@@ -37,6 +37,8 @@ from vfs.reduce.result import Result
 
 FRAMES = 64 << 20
 """Bytes of frames that a block of a result for each position is of, but for rows that are longer."""
+PATTERNS = 4 << 20
+"""Bytes of a block of results that are as large as frames, so that one of them is there soon."""
 
 Reductions = Mapping[str, Reduction]
 
@@ -114,7 +116,10 @@ class _Source:
         self.by_position = {name: one for name, one in bound.items() if made[name].kind == "nav"}
         self.others = {name: one for name, one in bound.items() if made[name].kind != "nav"}
         sig = array.shape[len(self.nav) :]
-        self.rows = _rows(self.nav, math.prod(sig) * array.dtype.itemsize)
+        frame = math.prod(sig) * array.dtype.itemsize
+        entry = sum(made[name].selected[:1].nbytes for name in self.by_position)
+        large = entry >= frame > 0
+        self.rows = _rows(self.nav, entry if large else frame, large)
         self.token = object()
         # Small, and each costs a pass over everything: nothing that is read meanwhile drives it out.
         # There is room for one state of the files: nobody reads those before it
@@ -186,15 +191,15 @@ class _Source:
         )
 
 
-def _rows(nav: tuple[int, ...], frame: int) -> tuple[int, ...]:
-    """Return the positions of a block along each axis of the scan: whole rows, of about `FRAMES` bytes.
+def _rows(nav: tuple[int, ...], each: int, large: bool = False) -> tuple[int, ...]:
+    """Return the positions of a block along each axis of the scan: whole rows, if these are not long.
 
     Args:
-        frame: bytes of a frame.
+        each: bytes of a position; large: results are as large as frames.
     """
-    room, made = max(1, FRAMES // max(1, frame)), [1] * len(nav)
+    room, made = max(1, (PATTERNS if large else FRAMES) // max(1, each)), [1] * len(nav)
     for axis in reversed(range(len(nav))):
-        row = axis == len(nav) - 1 and axis > 0
+        row = axis == len(nav) - 1 and axis > 0 and not large
         made[axis] = max(1, nav[axis] if row else min(nav[axis], room))
         if made[axis] < nav[axis]:
             break

@@ -1,5 +1,4 @@
-"""Reductions of every frame by itself: `FrameSum`, `Disk`, `Ring`, `Rectangle`, `Point`, `Masks`,
-`CenterOfMass`, `RadialSum`.
+"""Reductions of every frame by itself: `FrameSum`, `Masks`, `CenterOfMass`, `RadialSum`; `vfs.reduce.shapes` has more.
 
 Pixels outside of a mask do not count, whatever they hold: a NaN there is no NaN in the result. Sums
 of integers are exact. What does not fit the frames is an OptionError, which `reduce` raises: an
@@ -61,121 +60,6 @@ class FrameSum(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         taken = masks.measured(str(self), np.ones(frames.shape, bool), frames, self.masked)
         return masked_sums("FrameSum", taken[None], frames, self.dtype)
-
-
-class _Shape(Reduction):
-    """Sum of the pixels whose centres lie inside a shape. Frames of one axis, as spectra, are one row."""
-
-    dtype: Any
-    masked: bool
-
-    def bound(self, frames: FrameType) -> Reduction:
-        shape = masks.picture(type(self).__name__, frames.shape)
-        mask = masks.inside(str(self), shape, self.inside(shape)).reshape(frames.shape)
-        mask = masks.measured(str(self), mask, frames, self.masked)
-        return masked_sums(type(self).__name__, mask[None], frames, self.dtype)
-
-    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Return bool[rows, columns], the pixels inside."""
-        raise NotImplementedError
-
-    def _numbers(self, *names: str) -> list[float]:
-        return [masks.number(type(self).__name__, getattr(self, name), name) for name in names]
-
-
-@dataclass(frozen=True)
-class Disk(_Shape):
-    """Sum of the pixels of every frame that are less than `r` from (cy, cx): a bright-field image, [*scan].
-
-    A disk that holds no pixel's centre is an OptionError; one that the edge of the frame cuts is not.
-
-    Args:
-        cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
-        r: radius, in pixels.
-        dtype: see `FrameSum`.
-        masked: True: pixels that the set's own mask marks as dead do not count. Where it has none, or `dead` replaces
-            them, all count.
-    """
-
-    cy: float
-    cx: float
-    r: float
-    dtype: Any = None
-    masked: bool = False
-
-    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        cy, cx, r = self._numbers("cy", "cx", "r")
-        return masks.between(shape, cy, cx, 0, r)
-
-
-@dataclass(frozen=True)
-class Ring(_Shape):
-    """Sum of the pixels of every frame that are at least `r0` and less than `r1` from (cy, cx): an
-    annular dark-field image, [*scan]. Else as `Disk`.
-
-    Args:
-        cy, cx: the centre, in pixels; pixel (y, x) has its centre at (y, x).
-        r0, r1: inner and outer radius, in pixels.
-        dtype: see `FrameSum`.
-        masked: see `Disk`.
-    """
-
-    cy: float
-    cx: float
-    r0: float
-    r1: float
-    dtype: Any = None
-    masked: bool = False
-
-    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        cy, cx, r0, r1 = self._numbers("cy", "cx", "r0", "r1")
-        return masks.between(shape, cy, cx, r0, r1)
-
-
-@dataclass(frozen=True)
-class Rectangle(_Shape):
-    """Sum of the pixels of every frame from (y0, x0) to (y1, x1), half-open: [*scan]. Else as `Disk`.
-
-    A spectrum is one row: `Rectangle(0, 120, 1, 180)` is the image of its channels 120 to 179.
-
-    Args:
-        y0, x0, y1, x1: in pixels; pixel (y, x) has its centre at (y, x).
-        dtype: see `FrameSum`.
-        masked: see `Disk`.
-    """
-
-    y0: float
-    x0: float
-    y1: float
-    x1: float
-    dtype: Any = None
-    masked: bool = False
-
-    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        y0, x0, y1, x1 = self._numbers("y0", "x0", "y1", "x1")
-        y, x = np.ogrid[: shape[0], : shape[1]]
-        return np.asarray((y >= y0) & (y < y1) & (x >= x0) & (x < x1))
-
-
-@dataclass(frozen=True)
-class Point(_Shape):
-    """Pixel (y, x) of every frame: [*scan].
-
-    Args:
-        y, x: which one, from 0; one outside of the frame is an OptionError.
-        dtype: see `FrameSum`.
-        masked: see `Disk`.
-    """
-
-    y: int
-    x: int
-    dtype: Any = None
-    masked: bool = False
-
-    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
-        y, x = self._numbers("y", "x")
-        rows, columns = np.ogrid[: shape[0], : shape[1]]
-        return np.asarray((rows == y) & (columns == x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,24 +269,30 @@ class RadialSum(Reduction):
         seen = masks.measured(str(self), masks.inside(str(self), frames.shape, far < bins), frames, self.masked)
         rings = np.where(seen, far, bins).astype(np.int32)
         if frames.dtype.kind != "c":
-            return _Rings(frames, rings, bins, self.dtype)
+            return LabelledSums("RadialSum", frames, rings, bins, self.dtype)
         taken, join = parts_of(frames), join_to(self.dtype, alone=False)
-        inner = _Rings(taken, np.stack([2 * rings, 2 * rings + 1], -1), 2 * bins, None)
+        inner = LabelledSums("RadialSum", taken, np.stack([2 * rings, 2 * rings + 1], -1), 2 * bins, None)
         return JoinedParts(inner, taken, join, inner.dims)
 
 
-class _Rings(Kernel):
-    """Sums over rings, prepared for frames of one kind."""
+class LabelledSums(Kernel):
+    """Sums over the pixels of each label, prepared for frames of one kind: over rings, unless a subclass says others.
 
-    dims = ("ring",)
+    Args:
+        name: for messages.
+        labels: int32[*frame]; those of `bins` or more do not count.
+        dtype: of the result, None: as it is added up.
+    """
+
+    dims: tuple[str, ...] = ("ring",)
     units = None
 
-    def __init__(self, frames: FrameType, rings: np.ndarray, bins: int, dtype: Any) -> None:
-        real_pixels("RadialSum", frames)
-        self.bins, self.dtype = bins, dtype
-        self.total = total_of(frames.dtype, dtype, "RadialSum")
-        self.seen = masks.rows_of(rings < bins)
-        self.rings = np.ascontiguousarray(rings[self.seen[0] : self.seen[1]]).reshape(-1)
+    def __init__(self, name: str, frames: FrameType, labels: np.ndarray, bins: int, dtype: Any) -> None:
+        real_pixels(name, frames)
+        self.name, self.bins, self.dtype = name, bins, dtype
+        self.total = total_of(frames.dtype, dtype, name)
+        self.seen = masks.rows_of(labels < bins)
+        self.labels = np.ascontiguousarray(labels[self.seen[0] : self.seen[1]]).reshape(-1)
         self.first = self.seen[0] * (frames.size // frames.steps)
 
     def rows(self, frames: FrameType) -> tuple[int, int]:
@@ -414,9 +304,9 @@ class _Rings(Kernel):
     def take(self, block: FrameBlock, buffers: Buffers, shared: Buffers) -> None:
         overflow = np.zeros(1, np.uint8)
         kernels.ring_sums(
-            block.places, block.like, block.order, self.first, self.rings, block.at, shared["sums"], overflow
+            block.places, block.like, block.order, self.first, self.labels, block.at, shared["sums"], overflow
         )
-        fits(overflow, "RadialSum", self.total)
+        fits(overflow, self.name, self.total)
 
     def finish(self, buffers: Buffers) -> np.ndarray:
         return buffers["sums"] if self.dtype is None else buffers["sums"].astype(self.dtype, copy=False)

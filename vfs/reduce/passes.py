@@ -26,11 +26,13 @@ from functools import cached_property, partial
 from itertools import pairwise
 from operator import index
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vfs.engine.array import ArrayReader, threads_asked
-from vfs.engine.pixel_masks import masked_pixels
+from vfs.engine.pixel_masks import masked_pixels, read_image
+from vfs.engine.stored_reader import Token
 from vfs.errors import OptionError
 from vfs.model import coverage
 from vfs.model.calibration import of_axes
@@ -43,6 +45,7 @@ from vfs.reduce import CLASSES
 from vfs.reduce.blocks import check_written, chosen_positions, supply_of
 from vfs.reduce.demand import Demand
 from vfs.reduce.held_frames import HeldFrames
+from vfs.reduce.over_frames import Mean
 from vfs.reduce.projections import Projection, projected
 from vfs.reduce.reduction import KINDS, FrameType, Kernel, Reduction
 from vfs.reduce.result import Result, Results
@@ -172,8 +175,33 @@ def _frame_type(array: ArrayReader, count: int, chosen: np.ndarray | None = None
     units = str(dataset.conventions.get("units", ""))
     calibration = {dim: known[dim] for dim in dims if dim in known}
     shape = array.shape[dataset.nav_ndim :]
-    masked = partial(masked_pixels, array)
-    return FrameType(shape, array.dtype, count, dims, units, calibration, masked, nav, named, chosen)
+    given = partial(masked_pixels, array), partial(static_background, array)
+    return FrameType(shape, array.dtype, count, dims, units, calibration, *given, nav, named, chosen)
+
+
+_backgrounds: WeakKeyDictionary[Token, tuple[int, np.ndarray]] = WeakKeyDictionary()
+
+
+def static_background(array: ArrayReader) -> np.ndarray:
+    """Return the static background of an array's frames: an image of its set, else the mean of all frames of the scan.
+
+    It stays as long as the array is open and its files are not touched, since it may have taken a pass over all of it.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    state = int(array.backend.files.moves.item(0))
+    found = _backgrounds.get(array.token)
+    if found is None or found[0] != state:
+        image = array.dataset.background
+        key = ("static background", id(array.token), state)
+        made = array.cache.get(key, partial(_background, array) if image is None else partial(read_image, image))
+        found = _backgrounds[array.token] = state, made
+    return found[1]
+
+
+def _background(array: ArrayReader) -> np.ndarray:
+    return np.asarray(reduce(array, {"mean": Mean()})["mean"].data)
 
 
 class Pass:

@@ -30,6 +30,10 @@ def _all_measured() -> None:
     return None
 
 
+def _no_background() -> np.ndarray:
+    raise OptionError("these frames have no static background")
+
+
 @dataclass(frozen=True)
 class FrameType:
     """Describes what all frames of a pass have in common.
@@ -42,6 +46,7 @@ class FrameType:
         units: of a pixel, "" where nobody says.
         calibration: see `VirtualArray.calibration`, of these axes.
         masked: returns bool[*shape], the pixels that the set's own mask marks; None: it marks none.
+        background: returns float[*shape], the static background of frames: an image of the set, else their mean.
         nav: shape of the navigation; nav_dims: a name for each of its axes.
         positions: int64[count], flat positions in the navigation that were selected; None: all.
     """
@@ -53,6 +58,7 @@ class FrameType:
     units: str = ""
     calibration: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     masked: Callable[[], np.ndarray | None] = _all_measured
+    background: Callable[[], np.ndarray] = field(default=_no_background, compare=False)
     nav: tuple[int, ...] = ()
     nav_dims: tuple[str, ...] = ()
     positions: np.ndarray | None = field(default=None, compare=False)

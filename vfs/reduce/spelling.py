@@ -41,8 +41,8 @@ KINDS: dict[str, type[Reduction]] = {
 }
 KINDS |= {short: KINDS[name] for short, name in _SHORT.items()}
 """Name of a kind -> its class."""
-WORDS = ("array", "dtype")
-"""Arguments that are words: the file of masks, and a dtype."""
+WORDS = ("array", "dtype", "static", "dynamic")
+"""Arguments that are words: the file of masks, a dtype, and what is done with backgrounds."""
 
 FLAGS = ("masked", "skipna")
 """Arguments that are true or false."""

@@ -13,8 +13,9 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.reduce.bright_field import central_disk, middle, tidy
-from vfs.reduce.in_frames import CenterOfMass, Disk, Ring
+from vfs.reduce.in_frames import CenterOfMass
 from vfs.reduce.reduction import FrameType, Reduction
+from vfs.reduce.shapes import Disk, Ring
 
 MIN_WIDTH = 0.8
 """Pixels that a radius, or the width of a ring, has at least."""

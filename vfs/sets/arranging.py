@@ -17,7 +17,7 @@ from vfs.model.layout import FrameLayout, Scan, altered, mirrored, permuted
 from vfs.model.metadata import Term
 from vfs.model.open_options import OpenOptions
 from vfs.model.options import shape_option
-from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, PixelMask, StoredArray
+from vfs.model.stored import BOTTOM_FIRST, TOP_FIRST, FrameImage, StoredArray
 from vfs.model.wording import option, option_names, shown
 
 _TURNED = {BOTTOM_FIRST: TOP_FIRST, TOP_FIRST: BOTTOM_FIRST}
@@ -105,7 +105,7 @@ def _of_companion(order: AxisOrder, main: StoredArray, dataset: StoredArray) -> 
 def _turned(dataset: StoredArray, order: AxisOrder, as_stored: bool) -> Arranged:
     """Return an array with its axes in order, by its layout where that can say it."""
     layout = None if as_stored else _layout(dataset, order)
-    about = {"attrs": _attributes(dataset, order), "pixel_mask": _mask(dataset, order), "terms": _terms(dataset, order)}
+    about = {"attrs": _attributes(dataset, order), **_images(dataset, order), "terms": _terms(dataset, order)}
     if layout is None:
         return Arranged(altered(dataset, **about), order)
     shape = tuple(dataset.shape[axis] for axis in order.axes)
@@ -131,13 +131,15 @@ def _layout(dataset: StoredArray, order: AxisOrder) -> Any:
     return altered(layout, sig_shape=tuple(layout.sig_shape[axis] for axis in sig), pieces=pieces)
 
 
-def _mask(dataset: StoredArray, order: AxisOrder) -> PixelMask | None:
-    """Return the mask of the pixels of frames whose axes are in order; None where other axes are a frame then."""
-    nav, mask = order.nav_ndim, dataset.pixel_mask
-    axes = [axis - dataset.nav_ndim for axis in order.axes[nav:]]
-    if mask is None or sorted(axes) != [*range(len(mask.axes))]:
-        return None
-    return PixelMask(mask.array, tuple(axes), tuple(order.flipped[nav:]))
+def _images(dataset: StoredArray, order: AxisOrder) -> dict[str, FrameImage | None]:
+    """Return mask and background of frames whose axes are in order; None where other axes are a frame then."""
+    frame = [axis - dataset.nav_ndim for axis in order.axes[order.nav_ndim :]]
+    mask, background = dataset.pixel_mask, dataset.background
+    flipped = order.flipped[order.nav_ndim :]
+    return {
+        "pixel_mask": mask and mask.among(frame, flipped),
+        "background": background and background.among(frame, flipped),
+    }
 
 
 def _terms(dataset: StoredArray, order: AxisOrder) -> tuple[Term, ...]:

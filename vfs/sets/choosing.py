@@ -31,6 +31,11 @@ class StoredSet:
     main: StoredArray
     all: Sequence[StoredArray]
 
+    def with_main(self, main: StoredArray) -> StoredSet:
+        """Return the same arrays, with another one in the place of the main one."""
+        again = [[main if one is self.main else one for one in arrays] for arrays in (self.datasets, self.all)]
+        return StoredSet(again[0], main, again[1])
+
 
 def without_first(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a description without those that say which array comes first."""

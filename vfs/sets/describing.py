@@ -169,6 +169,8 @@ def _reduction(name: str, reduction: Any, names: _RelativeNames) -> Any:
             f"derive: {name}: masks in memory have no description; save them beside the files (numpy.save), and open"
             " with the file's name"
         )
+    if getattr(reduction, "background", None) is not None:
+        raise OptionError(f"derive: {name}: a background in memory has no description; that of the set has one")
     if type(reduction) not in KINDS.values():
         raise OptionError(f"derive: {name}={spelled(reduction)}: classes of your own have no description")
     return spelled(reduction)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from vfs.model.stored import StoredArray
+from vfs.model.layout import altered
+from vfs.model.stored import FrameImage, StoredArray
+from vfs.sets.choosing import StoredSet
 
 _BACKSCATTER = frozenset({"ebsp", "nordif", "edax"})
 """Formats of nothing else but patterns of electron backscatter diffraction."""
-_EBSD = re.compile(r"(.*/)?EBSD/Data/[^/]+", re.IGNORECASE)
+_EBSD = re.compile(r"((?:.*/)?EBSD/)Data/[^/]+", re.IGNORECASE)
+_BACKGROUND = re.compile(r"(Header|Data)/(processed |raw )?(static[ _]?)?background", re.IGNORECASE)
 
 
 def is_backscatter(format: str, dataset: StoredArray) -> bool:
@@ -20,3 +24,28 @@ def is_backscatter(format: str, dataset: StoredArray) -> bool:
     if not dataset.nav_ndim or len(dataset.shape) != dataset.nav_ndim + 2:
         return False
     return format in _BACKSCATTER or bool(format == "hdf5" and dataset.main and _EBSD.fullmatch(dataset.path))
+
+
+def with_background(stored: StoredSet, found: Sequence[StoredArray]) -> StoredSet:
+    """Return the arrays of a set, the main one with the static background of its backscatter patterns, if there is one.
+
+    Programs of electron backscatter diffraction keep it beside the patterns, in the header (`EBSD/Header`).
+
+    Args:
+        found: all arrays of the files.
+    """
+    main = stored.main
+    hit = _EBSD.fullmatch(main.path) if main.nav_ndim else None
+    sig = main.shape[main.nav_ndim :]
+    fitting = [
+        one
+        for one in (found if hit else ())
+        if one.path.startswith(hit[1])  # type: ignore[index]
+        and _BACKGROUND.fullmatch(one.path[len(hit[1]) :])  # type: ignore[index]
+        and one.shape == sig
+    ]
+    if not fitting:
+        return stored
+    axes = range(len(sig))
+    made = altered(main, background=FrameImage(fitting[0], tuple(axes), (False,) * len(axes)))
+    return stored.with_main(made)

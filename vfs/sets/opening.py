@@ -56,6 +56,7 @@ from vfs.sets.arranging import Arranged, arranged
 from vfs.sets.choosing import StoredSet, by_path, stored_set, without_first
 from vfs.sets.correction_images import CorrectionImages, OtherSet, lasting, read_images
 from vfs.sets.incomplete import all_absent, counted, refuse
+from vfs.sets.kinds import with_background
 from vfs.sets.pixel_masks import with_mask
 from vfs.sets.set_readers import readers
 from vfs.sets.set_sources import (
@@ -325,6 +326,7 @@ def _open_named(
     stored = stored_set(found, options, names[0])
     if options.dead is None:  # else the user says which pixels are dead
         stored = with_mask(stored, masks_of_pixels)
+    stored = with_background(stored, found) if "/" in stored.main.path else stored
     if options.follow and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options)
     other = partial(_other_set, backend=options.backend, sources=sources)

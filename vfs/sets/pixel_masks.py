@@ -35,11 +35,7 @@ def with_mask(stored: StoredSet, masks: Sequence[StoredArray]) -> StoredSet:
         return stored
     axes = range(len(stored.main.shape) - stored.main.nav_ndim)
     main = altered(stored.main, pixel_mask=PixelMask(fitting[0], tuple(axes), (False,) * len(axes)))
-
-    def again(arrays: Sequence[StoredArray]) -> list[StoredArray]:
-        return [main if one is stored.main else one for one in arrays]
-
-    return StoredSet(again(stored.datasets), main, again(stored.all))
+    return stored.with_main(main)
 
 
 def _fitting(main: StoredArray, masks: Sequence[StoredArray]) -> list[StoredArray]:

@@ -4,6 +4,7 @@
  * What fails becomes an `ApiError` with the server's line of text; what was aborted, an `AbortError`.
  */
 
+import { argumentsOf } from "./grounds.js";
 import { quoted } from "./names.js";
 import { Offline } from "./offline.js";
 
@@ -217,14 +218,14 @@ export async function recipe(key, signal) {
  * @param {string} key of the set.
  * @param {string} path of the array.
  * @param {number[]} at one index for each leading axis.
- * @param {number} most pixels along y and x; larger pictures are binned.
- * @param {string} part of complex numbers: abs, phase, real or imag; "" for others.
+ * @param {Object} how {most, part, ground}: most pixels along y and x, larger pictures are binned; the part of complex numbers,
+ *   abs, phase, real or imag, "" for others; the background that is taken away, see grounds.js, "" for none.
  * @param {AbortSignal} [signal]
  * @returns {Promise<{data: TypedArray, shape: number[], bin: number}>}
  */
-export async function frame(key, path, at, most, part, signal) {
+export async function frame(key, path, at, { most, part = "", ground = "" }, signal) {
   if (own) return own.frame(at);
-  return picture(key, path, { max: most, at: at.join(","), part }, signal);
+  return picture(key, path, { max: most, at: at.join(","), part, background: ground && argumentsOf(ground) }, signal);
 }
 
 /**

@@ -35,7 +35,7 @@ export class Companions {
       .slice(0, SHOWN);
     const { signal } = (this._abort = new AbortController());
     for (const one of told) {
-      api.frame(array.set, one.path, [], MOST, "", signal).then(
+      api.frame(array.set, one.path, [], { most: MOST }, signal).then(
         ({ data, bin }) => {
           if (bin > 1 || this._abort?.signal !== signal) return;
           this.found.set(one, data);

@@ -17,8 +17,8 @@ const OFTEN = 120; // ms between two looks at a large frame on its way
 export const NOT_STORED = "not recorded";
 const SETTLED = 120; // ms without a change before a selection's frames are read
 
-function keyOf({ most, part }, at) {
-  return `${at} ${most} ${part}`;
+function keyOf({ most, part, ground }, at) {
+  return `${at} ${most} ${part} ${ground}`;
 }
 
 export class Frames {
@@ -56,10 +56,11 @@ export class Frames {
    * @param {number} most pixels along y and x that can be seen.
    * @param {string} part of complex numbers, or "".
    * @param {number[][]} [ats] indices of frames that are shown together with it, which is one of them.
+   * @param {string} [ground] the background that is taken away, see grounds.js.
    */
-  want(at, most, part, ats = [at]) {
+  want(at, most, part, ats = [at], ground = "") {
     this._selected.stop();
-    this._wanted = { at, most, part, ats, order: ++this._count };
+    this._wanted = { at, most, part, ats, ground, order: ++this._count };
     this._next();
   }
 
@@ -91,7 +92,7 @@ export class Frames {
     const { set, path } = this.array;
     const { [k]: at } = wanted.ats;
     if (this.large) await this._pieces(wanted, frames, k);
-    else frames[k] = await api.frame(set, path, at, wanted.most, wanted.part, this._abort.signal);
+    else frames[k] = await api.frame(set, path, at, wanted, this._abort.signal);
     if (frames[k] && !(frames[k].done < 1)) this._kept.set(keyOf(wanted, at), frames[k]);
   }
 
@@ -121,7 +122,7 @@ export class Frames {
     const exact = got.bin > 1 ? `binned ${binned.join(" × ")}` : got.rounded ? "rounded" : "exact";
     const status = part < 1 ? `${Math.floor(100 * part)} %` : frames.some((one) => one.stored !== false) ? exact : NOT_STORED;
     const parts = frames.map((one, k) => ({ ...one, at: wanted.ats[k] }));
-    this.shown({ ...got, size: this.size, status, part, at: wanted.at, parts });
+    this.shown({ ...got, size: this.size, status, part, at: wanted.at, parts, ground: wanted.ground });
   }
 
   /**
@@ -225,11 +226,11 @@ export class Frames {
    *
    * @yields {TypedArray}
    */
-  async *rows(at, part) {
+  async *rows(at, part, ground = "") {
     const [height, width] = this.size;
     const { set, path, shown } = this.array;
     if (!this.large) {
-      yield (await api.frame(set, path, at, LARGEST, part)).data;
+      yield (await api.frame(set, path, at, { most: LARGEST, part, ground })).data;
       return;
     }
     const count = Math.max(1, Math.floor(MOST / 4 / width / (shown > 2 ? 4 : 1)));

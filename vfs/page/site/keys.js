@@ -20,6 +20,7 @@ const HELP = [
   ["o", "of a stack: views along it through one place, which a drag moves"],
   ["j", "of a stack: the projection along its last axis, and frames again"],
   ["c", "of an image with channels: these as layers in their colours, or one of them"],
+  ["g v", "of backscatter patterns: the next background that is taken away; three cells of a grid in red, green and blue"],
   ["b < >", "of a window in spectra: its background; make the window of that smaller, larger"],
   ["k", "keep the spectrum that is shown, to compare"],
   ["l", "logarithm on and off, of the picture that has the focus"],

@@ -30,6 +30,18 @@ function strokeInPlot(context, plot, path, colour, width) {
   context.stroke(path);
 }
 
+/** Draw thin lines, each between two places of the stage (top, left). */
+export function outlined(context, lines) {
+  const path = new Path();
+  for (const [[top, left], [bottom, right]] of lines) {
+    path.moveTo(left, top);
+    path.lineTo(right, bottom);
+  }
+  context.globalAlpha = 0.55;
+  stroke(context, path, "#fff", 0.75);
+  context.globalAlpha = 1;
+}
+
 function knob(context, top, left, colour = ACCENT) {
   const path = new Path();
   path.circle(left, top, 3.5);

@@ -382,6 +382,7 @@ function actions() {
     arrow: (dy, dx) => {
       if (panel.stage.contains(document.activeElement) && viewer.measuring.nudge(panel, dy, dx)) return undefined;
       if (framed && viewer.orthogonal.on) return viewer.orthogonal.nudge(dy, dx);
+      if (framed && viewer.backscatter.nudge(viewer.array.upward ? -dy : dy, dx)) return undefined;
       if (framed && viewer.detects) return viewer.detecting.nudge(viewer.array.upward ? -dy : dy, dx);
       return viewer.array.where.length ? viewer.step(dy, dx) : viewer.frame.view?.moveBy?.(dy / 10, dx / 10);
     },
@@ -423,6 +424,8 @@ function actions() {
     "<": () => viewer.detects && viewer.detecting.growFit(-2),
     ">": () => viewer.detects && viewer.detecting.growFit(2),
     k: () => viewer.spectra.keep(),
+    g: () => viewer.backscatter.next(),
+    v: () => viewer.backscatter.images(),
     Escape: () => leave(panel),
   };
   for (const [key, by, inner] of [

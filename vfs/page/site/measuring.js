@@ -21,7 +21,7 @@ export class Measuring {
     const { viewer } = this;
     const frame = panel === viewer.frame;
     return {
-      box: (box) => (frame && !viewer.view.selection ? viewer.frames.box(viewer.view.at, viewer.complex ? viewer.view.part : "", box) : null),
+      box: (box) => (frame && !viewer.view.selection && !viewer.backscatter.removed ? viewer.frames.box(viewer.view.at, viewer.complex ? viewer.view.part : "", box) : null),
       name: () => nameOf(viewer, panel),
       centre: () => this._centre(panel),
       units: () => (frame ? viewer.array.units : ""),

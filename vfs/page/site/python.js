@@ -4,6 +4,7 @@
 
 import { energies, halves } from "./background.js";
 import { toPython } from "./detectors.js";
+import { argumentsOf } from "./grounds.js";
 import { quoted } from "./names.js";
 import { POWER_LAW } from "./powerlaw.js";
 
@@ -191,7 +192,14 @@ function frameLines(array, what) {
   const masked = array.masked ? ["frame = np.where(data.masked_pixels, np.nan, frame)"] : [];
   if (what.selection) return [...selectedLines(array, what), ...masked];
   if (what.project) return [...projectedLines(array, what), ...masked];
+  if (what.ground) return [...cleanedLines(array, what), ...masked];
   return [...binned(what.bin), `frame = ${partOf(whole(array, what.at), what.part)}`, ...masked];
+}
+
+/** @returns {string[]} lines that make a pattern without its background. */
+function cleanedLines(array, { at, bin, ground }) {
+  const made = `frame=vfs.WithoutBackground(${argumentsOf(ground, text)}), roi=roi`;
+  return [...roi(array, `roi[${at.slice(0, array.nav).join(", ")}] = True`), ...binned(bin), `frame = data.reduce(${made})["frame"].selected[0]`];
 }
 
 function binned(bin) {

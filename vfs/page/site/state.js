@@ -8,6 +8,7 @@ import { MAPS } from "./colours.js";
 import { CURVES, MODES, usual } from "./contrast.js";
 import { fromText, toText } from "./detectors.js";
 import { symbols } from "./elements.js";
+import { GROUNDS, gridOf } from "./grounds.js";
 import { quoted, unquoted } from "./names.js";
 import { PROJECTIONS, projectionOf, projectionText } from "./projecting.js";
 
@@ -32,6 +33,8 @@ import { PROJECTIONS, projectionOf, projectionText } from "./projecting.js";
  * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
  * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
+ * @property {string} ground the background that patterns are shown without, see grounds.js; "": with it.
+ * @property {number} grid rows and columns of the grid that lies over backscatter patterns; 0: none.
  * @property {?number[]} cross row and column through which a stack is looked at in orthogonal views; null: there are none.
  * @property {?Object[]} layers of channels: on, colour, contrast of each; []: one channel is shown; null: as is usual.
  * @property {?Object} scan contrast of the scan. @property {?Object} frame contrast of the frame.
@@ -64,6 +67,8 @@ export function empty() {
     side: "wheel",
     turn: null,
     part: "abs",
+    ground: "",
+    grid: 0,
     cross: null,
     project: null,
     layers: null,
@@ -96,6 +101,8 @@ export function write(view) {
   if (view.side !== "wheel") add("side", view.side);
   if (view.turn !== null) add("turn", String(view.turn));
   if (view.part !== "abs") add("part", view.part);
+  add("background", view.ground);
+  if (view.grid) add("grid", String(view.grid));
   if (view.cross) add("cross", view.cross.join(","));
   if (view.project) add("project", projectionText(view.project).replaceAll(" ", ""));
   if (view.layers) add("layers", view.layers.map(layerText).join(";") || "off");
@@ -137,6 +144,7 @@ export function read(text) {
   view.active = Number.parseInt(given.get("active"), 10) || 0;
   const turn = given.get("turn") ? Number(given.get("turn")) : NaN;
   if (Math.abs(turn) <= 360) view.turn = turn;
+  view.grid = gridOf(given.get("grid"));
   view.elements = elementsOr(given.get("elements"));
   for (const [name, words] of [
     ["arrange", ARRANGED],
@@ -147,6 +155,7 @@ export function read(text) {
   ]) {
     if (words.includes(given.get(name))) view[name] = given.get(name);
   }
+  if (Object.hasOwn(GROUNDS, given.get("background"))) view.ground = given.get("background");
   view.layers = layersOf(given.get("layers"));
   for (const name of ["scan", "frame"]) view[name] = contrastOf(given.get(name));
   return view;

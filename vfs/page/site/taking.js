@@ -93,13 +93,13 @@ export async function takePage(viewer) {
 }
 
 /** @returns {Promise<Blob>} all numbers of a frame, of which the browser keeps in memory only those on their way. */
-async function wholeFrame({ frames, view, complex }, samples) {
+async function wholeFrame({ frames, view, complex, backscatter }, samples) {
   const [height, width] = frames.size;
   const count = height * width * (samples[0] ?? 1);
   if (count > MOST) throw new Error(`This frame has ${bytes(count)} or more: the Python that makes it reads all of it.`);
   const parts = [];
   let kind = null;
-  for await (const part of frames.rows(view.at, complex ? view.part : "")) {
+  for await (const part of frames.rows(view.at, complex ? view.part : "", backscatter.removed)) {
     kind ??= part;
     parts.push(new Blob([part]));
   }
@@ -115,7 +115,7 @@ export async function takeSnippet(viewer, panel) {
   const channels = { channels: more ? several : null, axis: viewer.frame.axis };
   const com = { degrees: viewer.showing.degrees || 0, side: viewer.view.side, upward: array.upward };
   const { project } = viewer.view;
-  const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer) };
+  const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer), ground: viewer.backscatter.removed };
   const what = { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
   const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {

@@ -111,7 +111,7 @@ export function frameTools(viewer) {
   const channels = channelTools(viewer);
   const spectrum = spectrumTools(viewer);
   const layers = layerTools(viewer);
-  const own = el("div.own", {}, channels.element, tools.element, presets.element, el("div.typed", {}, field, radii.element), channels.background);
+  const own = el("div.own", {}, channels.element, tools.element, presets.element, el("div.typed", {}, field, radii.element), channels.background, viewer.backscatter.element);
   panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element, layers.element), part, common(viewer, panel));
   return {
     update() {
@@ -120,6 +120,7 @@ export function frameTools(viewer) {
       layers.update();
       radii.update();
       spectrum.update();
+      viewer.backscatter.update();
       if (panel.planesButton) {
         panel.planesButton.hidden = viewer.orthogonal.place < 0;
         panel.planesButton.setAttribute("aria-pressed", String(viewer.orthogonal.on));

@@ -4,6 +4,7 @@
 
 import { Axes } from "./axes.js";
 import { across, asLines, aspectOf, frameName, kindsOf, newestOf, origin, phases, scanName, steps, titles } from "./axesof.js";
+import { Backscatter } from "./backscatter.js";
 import { Companions } from "./companions.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
 import { Detecting } from "./detecting.js";
@@ -11,6 +12,7 @@ import { moved, toText } from "./detectors.js";
 import { el } from "./dom.js";
 import { Frames, NOT_STORED } from "./frame.js";
 import { listen } from "./gestures.js";
+import { GROUNDS } from "./grounds.js";
 import {
   channelsLayer,
   cursorLayer,
@@ -65,6 +67,7 @@ export class Viewer {
       this.axes.element,
     );
     this.detecting = new Detecting(this);
+    this.backscatter = new Backscatter(this);
     this.selecting = new Selecting(this);
     this.spectra = new Spectra(this);
     this.showing = new Showing(this);
@@ -80,6 +83,7 @@ export class Viewer {
     const nav = () => this.array.calibration?.[this.array.dims[this.array.nav - 1]];
     const usable = (one) => (one?.scale && one.unit ? one : null);
     this.frame.layers.push(
+      this.backscatter.layer(),
       channelsLayer(() => ({ ...this.detecting, channels: this.detects ? this.detecting.channels : [], colours: this.colours() })),
       marksLayer(() => this.spectra.marks()),
       labelLayer(() => this.mixing.legend()),
@@ -120,6 +124,7 @@ export class Viewer {
     this.frame.element.hidden = empty;
     this.scan.element.hidden = empty || !scanned;
     this.detecting.begin();
+    this.backscatter.begin();
     this.showing.begin();
     this.spectra.begin();
     this.element.dataset.scan = !scanned || empty ? "false" : nav === 1 && !this.curves ? "trace" : "true";
@@ -234,7 +239,7 @@ export class Viewer {
     const tools =
       panel.id === "scan"
         ? [(place) => this.selecting.press(place)]
-        : [(place) => this.orthogonal.press(place), (place) => this.detecting.press(place)];
+        : [this.orthogonal, this.backscatter, this.detecting].map((one) => (place) => one.press(place));
     listen(panel.view, [...this.measuring.tools(panel), ...tools], (place) => readOut(panel, place));
     panel.view.moved = () => (panel.id === "frame" ? (this._zoomed(), this.orthogonal.follow()) : this.showing.tiles.follow());
   }
@@ -423,7 +428,7 @@ export class Viewer {
     else if (this.projecting.on) {
       this.frame.say("waiting");
       this.frames.project(this.view.project.how, at, this.mixing.ats(at), (one) => this.projecting.boxOf(one));
-    } else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at));
+    } else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at), this.backscatter.removed);
   }
 
   /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
@@ -465,7 +470,7 @@ export class Viewer {
     const { selection, how } = this.view;
     const plain = frame.at && !frame.projected;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
-      ? [frame.projected && this.projecting.caption, this._placeOf(frame.at, frame.projected)].filter(Boolean).join("; ")
+      ? [frame.projected && this.projecting.caption, this._placeOf(frame.at, frame.projected), GROUNDS[frame.ground]?.[1]].filter(Boolean).join("; ")
       : `${PROJECTIONS[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
     const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
     if (this.pyramid && plain) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);
