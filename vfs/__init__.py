@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
-    from vfs.reduce.shapes import Disk, Grid, Point, Rectangle, Ring
+    from vfs.reduce.shapes import Disk, Grid, Point, Polygon, Rectangle, Ring
     from vfs.reduce.usual import AnnularBrightField, AnnularDarkField, BrightField, HighAngleDarkField
 
     __version__: str
@@ -77,6 +77,7 @@ __all__ = [
     "OptionError",
     "OutsideError",
     "Point",
+    "Polygon",
     "RadialSum",
     "Rectangle",
     "Reduction",

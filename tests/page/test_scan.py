@@ -177,6 +177,29 @@ def test_detectors_that_are_drawn(page: Browsed, header: Path) -> None:
         page.screenshot(tool.lower().replace(" ", "-"))
 
 
+def test_a_polygon_that_is_bent(page: Browsed, header: Path) -> None:
+    page.page.locator(".frame-panel button[aria-label^='Polygon detector']").click()
+    page.drag("frame", (6, 8), (20, 24))
+    page.page.mouse.up()
+    page.drag("frame", (13, 7.2), (13, 2))  # an edge gets a corner
+    page.page.mouse.up()
+    page.settled()
+    found = detector(page)
+    assert (found["kind"], len(found["y"])) == ("polygon", 5)
+    assert (13, 2) in zip(map(round, found["y"]), map(round, found["x"]), strict=True)
+    shape = vfs.Polygon(y=found["y"], x=found["x"])
+    assert np.array_equal(page.numbers("scan"), reduced(header, image=shape))
+    page.page.get_by_label("Selection", exact=True).locator("visible=true").last.fill("polygon((1, 1, 9), (2, 12, 7))")
+    page.press("Enter")
+    page.settled()
+    chosen = vfs.Polygon((1, 1, 9), (2, 12, 7)).inside((12, 16))
+    np.testing.assert_allclose(page.numbers("frame"), FRAMES[chosen].mean(axis=0))
+    found = {}
+    exec(page.text_of("Frame", "Python that makes it"), found)
+    assert np.array_equal(found["frame"], page.numbers("frame"))
+    page.screenshot("polygon")
+
+
 def test_a_detector_that_is_typed(page: Browsed, header: Path) -> None:
     field = page.named("textbox", "Detector")
     field.fill("ring(15, 16, 3, 9.5)")

@@ -1,4 +1,4 @@
-"""Patterns without their background, and sums in the cells of a grid."""
+"""Patterns without their background."""
 
 from __future__ import annotations
 
@@ -74,14 +74,3 @@ def test_the_set_s_background_turns_with_the_axes(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_a_line(array: vfs.VirtualArray, given: dict[str, Any], said: str) -> None:
     with pytest.raises(vfs.OptionError, match=said):
         array.reduce(p=vfs.WithoutBackground(**given))
-
-
-def test_a_grid_has_the_sum_of_each_cell(array: vfs.VirtualArray, frames: np.ndarray) -> None:
-    found = array.reduce(grid=vfs.Grid(3, 7))
-    edges = [[round(k * n / count) for k in range(count + 1)] for n, count in ((40, 3), (50, 7))]
-    expected = np.add.reduceat(np.add.reduceat(frames.astype("u8"), edges[0][:-1], 1), edges[1][:-1], 2)
-    np.testing.assert_array_equal(found["grid"].data.reshape(expected.shape), expected)
-    assert found["grid"].dims[-2:] == ("row", "column")
-    for rows, columns, said in ((41, 1, "a cell would have none"), (0, 2, "expected numbers of rows")):
-        with pytest.raises(vfs.OptionError, match=said):
-            array.reduce(grid=vfs.Grid(rows, columns))

@@ -50,7 +50,11 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
         *(vfs.Disk(1, 2.5, 3), vfs.Ring(1, 2, np.float32(3), np.int64(4), "f4"), vfs.Rectangle(1, 2, 3, 4)),
         *(vfs.Point(1, 2), vfs.CenterOfMass(), vfs.CenterOfMass(1, 2, 3), vfs.RadialSum(1, 2, 3)),
         vfs.Histogram(3, (0, 1.5)),
-        *(vfs.Grid(3), vfs.WithoutBackground("subtract", dynamic="divide", std=4.5)),
+        *(
+            vfs.Grid(3),
+            vfs.Polygon((1, 2.5, 9), (4, 0, 7)),
+            vfs.WithoutBackground("subtract", dynamic="divide", std=4.5),
+        ),
         *(vfs.BrightField(), vfs.AnnularBrightField("f8"), vfs.AnnularDarkField(), vfs.HighAngleDarkField()),
     ]
     assert {type(one) for one in given} | {vfs.Masks} == set(KINDS.values())

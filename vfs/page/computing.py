@@ -123,8 +123,8 @@ class Asked:
 
     Attributes:
         results: name -> reduction in words, as `derive=` takes them; also `binned(n)` and `magnitude_sum()`.
-        region: positions of the scan: {"rectangle": [y0, x0, y1, x1]}, {"disk": [cy, cx, r]},
-            {"point": [y, x]}, of a scan with one axis {"range": [first, stop]}; or of all axes of frames
+        region: positions of the scan: {"rectangle": [y0, x0, y1, x1]}, {"disk": [cy, cx, r]}, {"point": [y, x]},
+            {"polygon": [[y, …], [x, …]]}, of a scan with one axis {"range": [first, stop]}; or of all axes of frames
             {"box": [[first, stop], …]}, which `within` says nothing of; None: all.
         within: indices along the axes of the scan before the last two.
         coarse: begin with every step-th position.

@@ -8,6 +8,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.reduce.masks import between
+from vfs.reduce.shapes import Polygon
 
 
 def positions(region: Any, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -18,6 +19,8 @@ def positions(region: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     """
     if region is None:
         return None
+    if isinstance(region, dict) and set(region) == {"polygon"} and len(shape) == 2:
+        return _some(_polygon(region["polygon"], shape), shape)
     kinds = {"rectangle": 4, "disk": 3, "point": 2} if len(shape) == 2 else {"range": 2}
     if isinstance(region, dict) and "box" in region:
         kinds = {"box": 2 * len(shape)}
@@ -42,10 +45,30 @@ def positions(region: Any, shape: tuple[int, ...]) -> np.ndarray | None:
         y1, x1 = end or (y0 + 1, x0 + 1)
         y, x = np.ogrid[: shape[0], : shape[1]]
         inside = np.asarray((y >= y0) & (y < y1) & (x >= x0) & (x < x1))
+    return _some(inside, shape)
+
+
+def _some(inside: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the flat positions of a mask.
+
+    Raises:
+        OptionError: there are none.
+    """
     chosen = np.flatnonzero(inside)
     if not len(chosen):
         raise OptionError(f"region: no position of a scan of {list(shape)} lies in it")
     return chosen
+
+
+def _polygon(vertices: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return bool[shape], the positions in a polygon of which y and x of each vertex are given.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if not isinstance(vertices, list) or len(vertices) != 2 or not all(isinstance(one, list) for one in vertices):
+        raise OptionError("region: expected a polygon of [[y, …], [x, …]]")
+    return Polygon(*vertices).inside(shape)
 
 
 def _box(ends: Any, shape: tuple[int, ...]) -> np.ndarray:

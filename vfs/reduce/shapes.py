@@ -1,4 +1,4 @@
-"""Sums of the pixels of every frame in a shape (`Disk`, `Ring`, `Rectangle`, `Point`) or in each cell of a `Grid`.
+"""Sums of the pixels of every frame in a shape: `Disk`, `Ring`, `Rectangle`, `Point`, `Polygon`, cells of a `Grid`.
 
 Pixels outside of a shape do not count, whatever they hold: a NaN there is no NaN in the result. Sums of integers are
 exact. What does not fit the frames is an OptionError, which `reduce` raises.
@@ -6,12 +6,14 @@ exact. What does not fit the frames is an OptionError, which `reduce` raises.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vfs.errors import OptionError
+from vfs.model.wording import shown
 from vfs.reduce import masks
 from vfs.reduce.in_frames import LabelledSums, is_count
 from vfs.reduce.reduction import Buffers, FrameType, Reduction, real_pixels
@@ -131,6 +133,46 @@ class Point(_Shape):
         y, x = self._numbers("y", "x")
         rows, columns = np.ogrid[: shape[0], : shape[1]]
         return np.asarray((rows == y) & (columns == x))
+
+
+@dataclass(frozen=True)
+class Polygon(_Shape):
+    """Sum of the pixels of every frame whose centres lie in a polygon: [*scan]. Else as `Disk`.
+
+    Where edges cross, even-odd counts. `Polygon(…).inside(shape)` is the mask bool[shape], also of a scan, for `roi`.
+
+    Args:
+        y, x: of each vertex, in pixels, at least three; pixel (y, x) has its centre at (y, x).
+        dtype: see `FrameSum`.
+        masked: see `Disk`.
+    """
+
+    y: Sequence[float]
+    x: Sequence[float]
+    dtype: Any = None
+    masked: bool = False
+
+    def inside(self, shape: tuple[int, ...]) -> np.ndarray:
+        y, x = (np.array(self._vertices(name)) for name in ("y", "x"))
+        if len(y) != len(x) or len(y) < 3:
+            raise OptionError(f"{self}: expected y and x of three vertices or more, found {len(y)} and {len(x)}")
+        rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])
+        found = np.zeros(shape, bool)
+        for y0, x0, y1, x1 in zip(y, x, np.roll(y, -1), np.roll(x, -1), strict=True):
+            if y0 != y1:
+                across = x0 + (rows - y0) * ((x1 - x0) / (y1 - y0))
+                found ^= ((rows >= y0) != (rows >= y1)) & (columns < across)
+        return found
+
+    def _vertices(self, name: str) -> list[float]:
+        given = getattr(self, name)
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) > MOST_VERTICES:
+            raise OptionError(f"Polygon: {name}={shown(given)}: expected at most {MOST_VERTICES:,} numbers of pixels")
+        return [masks.number("Polygon", one, name) for one in given]
+
+
+MOST_VERTICES = 1 << 12
+"""Vertices of a polygon: each costs a look at every pixel."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
  */
 
 import * as background from "./background.js";
-import { dragged, drawn, grown, hold, moved, presets, toText } from "./detectors.js";
+import { centreOf, dragged, drawn, grown, hold, moved, presets, toText } from "./detectors.js";
 
 /** Screen pixels around an edge in which it is taken hold of. */
 export const NEAR = 9;
@@ -204,8 +204,7 @@ export class Detecting {
       r: 4,
     };
     const peak = kind === "rectangle" && old.kind !== "point" ? this.viewer.spectra.peak() : null;
-    const cy = old.cy ?? old.y ?? (old.kind === "rectangle" ? (old.y0 + old.y1 - 1) / 2 : found.cy);
-    const cx = old.cx ?? old.x ?? (old.kind === "rectangle" ? (old.x0 + old.x1 - 1) / 2 : found.cx);
+    const [cy, cx] = (old.kind && centreOf(old)) || [found.cy, found.cx];
     const r = old.r1 ?? old.r ?? (this.viewer.curves ? this.viewer.images.size[1] / 16 : found.r);
     this.armed = kind === "whole" ? null : kind;
     if (peak && old.kind !== "rectangle")
@@ -218,7 +217,7 @@ export class Detecting {
         cx,
         r: Math.round(10 * Math.min(found.r * 1.5, Math.max(...this.viewer.images.size))) / 10,
       });
-    else if (kind === "rectangle")
+    else if (kind === "rectangle" || kind === "polygon")
       this.set(drawn(kind, [cy - r * 0.7, cx - r * 0.7], [cy + r * 0.7, cx + r * 0.7], this.viewer.images.size));
     else this.set(drawn(kind, [cy, cx], kind === "point" ? [cy, cx] : [cy, cx + r], this.viewer.images.size));
   }

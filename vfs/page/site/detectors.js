@@ -1,7 +1,7 @@
 /**
  * Shapes: detectors in a frame, and selections in a scan. Plain values, changed by making new ones.
  *
- * A shape is {kind, …}: point {y, x}; disk {cy, cx, r}; ring {cy, cx, r0, r1}; rectangle
+ * A shape is {kind, …}: polygon {y: [], x: []}, its vertices; point {y, x}; disk {cy, cx, r}; ring {cy, cx, r0, r1}; rectangle
  * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk;
  * magnitude {}: everything, of complex numbers. In pixels; pixel (0, 0) has its centre at (0, 0).
  */
@@ -14,6 +14,7 @@ const WORDS = {
   whole: "frame_sum",
   com: "center_of_mass",
   magnitude: "magnitude_sum",
+  polygon: "polygon",
 };
 const TAKES = {
   point: ["y", "x"],
@@ -23,12 +24,14 @@ const TAKES = {
   whole: [],
   com: ["cy", "cx", "r"],
   magnitude: [],
+  polygon: ["y", "x"],
 };
 const FAR = 1e9; // pixels: nothing is so large
 const LEAST = 0.8; // pixels: a smaller disk may hold no pixel's centre
 
 /** @returns {string} a shape as the API's reduction: "ring(64, 64, 10, 30)". */
 export function toText(shape) {
+  if (shape.kind === "polygon") return `polygon((${shape.y.join(", ")}), (${shape.x.join(", ")}))`;
   return `${WORDS[shape.kind]}(${TAKES[shape.kind].map((name) => shape[name]).join(", ")})`;
 }
 
@@ -38,7 +41,7 @@ export function toText(shape) {
  */
 export function toPython(shape, masked) {
   const name = WORDS[shape.kind].replace(/(^|_)([a-z])/g, (_, __, letter) => letter.toUpperCase());
-  const given = TAKES[shape.kind].map((key) => `${key}=${shape[key]}`);
+  const given = TAKES[shape.kind].map((key) => `${key}=${shape.kind === "polygon" ? `(${shape[key].join(", ")})` : shape[key]}`);
   return `vfs.${name}(${[...given, ...(masked ? ["masked=True"] : [])].join(", ")})`;
 }
 
@@ -51,6 +54,8 @@ export function toPython(shape, masked) {
  * @throws {Error} with a message for people.
  */
 export function fromText(text, kinds = Object.keys(WORDS)) {
+  const polygon = /^\s*polygon\s*\(\s*(?:y\s*=\s*)?\(([^()]*)\)\s*,\s*(?:x\s*=\s*)?\(([^()]*)\)\s*\)\s*$/i.exec(text);
+  if (polygon && kinds.includes("polygon")) return polygonOf(text, polygon.slice(1));
   const [, word, inside] = /^\s*(\w+)\s*(?:\(([^()]*)\))?\s*$/.exec(text) || [];
   const plain = (word || "").toLowerCase().replaceAll("_", "");
   const kind = kinds.find((one) => [one, WORDS[one].replaceAll("_", "")].includes(plain));
@@ -80,10 +85,19 @@ export function fromText(text, kinds = Object.keys(WORDS)) {
   return shape;
 }
 
+/** @returns {Object} the polygon of two texts with numbers. @throws {Error} with a message for people. */
+function polygonOf(text, sides) {
+  const [y, x] = sides.map((side) => side.split(",").filter((piece) => piece.trim()).map(Number));
+  if (y.length !== x.length || y.length < 3 || ![...y, ...x].every((n) => Math.abs(n) < FAR))
+    throw new Error(`“${text.trim()}”: expected polygon((y, …), (x, …)), numbers of three vertices or more`);
+  return { kind: "polygon", y, x };
+}
+
 /** @returns {Object|null} the region of the API that a selection is; `axes`: how many the scan's picture has. */
 export function toRegion(shape, axes) {
   if (shape.kind === "whole") return null;
   if (axes === 1) return { range: shape.kind === "point" ? [shape.x, shape.x + 1] : [shape.x0, shape.x1] };
+  if (shape.kind === "polygon") return { polygon: [shape.y, shape.x] };
   return { [shape.kind]: TAKES[shape.kind].map((name) => shape[name]) };
 }
 
@@ -93,13 +107,14 @@ export function toRegion(shape, axes) {
  * @param {Object} shape
  * @param {[number, number]} place
  * @param {[number, number]} near how far off the edge still counts, along y and x.
- * @returns {?string} "r", "r0", "r1"; a rectangle's sides such as "y0x1"; "all"; null: nothing.
+ * @returns {?string} "r", "r0", "r1"; a rectangle's sides such as "y0x1"; a polygon's vertex "vertex 2" or edge "edge 2"; "all"; null: nothing.
  */
 export function hold(shape, [y, x], [ny, nx]) {
   const n = Math.max(ny, nx);
   if (shape.kind === "point")
     return Math.abs(y - shape.y) <= Math.max(ny, 0.5) && Math.abs(x - shape.x) <= Math.max(nx, 0.5) ? "all" : null;
   if (shape.kind === "rectangle") return sides(shape, y, x, ny, nx);
+  if (shape.kind === "polygon") return partOf(shape, y, x, n);
   if (!("cy" in shape)) return null;
   const far = Math.hypot(y - shape.cy, x - shape.cx);
   const radii = shape.kind === "ring" ? ["r1", "r0"] : ["r"];
@@ -108,6 +123,38 @@ export function hold(shape, [y, x], [ny, nx]) {
     return edge.reduce((a, b) => (Math.abs(far - shape[a]) <= Math.abs(far - shape[b]) ? a : b));
   }
   return far < shape[radii[0]] ? "all" : null;
+}
+
+/** @returns {?string} the nearest vertex or edge of a polygon that is near; else "all" inside of it. */
+function partOf(shape, y, x, near) {
+  const count = shape.y.length;
+  const vertex = shape.y.findIndex((at, k) => Math.hypot(at - y, shape.x[k] - x) <= near);
+  if (vertex >= 0) return `vertex ${vertex}`;
+  const edge = shape.y.findIndex((at, k) => {
+    const [dy, dx] = [shape.y[(k + 1) % count] - at, shape.x[(k + 1) % count] - shape.x[k]];
+    const part = Math.max(0, Math.min(1, ((y - at) * dy + (x - shape.x[k]) * dx) / (dy * dy + dx * dx || 1)));
+    return Math.hypot(at + part * dy - y, shape.x[k] + part * dx - x) <= near / 2;
+  });
+  if (edge >= 0) return `edge ${edge}`;
+  return inside(shape)(y, x) ? "all" : null;
+}
+
+/** @returns {Object} a polygon with a vertex elsewhere; on another one it becomes one with that. An edge gets a new vertex. */
+function bent(shape, part, [toY, toX], [height, width]) {
+  const [what, k] = [part.split(" ")[0], Number(part.split(" ")[1])];
+  const [y, x] = [[...shape.y], [...shape.x]];
+  const at = what === "edge" ? k + 1 : k;
+  y.splice(at, what === "edge" ? 0 : 1, tidy(Math.max(-0.5, Math.min(height - 0.5, toY))));
+  x.splice(at, what === "edge" ? 0 : 1, tidy(Math.max(-0.5, Math.min(width - 0.5, toX))));
+  const near = Math.max(height, width) / 100;
+  const other = y.findIndex((_, j) => j !== at && Math.hypot(y[j] - y[at], x[j] - x[at]) < near);
+  if (other >= 0 && y.length > 3) for (const one of [y, x]) one.splice(at, 1);
+  return { ...shape, y, x };
+}
+
+/** @returns {[number, number]} the mean of a polygon's vertices. */
+function middleOf({ y, x }) {
+  return [y, x].map((one) => one.reduce((a, b) => a + b, 0) / one.length);
 }
 
 function sides({ y0, x0, y1, x1 }, y, x, ny, nx) {
@@ -129,6 +176,7 @@ function sides({ y0, x0, y1, x1 }, y, x, ny, nx) {
  */
 export function dragged(shape, part, from, to, size) {
   if (part === "all") return moved(shape, to[0] - from[0], to[1] - from[1], size);
+  if (shape.kind === "polygon") return bent(shape, part, to, size);
   if (shape.kind === "rectangle") {
     const [y, x] = [Math.round(to[0] + 0.5), Math.round(to[1] + 0.5)];
     const made = { ...shape };
@@ -160,6 +208,11 @@ export function moved(shape, dy, dx, [height, width]) {
     const bx = Math.max(-shape.x0, Math.min(width - shape.x1, Math.round(dx)));
     return { ...shape, y0: shape.y0 + by, y1: shape.y1 + by, x0: shape.x0 + bx, x1: shape.x1 + bx };
   }
+  if (shape.kind === "polygon") {
+    const [cy, cx] = middleOf(shape);
+    const [by, bx] = [keep(cy + dy, height) - cy, keep(cx + dx, width) - cx];
+    return { ...shape, y: shape.y.map((n) => tidy(n + by)), x: shape.x.map((n) => tidy(n + bx)) };
+  }
   if (!("cy" in shape)) return shape;
   return { ...shape, cy: tidy(keep(shape.cy + dy, height)), cx: tidy(keep(shape.cx + dx, width)) };
 }
@@ -167,6 +220,13 @@ export function moved(shape, dy, dx, [height, width]) {
 /** @returns {Object} a shape that is larger by some pixels; `inner`: that of a ring's inner radius. */
 export function grown(shape, by, inner, size) {
   if (shape.kind === "rectangle") return dragged(shape, "y1x1", null, [shape.y1 - 0.5 + by, shape.x1 - 0.5 + by], size);
+  if (shape.kind === "polygon") {
+    const middle = middleOf(shape);
+    const far = Math.max(...shape.y.map((n, k) => Math.hypot(n - middle[0], shape.x[k] - middle[1])), LEAST);
+    const times = Math.max(LEAST, far + by) / far;
+    const wider = (one, axis) => one.map((n) => tidy(middle[axis] + (n - middle[axis]) * times));
+    return { ...shape, y: wider(shape.y, 0), x: wider(shape.x, 1) };
+  }
   if (!("cy" in shape)) return shape;
   const part = shape.kind === "ring" ? (inner ? "r0" : "r1") : "r";
   return sized(shape, part, Math.max(0, shape[part] + by));
@@ -194,6 +254,10 @@ export function drawn(kind, from, to, [height, width]) {
       y1: Math.max(...rows) + 1,
       x1: Math.max(...columns) + 1,
     };
+  }
+  if (kind === "polygon") {
+    const [y0, y1, x0, x1] = [Math.min(ay, by), Math.max(ay, by), Math.min(ax, bx), Math.max(ax, bx)].map(tidy);
+    return { kind, y: [y0, y0, y1, y1].map((n, k) => tidy(n + (k < 2 ? -LEAST : LEAST))), x: [x0, x1, x1, x0].map((n, k) => tidy(n + (k % 3 ? LEAST : -LEAST))) };
   }
   const r = Math.max(LEAST, tidy(Math.hypot(to[0] - ay, to[1] - ax)));
   const centre = { cy: tidy(ay), cx: tidy(ax) };
@@ -234,11 +298,30 @@ export function inside(shape) {
   if (kind === "whole") return () => true;
   if (kind === "point") return (y, x) => y === shape.y && x === shape.x;
   if (kind === "rectangle") return (y, x) => y >= shape.y0 && y < shape.y1 && x >= shape.x0 && x < shape.x1;
+  if (kind === "polygon") return within(shape);
   const [from, to] = kind === "ring" ? [shape.r0 ** 2, shape.r1 ** 2] : [0, shape.r ** 2];
   return (y, x) => {
     const far = (y - cy) ** 2 + (x - cx) ** 2;
     return far >= from && far < to;
   };
+}
+
+/** @returns {function(number, number): boolean} as `vfs.Polygon` has it: even-odd. */
+function within({ y: ys, x: xs }) {
+  return (y, x) => {
+    let found = false;
+    for (let k = 0, j = ys.length - 1; k < ys.length; j = k++) {
+      if (y >= ys[k] !== y >= ys[j] && x < xs[j] + (y - ys[j]) * ((xs[k] - xs[j]) / (ys[k] - ys[j]))) found = !found;
+    }
+    return found;
+  };
+}
+
+/** @returns {?[number, number]} the middle of a shape; null: it has none. */
+export function centreOf(shape) {
+  if (shape.kind === "polygon") return middleOf(shape);
+  if (shape.kind === "rectangle") return [(shape.y0 + shape.y1 - 1) / 2, (shape.x0 + shape.x1 - 1) / 2];
+  return shape.kind === "point" ? [shape.y, shape.x] : "cy" in shape ? [shape.cy, shape.cx] : null;
 }
 
 function tidy(value) {

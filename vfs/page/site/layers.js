@@ -96,6 +96,13 @@ function strokeShape(context, picture, shape, colour, held) {
     stroke(context, path, colour);
     return knobs([top, bottom].flatMap((y) => [left, right].map((x) => [y, x])));
   }
+  if (shape.kind === "polygon") {
+    const places = shape.y.map((y, k) => picture.toStage(y, shape.x[k]));
+    places.forEach(([top, left], k) => (k ? path.lineTo(left, top) : path.moveTo(left, top)));
+    path.lineTo(places[0][1], places[0][0]);
+    stroke(context, path, colour);
+    return knobs(places);
+  }
   const [top, left] = picture.toStage(shape.cy, shape.cx);
   const radii = shape.kind === "ring" ? [shape.r0, shape.r1] : [shape.r];
   for (const r of radii) {

@@ -468,7 +468,7 @@ function wanted({ at, selection, detector, dark }) {
   if (!viewer.array || viewer.element.hidden) return;
   try {
     if (Array.isArray(at) && at.length === viewer.view.at?.length) viewer.go(at.map(Number));
-    if (selection && viewer.images) viewer.selecting.set(fromText(selection, ["rectangle", "disk"]));
+    if (selection && viewer.images) viewer.selecting.set(fromText(selection, ["rectangle", "disk", "polygon"]));
     if (selection === "" && viewer.images) viewer.selecting.pick("point");
     if (detector && viewer.detects) viewer.detecting.set(fromText(detector));
   } catch (error) {

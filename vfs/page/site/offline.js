@@ -116,6 +116,6 @@ export class Offline {
 /** @returns {function(number, number): boolean} which positions a region of the API has. */
 function regionOf(region) {
   const [[kind, numbers]] = Object.entries(region);
-  const names = { rectangle: ["y0", "x0", "y1", "x1"], disk: ["cy", "cx", "r"], point: ["y", "x"] }[kind];
+  const names = { rectangle: ["y0", "x0", "y1", "x1"], disk: ["cy", "cx", "r"], point: ["y", "x"], polygon: ["y", "x"] }[kind];
   return inside({ kind, ...Object.fromEntries(names.map((name, k) => [name, numbers[k]])) });
 }

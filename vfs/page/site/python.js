@@ -276,13 +276,14 @@ function chosen(array, selection, within) {
     const before = within.map((index) => `${index}, `).join("");
     return roi(array, `roi[${array.nav === 1 ? "" : `${before}${y0}:${y1}, `}${x0}:${x1}] = True`);
   }
+  const place = within.length ? `roi[${within.join(", ")}]` : "roi[...]";
+  if (selection.kind === "polygon") return roi(array, `${place} = ${toPython(selection)}.inside(data.shape[${array.nav - 2}:${array.nav}])`);
   const { cy, cx, r } = selection;
   const [height, width] = array.shape.slice(array.nav - 2, array.nav);
-  const where = within.length ? `roi[${within.join(", ")}]` : "roi[...]";
   return roi(
     array,
     `y, x = np.ogrid[:${height}, :${width}]`,
-    `${where} = (y - ${bracketed(cy)}) ** 2 + (x - ${bracketed(cx)}) ** 2 < ${bracketed(r)} ** 2`,
+    `${place} = (y - ${bracketed(cy)}) ** 2 + (x - ${bracketed(cx)}) ** 2 < ${bracketed(r)} ** 2`,
   );
 }
 

@@ -61,7 +61,7 @@ export class Selecting {
     const [y, x] = viewer.position();
     const r = Math.max(1, Math.round(Math.min(Math.max(height, 2), width) / 8));
     if (kind === "disk") return this.set(drawn(kind, [y, x], [y, x + r], [height, width]));
-    const far = height === 1 ? 0 : r;
+    const far = height === 1 ? 0 : r; // a polygon begins as a rectangle, too
     return this.set(drawn(kind, [y - far, x - r], [y + far, x + r], [height, width]));
   }
 

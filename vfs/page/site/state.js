@@ -139,7 +139,7 @@ export function read(text) {
   if (view.cross?.length !== 2) view.cross = null;
   view.project = projectionOf(given.get("project"));
   view.detector = shapeOr(given.get("detector"));
-  view.selection = shapeOr(given.get("selection"), ["rectangle", "disk"]);
+  view.selection = shapeOr(given.get("selection"), ["rectangle", "disk", "polygon"]);
   view.channels = channelsOr(given.get("detectors"));
   view.active = Number.parseInt(given.get("active"), 10) || 0;
   const turn = given.get("turn") ? Number(given.get("turn")) : NaN;

@@ -20,11 +20,12 @@ const DETECTORS = {
   disk: "Disk detector",
   ring: "Ring detector",
   rectangle: "Rectangle detector",
+  polygon: "Polygon detector: drag its corners; an edge gets a new one, a corner on another goes away",
   whole: "All of the frame",
   com: "Centre of mass",
 };
 const WINDOWS = { point: "One channel", rectangle: "Window of channels", whole: "All of the spectrum" }; // of lines
-const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions", whole: "All positions" };
+const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions", polygon: "Polygon of positions", whole: "All positions" };
 const PRESETS = {
   BF: "BF: bright field",
   ABF: "ABF: annular bright field",
@@ -164,7 +165,7 @@ export function scanTools(viewer) {
     title: "Scan turned against frames, degrees; empty: of a potential the one with the least curl",
     onchange: () => viewer.setTurn(Number.isFinite(turn.valueAsNumber) ? turn.valueAsNumber % 360 : null),
   });
-  const field = shapeField("Selection", ["point", "rectangle", "disk"], (shape) => {
+  const field = shapeField("Selection", ["point", "rectangle", "disk", "polygon"], (shape) => {
     if (viewer.complex && shape.kind !== "point") throw new Error("expected point(y, x): of complex numbers one frame");
     viewer.selecting.set(shape);
   });
@@ -174,7 +175,7 @@ export function scanTools(viewer) {
     update() {
       const { selection } = viewer.view;
       tools.element.hidden = viewer.complex; // of which there are neither means nor maxima
-      tools.element.children[2].hidden = viewer.images?.axes === 1;
+      for (const k of [2, 3]) tools.element.children[k].hidden = viewer.images?.axes === 1;
       tools.mark(viewer.selecting.whole ? "whole" : viewer.selecting.kind);
       field.hidden = viewer.images?.axes === 1;
       how.hidden = !selection;

@@ -1,0 +1,53 @@
+"""Polygons as detectors and as selections, and sums in the cells of a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vfs
+
+Y, X = (3.2, 8.0, 30.5, 21.0, 12.0), (4.0, 41.5, 30.0, 22.0, 44.0)  # edges cross
+
+
+def crossings(y: int, x: int) -> int:
+    """How many edges lie to the right of a pixel's centre."""
+    ends = zip(Y, X, Y[1:] + Y[:1], X[1:] + X[:1], strict=True)
+    return sum((y >= a) != (y >= b) and x < p + (y - a) * (q - p) / (b - a) for a, p, b, q in ends)
+
+
+def test_a_polygon_is_a_detector_and_a_selection(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    inside = np.array([[crossings(y, x) % 2 == 1 for x in range(50)] for y in range(40)])
+    assert 0 < inside.sum() < inside.size
+    found = array.reduce(p=vfs.Polygon(Y, X))["p"]
+    np.testing.assert_array_equal(found.data, frames[:, inside].sum(axis=1).reshape(found.shape))
+    triangle = vfs.Polygon(y=(-0.5, 9.5, 9.5), x=(-0.5, -0.5, 9.5)).inside(found.shape)
+    np.testing.assert_array_equal(triangle[:10, :10], np.tril(np.ones((10, 10), bool), -1))
+    part = array.reduce(m=vfs.Sum(), roi=triangle)["m"].data
+    np.testing.assert_array_equal(part, frames[triangle.ravel()].sum(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "said"),
+    [
+        ((1, 2), (3, 4), "expected y and x of three vertices or more, found 2 and 2"),
+        ((1, 2, 3), (1, 2, 3, 4), "found 3 and 4"),
+        (5, (1, 2, 3), "y=5: expected at most 4,096 numbers"),
+        ((1, 2, "a"), (1, 2, 3), "y='a': expected a number of pixels"),
+        ((60, 61, 62), (1, 9, 1), "has no pixel's centre inside"),
+    ],
+)
+def test_what_is_no_polygon_is_a_line(array: vfs.VirtualArray, y: object, x: object, said: str) -> None:
+    with pytest.raises(vfs.OptionError, match=said):
+        array.reduce(p=vfs.Polygon(y, x))  # type: ignore[arg-type]
+
+
+def test_a_grid_has_the_sum_of_each_cell(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    found = array.reduce(grid=vfs.Grid(3, 7))
+    edges = [[round(k * n / count) for k in range(count + 1)] for n, count in ((40, 3), (50, 7))]
+    expected = np.add.reduceat(np.add.reduceat(frames.astype("u8"), edges[0][:-1], 1), edges[1][:-1], 2)
+    np.testing.assert_array_equal(found["grid"].data.reshape(expected.shape), expected)
+    assert found["grid"].dims[-2:] == ("row", "column")
+    for rows, columns, said in ((41, 1, "a cell would have none"), (0, 2, "expected numbers of rows")):
+        with pytest.raises(vfs.OptionError, match=said):
+            array.reduce(grid=vfs.Grid(rows, columns))
