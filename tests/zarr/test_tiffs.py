@@ -63,6 +63,25 @@ def test_scans_and_colours(tmp_path: Path) -> None:
         np.testing.assert_array_equal(tifffile.imread(tmp_path / name), photo)
 
 
+@pytest.mark.parametrize("colour", [False, True])
+def test_large_images_have_their_pyramid(tmp_path: Path, colour: bool) -> None:
+    values = np.random.default_rng(3).integers(0, 250, (2, 3, 1100, 540)).astype(np.uint8)
+    values = np.ascontiguousarray(np.moveaxis(values[0], 0, -1)) if colour else values
+    how: dict[str, Any] = {"photometric": "rgb"} if colour else {"metadata": {"axes": "ZCYX"}}
+    tifffile.imwrite(tmp_path / "a.ome.tif", values, **how)
+    vfs.export(tmp_path / "a.ome.tif", tmp_path / "out.ome.tif")
+    with tifffile.TiffFile(tmp_path / "out.ome.tif") as file:
+        levels = file.series[0].levels
+        assert [level.shape for level in levels][:2] == (
+            [(1100, 540, 3), (550, 270, 3)] if colour else [(2, 3, 1100, 540), (2, 3, 550, 270)]
+        )
+        full, half = (level.asarray() for level in levels[:2])
+    np.testing.assert_array_equal(full, values)
+    squares = values.astype(float).reshape(*((550, 2, 270, 2, 3) if colour else (2, 3, 550, 2, 270, 2)))
+    np.testing.assert_allclose(half, squares.mean(axis=(1, 3) if colour else (3, 5)), atol=0.51)
+    assert vfs.open(tmp_path / "out.ome.tif").shape == vfs.open(tmp_path / "a.ome.tif").shape
+
+
 def test_what_no_tiff_holds_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(values: np.ndarray, *options: object, out: str = "out.tif") -> str:
         np.save(tmp_path / "a.npy", values)

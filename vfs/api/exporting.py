@@ -10,7 +10,7 @@ from typing import Any
 
 from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.errors import IncompleteWarning, OptionError
-from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, SIGNAL_ENDING, TIFF_ENDINGS, ExportOptions
 from vfs.model.open_options import OpenOptions, split
 from vfs.model.option_fields import known, option
 from vfs.model.signatures import Path, exports
@@ -45,7 +45,8 @@ def export(data: Any, target: Path, **given: Any) -> int:
     bins, of 20 MB, and exact images of the usual detectors. Options that are about stores are refused then.
 
     With a name that ends in .tif, write the main array as a hyperstack of ImageJ, with .ome.tif as OME-TIFF (BigTIFF
-    where it is large): plane by plane. Options that are about stores are refused then.
+    where it is large, with smaller versions): plane by plane; with .hspy as a signal of HyperSpy. Options that are
+    about stores are refused then.
 
     `target` has its name only when everything is on the disk; `target + ".sums"` then holds checksums of all chunks.
     An export that fails leaves `target + ".part"` and `target + ".part.marks"` if anything of it was done:
@@ -54,7 +55,7 @@ def export(data: Any, target: Path, **given: Any) -> int:
     Args:
         data: what `open_group` takes, or what `open` or `open_group` returned; then no options for opening.
         target: "scan.zarr"; "scan.ome.zarr" is OME-Zarr, "scan.zarr.zip" one file; "scan.html" is a page;
-            "cells.tif" and "cells.ome.tif" are TIFFs.
+            "cells.tif" and "cells.ome.tif" are TIFFs, "map.hspy" is a signal.
         {options}
 
     Returns: bytes of the files that were written.
@@ -77,8 +78,8 @@ def export(data: Any, target: Path, **given: Any) -> int:
     if options.blank:
         raise OptionError("blank: has no effect without `to`")
     path = os.fspath(target)
-    if path.lower().endswith((PAGE_ENDING, *TIFF_ENDINGS)):
-        kind = "page" if path.lower().endswith(PAGE_ENDING) else "TIFF"
+    if path.lower().endswith((PAGE_ENDING, SIGNAL_ENDING, *TIFF_ENDINGS)):
+        kind = {PAGE_ENDING: "page", SIGNAL_ENDING: "signal"}.get(os.path.splitext(path)[1].lower(), "TIFF")
         unused = [name for name in (*OF_STORES, "progress", "executor") if name in given]
         if unused:
             raise OptionError(f"{unused[0]}: has no effect on a {kind}, which is no store")
@@ -87,6 +88,10 @@ def export(data: Any, target: Path, **given: Any) -> int:
             from vfs.zarr.export import tiffs
 
             return tiffs.write(found, path)
+        if kind == "signal":
+            from vfs.zarr.export import hyperspy
+
+            return hyperspy.write(found, path)
         from vfs.page import mail
 
         return mail.write(found, path)

@@ -22,7 +22,7 @@ from vfs.cli.opening import is_zarr, open_set
 from vfs.cli.printing import put, say, say_how_to_go_on
 from vfs.cli.tables import count, table, width
 from vfs.errors import OptionError
-from vfs.model.command_options import OF_STORES, PAGE_ENDING, TIFF_ENDINGS, ExportOptions, ReduceOptions
+from vfs.model.command_options import OF_STORES, PAGE_ENDING, SIGNAL_ENDING, TIFF_ENDINGS, ExportOptions, ReduceOptions
 from vfs.model.wording import option
 from vfs.serving.signals import signals
 
@@ -61,7 +61,7 @@ def export(
 
     With a name that ends in .ome.zarr, the images are written as OME-Zarr, with smaller versions; with one that ends in
     .html, a scan as one page that a browser opens without a server: frames in bins, usual images exact. OUT.tif is a
-    hyperstack of ImageJ, OUT.ome.tif OME-TIFF.
+    hyperstack of ImageJ, OUT.ome.tif OME-TIFF, OUT.hspy a signal of HyperSpy.
     OUT.zarr.zip and OUT.ozx (OME-Zarr) are one zip file.
     With --to kerchunk or icechunk, nothing is copied: references to the bytes of DATASET's own files are written.
     OUT.zarr gets its name only when everything is on the disk. An export that is interrupted leaves OUT.zarr.part,
@@ -69,14 +69,14 @@ def export(
     """
     options = settings.options
     assert isinstance(options, ExportOptions)
-    if options.to is not None or target.lower().endswith((PAGE_ENDING, *TIFF_ENDINGS)):
+    if options.to is not None or target.lower().endswith((PAGE_ENDING, SIGNAL_ENDING, *TIFF_ENDINGS)):
         refuse({"--scheduler": scheduler}, "but for a store")
     if options.to is not None:
         _references(datasets, target, settings)
         return
     refuse({"--blank": options.blank}, "without --to")
-    if target.lower().endswith(TIFF_ENDINGS):
-        _images(datasets, target, settings)
+    if target.lower().endswith((SIGNAL_ENDING, *TIFF_ENDINGS)):
+        _array(datasets, target, settings)
     elif target.endswith(PAGE_ENDING):
         _page(datasets, target, settings)
     else:
@@ -138,18 +138,19 @@ def _page(datasets: list[str], target: str, settings: Settings) -> None:
     put(f"{target}: {size(stored)}; a browser opens it without vfs")
 
 
-def _images(datasets: list[str], target: str, settings: Settings) -> None:
-    """Write the main array of a set as TIFF."""
+def _array(datasets: list[str], target: str, settings: Settings) -> None:
+    """Write the main array of a set as TIFF, or as a signal of HyperSpy."""
     from vfs.errors import size
     from vfs.outputs.outputs import check_target
 
-    _refuse(OF_STORES, settings, "for a TIFF, which is no store")
+    signal = target.lower().endswith(SIGNAL_ENDING)
+    _refuse(OF_STORES, settings, f"for a {'signal' if signal else 'TIFF'}, which is no store")
     check_target(target)
-    from vfs.zarr.export import tiffs
+    from vfs.zarr.export import hyperspy, tiffs
 
     group = open_set(datasets, careful(settings))
     with stopping() as check, _bar(target, group.main.nbytes, check) as bar:
-        stored = tiffs.write(group, target, lambda done, total: bar(done, total, 0))
+        stored = (hyperspy if signal else tiffs).write(group, target, lambda done, total: bar(done, total, 0))
     put(f"{target}: {size(stored)}, of {group.main.dataset.path}")
 
 

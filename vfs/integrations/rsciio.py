@@ -6,8 +6,7 @@ Signals are named and calibrated as the arrays of the set: `vfs.VirtualArray.cal
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,13 @@ import numpy as np
 from vfs import api
 from vfs.errors import VfsError
 from vfs.faces.documents import plain_json
-from vfs.integrations.signals import axes_of, signal_type, signals, slices_of
+from vfs.integrations.signals import signals, slices_of
 from vfs.integrations.upright import open_upright
-from vfs.model.hyperspy_places import PLACES
-from vfs.model.metadata import Said, said
+from vfs.model.metadata import said
 from vfs.model.signatures import Path
-from vfs.model.units import ENERGIES, factor, readable, symbol
+from vfs.sets.signals import axes_of, axis_of, metadata_of, signal_type
 
 __all__ = ["file_reader"]
-
-_BINNED = ("EELS", "EDS_TEM", "EDS_SEM")
-"""Types of spectra whose channels are counts between two energies."""
-_LIGHT = {"channels", "objective.name", "objective.magnification", "objective.na"}
-"""What only light microscopes say."""
-
-_PROGRAMS = ("m", "1/m", "cm", "1/cm", "s", "rad")
-"""Units that programs write whatever the size; people say 3.6 nm, not 3.6e-9 m."""
 
 
 def file_reader(
@@ -71,21 +61,22 @@ def file_reader(
 
 
 def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
-    axes = axes_of(array)
+    axes = axes_of(array._reader)
     kept = [k for k in axes.nav if array.shape[k] > 1] + [*axes.sig]
     key = tuple(0 if k in axes.nav and k not in kept else slice(None) for k in range(array.ndim))
     data: Any = array.dask(block)[key] if lazy else _in_memory(array[key])
     left = sorted(kept)
     if left != kept:
         data = data.transpose([left.index(k) for k in kept] + [len(left)] * axes.colour)
-    kind = signal_type(array, axes)
+    kind = signal_type(array._reader, array.group._opened.opening.format, axes)
     dataset = array._reader.dataset
     return {
         "data": _coloured(data) if axes.colour else data,
         "axes": [
-            {**_axis(array, k, kind), "navigate": k in axes.nav, "index_in_array": at} for at, k in enumerate(kept)
+            {**axis_of(array._reader, k, kind, array.group), "navigate": k in axes.nav, "index_in_array": at}
+            for at, k in enumerate(kept)
         ],
-        "metadata": _metadata(general, kind, said(dataset.terms, dataset.attrs), dataset.attrs),
+        "metadata": metadata_of(general, kind, said(dataset.terms, dataset.attrs), dataset.attrs),
         "original_metadata": _original(array),
         "mapping": {},
     }
@@ -129,95 +120,6 @@ def _original(array: api.VirtualArray) -> dict[str, Any]:
         return dict(array.original_metadata)
     except VfsError:
         return dict(plain_json(array.attrs))
-
-
-def _metadata(
-    general: Mapping[str, str], kind: str, recorded: Mapping[str, Said], attrs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return HyperSpy's metadata: what the files say, in its places and units; what it wrote itself as it is."""
-    root, said = attrs.get("root"), attrs.get("metadata")
-    places = [one.source.removeprefix("metadata:").replace(":", ".") for one in recorded.values()]
-    own = isinstance(root, Mapping) and root.get("file_format") == "HyperSpy" and isinstance(said, Mapping)
-    made: dict[str, Any] = plain_json(_of_hyperspy(said, {*places})) if own and isinstance(said, Mapping) else {}
-    for group in ("General", "Signal"):
-        made[group] = dict(made[group]) if isinstance(made.get(group), dict) else {}
-    made["Signal"]["signal_type"] = kind
-    sem = "instrument" in recorded and recorded["instrument"].value == "SEM"
-    light = _LIGHT & recorded.keys() and "beam_energy" not in recorded  # HyperSpy has no places for it
-    for name, one in recorded.items():
-        theirs = PLACES.get(name, ())
-        if not theirs or (name == "instrument" and one.value not in ("TEM", "STEM")):
-            continue
-        place, factor = theirs[-1] if (":SEM:" in one.source if own else sem) else theirs[0]
-        if light and place.startswith("Acquisition_instrument."):
-            continue
-        *groups, field = place.split(".")
-        value = one.value if factor == 1 or isinstance(one.value, str) else one.value * factor
-        inside = made
-        for group in groups:
-            if not isinstance(inside.get(group), dict):
-                inside[group] = {}
-            inside = inside[group]
-        inside[field] = value.split() if name == "elements" else value
-    if "time" in recorded:
-        date, _, clock = recorded["time"].value.partition("T")
-        zone = re.search(r"Z$|[+-]\d\d:?\d\d$", clock)
-        clock = clock[: zone.start()] if zone else clock
-        made["General"] |= {"date": date} | ({"time": clock} if clock else {})
-        if zone:
-            made["General"]["time_zone"] = "UTC" if zone[0] in ("Z", "+00:00") else zone[0]
-    made["General"] |= general
-    return made
-
-
-def _of_hyperspy(attrs: Mapping[str, Any], places: Set[str], above: str = "") -> dict[str, Any]:
-    """Return the metadata that HyperSpy wrote into a file, but for places that are said in the vocabulary, and what
-    begins with "_": how it stores lists and the like.
-    """
-    made: dict[str, Any] = {}
-    for name, value in attrs.items():
-        place = f"{above}{name}"
-        if name.startswith("_") or (place in places and not isinstance(value, Mapping)):
-            continue
-        inner = _of_hyperspy(value, places, f"{place}.") if isinstance(value, Mapping) else value
-        if inner != {}:
-            made[name] = inner
-    return made
-
-
-def _axis(array: api.VirtualArray, axis: int, kind: str) -> dict[str, Any]:
-    """Describe an axis: with a step, or with all positions where the steps are uneven."""
-    dim, size = array.dims[axis], array.shape[axis]
-    known = array.calibration.get(dim, {"scale": None, "offset": None, "unit": ""})
-    if known["scale"] is None and "values" in known:
-        positions = np.asarray(array.group[known["values"]][...])
-        return {"_type": "DataAxis", "name": dim, "axis": positions, "units": symbol(known["unit"])}
-    scale, offset = 1.0 if known["scale"] is None else known["scale"], known["offset"] or 0.0
-    by, unit = _unit(known["unit"], abs(scale) * size, kind)
-    made = {
-        "_type": "UniformDataAxis",
-        "name": dim,
-        "size": size,
-        "scale": scale * by,
-        "offset": offset * by,
-        "units": symbol(unit),
-    }
-    return made | ({"is_binned": True} if kind in _BINNED and known["unit"] in ENERGIES else {})
-
-
-def _unit(unit: str, extent: float, kind: str) -> tuple[float, str]:
-    """Choose the unit that people use for an axis. Returns what to multiply numbers by, and the unit then.
-
-    Energies of X-rays are in keV, of electrons in eV. Other units stay as the file has them, but for those that
-    programs write whatever the size.
-
-    Args:
-        extent: length of the axis, in `unit`.
-    """
-    if unit in ENERGIES and kind in _BINNED:
-        wanted = "eV" if kind == "EELS" else "keV"
-        return factor(unit, wanted) or 1.0, wanted
-    return readable(extent, unit) if unit in _PROGRAMS and not 0.01 <= extent < 1000 else (1.0, unit)
 
 
 def _in_memory(read: Any) -> np.ndarray:

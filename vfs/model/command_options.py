@@ -108,6 +108,8 @@ PAGE_ENDING = ".html"
 OME_TIFF_ENDINGS = (".ome.tif", ".ome.tiff")
 TIFF_ENDINGS = (*OME_TIFF_ENDINGS, ".tif", ".tiff")
 """How names of a set that is written as one TIFF end."""
+SIGNAL_ENDING = ".hspy"
+"""How names of a set that is written as a signal of HyperSpy end."""
 OF_STORES = ("codec", "shards", "chunks", "resume", "verify", "zarr_format")
 """Options of an export that have no effect on such a page; nor on references, apart from chunks."""
 

@@ -310,7 +310,7 @@ def _is_line(result: ResultValues) -> None:
 
 def _hyperspy(results: Mapping[str, ResultValues], target: str | BinaryIO) -> None:
     """Write a result as HyperSpy does: https://hyperspy.org/rosettasciio/file_specification/hspy.html."""
-    h5py, result = _h5py(), _only(results)
+    h5py, result = h5py_module(), _only(results)
     data, axes = upright(result)
     scan = len(result.scan) if result.kind == "nav" and result.ndim > len(result.scan) else 0
     with h5py.File(target, "w") as file:
@@ -329,7 +329,7 @@ def _hyperspy(results: Mapping[str, ResultValues], target: str | BinaryIO) -> No
         said.update({key: one if isinstance(one, str) else json.dumps(one) for key, one in _about(result).items()})
 
 
-def _h5py() -> Any:
+def h5py_module() -> Any:
     try:
         import h5py
     except ImportError:
@@ -364,7 +364,7 @@ SAVERS: dict[str, Saver] = {
     ".npy": Saver(_numpy),
     ".tif": Saver(_tiff, requires=tifffile_module, check=_is_number),
     ".tiff": Saver(_tiff, requires=tifffile_module, check=_is_number),
-    ".hspy": Saver(_hyperspy, requires=_h5py, check=_is_number),
+    ".hspy": Saver(_hyperspy, requires=h5py_module, check=_is_number),
     ".csv": Saver(_csv, check=_is_line),
     ".msa": Saver(_msa, check=_is_spectrum),
     **{f".{kind}": Saver(partial(_drawn, kind), several=True, requires=_matplotlib) for kind in ("png", "svg", "pdf")},

@@ -27,6 +27,7 @@ _MAX_IMAGEJ_BYTES = (1 << 32) - (1 << 25)
 _NAMES = {"t": "T", "time": "T", "c": "C", "channel": "C", "z": "Z", "slice": "Z"}
 _ORDER = "TZC"
 """Letters of the leading axes, in ImageJ's order of planes, the slowest one first."""
+_RESOLUTION = ("resolution", "resolutionunit")
 _OME_UNITS = {"um": "µm", "angstrom": "Å"}
 
 
@@ -76,7 +77,8 @@ def write(opened: OpenedSet, target: str, progress: Callable[[int, int], object]
     """Write the main array of a set as TIFF.
 
     Args:
-        target: a name that ends in .ome.tif (OME-TIFF, BigTIFF where it is large), or .tif (ImageJ's).
+        target: a name that ends in .ome.tif (OME-TIFF, BigTIFF where it is large, pyramid levels as SubIFDs), or .tif
+            (ImageJ's).
         progress: is called with the bytes that are done, and all.
 
     Returns: bytes of the file.
@@ -91,9 +93,52 @@ def write(opened: OpenedSet, target: str, progress: Callable[[int, int], object]
     stack = _stack(array, ome)
     how = _ome(stack, opened) if ome else _imagej(stack, opened)
     how |= {"photometric": "minisblack" if stack.colour is None else "rgb", "byteorder": "<", "software": False}
+    pages = {name: how.pop(name) for name in ("metadata", "photometric", "software", *_RESOLUTION) if name in how}
+    levels = _levels(stack, opened) if ome else []
     with whole(target) as partial:
-        tifffile.imwrite(partial, stack.planes(progress), shape=stack.shape, dtype=array.dtype, **how)
+        with tifffile.TiffWriter(partial, **how) as file:
+            file.write(
+                stack.planes(progress), shape=stack.shape, dtype=array.dtype, subifds=len(levels) or None, **pages
+            )
+            for level in levels:
+                shape = (*stack.shape[: len(stack.axes)], *level.shape[-2:], *stack.shape[len(stack.axes) + 2 :])
+                about = {"photometric": pages["photometric"], "software": False, "metadata": None, "subfiletype": 1}
+                file.write(_planes_of(stack, opened, level), shape=shape, dtype=array.dtype, **about)
         return os.path.getsize(partial)
+
+
+def _levels(stack: _PlanesOfSet, opened: OpenedSet) -> list[ArrayReader]:
+    """Return the pyramid levels of an image, without the image itself; none where its planes are others than those."""
+    image = opened.tree.images.get(stack.array.dataset.path)
+    if image is None or image.levels[0].dtype != stack.array.dtype:
+        return []
+    groups = image.how.axes[:-2]
+    colour = () if stack.colour is None else (stack.colour,)
+    alike = sorted(axis for group in groups for axis in group) == sorted((*stack.axes, *colour))
+    last = stack.colour is None or any(group[-1] == stack.colour for group in groups)
+    return image.levels[1:] if alike and last else []
+
+
+def _planes_of(stack: _PlanesOfSet, opened: OpenedSet, level: ArrayReader) -> Iterator[np.ndarray]:
+    """Read the planes of a level, in the order of those of the stack.
+
+    Raises:
+        SourceError: one cannot be read.
+    """
+    groups = opened.tree.images[stack.array.dataset.path].how.axes[:-2]
+    lengths = stack.array.shape
+    for place in product(*(range(lengths[k]) for k in stack.axes)):
+        at = dict(zip(stack.axes, place, strict=True))
+        cuts = []
+        for group in groups:
+            first = 0
+            for axis in group:
+                first = first * lengths[axis] + at.get(axis, 0)
+            cuts.append(slice(first, first + (lengths[group[-1]] if group[-1] == stack.colour else 1)))
+        values = level.read(Region.of([*cuts, *(slice(0, n) for n in level.shape[-2:])], level.shape))
+        plane = values.reshape(-1, *level.shape[-2:]).transpose(1, 2, 0)
+        plane = plane[..., 0] if stack.colour is None else plane
+        yield np.ascontiguousarray(plane[::-1] if stack.upward else plane)
 
 
 def _stack(array: ArrayReader, ome: bool) -> _PlanesOfSet:
@@ -180,4 +225,4 @@ def _ome(stack: _PlanesOfSet, opened: OpenedSet) -> dict[str, Any]:
     if looks:
         packed = [int.from_bytes(bytes.fromhex(f"{look.colour}FF"), "big", signed=True) for look in looks]
         said["Channel"] = {"Name": [look.label for look in looks], "Color": packed}
-    return {"ome": True, "bigtiff": stack.array.nbytes > _MAX_IMAGEJ_BYTES, "metadata": said}
+    return {"ome": True, "bigtiff": stack.array.nbytes * 4 // 3 > _MAX_IMAGEJ_BYTES, "metadata": said}
