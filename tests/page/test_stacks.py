@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import tifffile
 
 import vfs
-from tests.page.support import Browsed
+from tests.page.support import Browsed, download
 from vfs.reduce.spelling import read
 from vfs.testing.event_writers import write_eer
 
@@ -92,6 +93,13 @@ def test_channels_begin_as_the_face_says_and_stay_colours_from_all_sides(
     page.wait("String(vfs.state.at) === '0,0,3'")  # along t, from its first
     page.press("ArrowDown")
     page.wait("String(vfs.state.at) === '1,0,3'")
+    page.wait("vfs.frame.status === 'exact'")
+    with tifffile.TiffFile(io.BytesIO(download(page, "Frame", "Image with its scale (TIFF)"))) as file:
+        composite, about = file.asarray(), file.imagej_metadata or {}
+    np.testing.assert_array_equal(composite, cells[1, :, 3])
+    assert (about["mode"], about["channels"]) == ("composite", 3)
+    assert about["Ranges"] == pytest.approx([end for window in windows for end in window])
+    assert [table[:, -1].tolist() for table in about["LUTs"]] == [[0, 0, 255], [0, 255, 0], [255, 0, 0]]
     page.press("o")
     page.click("frame", 4, 9)
     page.wait("vfs.state.sides[0]?.data")

@@ -79,6 +79,15 @@ export class Mixing {
     return this.channels.map((_, k) => k).filter((k) => this.channels[k].on || k === at[this.place]).map((k) => at.with(this.place, k));
   }
 
+  /** @returns {Object[]} of each channel its light, `at`, which gives the indices of its picture, and `fitted`, its limits. */
+  layers() {
+    const at = (k) => (given) => given.map((index, place) => (place === this.place ? k : index));
+    return this.channels.map(({ colour, contrast, window }, k) => {
+      const known = contrast.hi > contrast.lo ? [contrast.lo, contrast.hi] : window;
+      return { light: lightOf(colour), at: at(k), fitted: (data) => known ?? limits(this._sample(data), contrast.low, contrast.high) };
+    });
+  }
+
   /** @returns {?Object[]} layers as the address holds them; []: they are off; null: as is usual. */
   state() {
     return this.channels.length ? (this.on ? this.channels.map(({ on, colour, contrast }) => ({ on, colour, contrast })) : []) : null;

@@ -2,7 +2,7 @@
  * Takes away what a viewer shows: as a picture, numbers, Python, an address.
  */
 
-import { address, alone, encoded, fileOf, mail, recipe } from "./api.js";
+import { address, alone, encoded, fileOf, frame, mail, recipe } from "./api.js";
 import { axesOf } from "./axesof.js";
 import { command } from "./command.js";
 import { bytes } from "./dom.js";
@@ -11,6 +11,7 @@ import * as take from "./take.js";
 import { tiff } from "./tiff.js";
 
 const MOST = 1 << 30; // numbers of a frame that are saved as a file
+const LARGEST = 8192; // pixels along y and x of a channel in a TIFF
 const MOST_SIGNAL = 63 << 20; // bytes of numbers that the server writes as a file
 
 function partOf(viewer) {
@@ -39,19 +40,43 @@ export async function takeNumbers(viewer, panel) {
 }
 
 /** Save the numbers of a picture as a TIFF with its calibration, the top row first; of a large frame, the means that are shown. */
-export function takeTiff(viewer, panel) {
-  const { data, shape, bin } = panel.shown;
+export async function takeTiff(viewer, panel) {
+  const layers = panel.id === "frame" && viewer.mixing.on && !panel.shown.projected ? viewer.mixing.layers() : [];
+  try {
+    const shown = layers.length ? await channelsOf(viewer, panel, layers) : panel.shown;
+    saveTiff(viewer, panel, shown, layers);
+  } catch (error) {
+    viewer.failed(error);
+  }
+}
+
+/** @returns {Promise<{data: TypedArray, shape: number[], bin: number}>} numbers of all channels, one after the other. */
+async function channelsOf({ set, array, view }, panel, layers) {
+  const most = LARGEST;
+  const parts = await Promise.all(layers.map(({ at }) => frame(set.key, array.path, at(view.at), { most })));
+  const [{ data: first, shape, bin }] = parts;
+  const data = new first.constructor(first.length * parts.length);
+  parts.forEach((part, k) => {
+    data.set(part.data, k * first.length);
+    [layers[k].lo, layers[k].hi] = layers[k].fitted(part.data);
+  });
+  return { data, shape, bin };
+}
+
+function saveTiff(viewer, panel, { data, shape, bin }, layers) {
   if (!data || shape.length !== 2) return viewer.failed(new Error("A TIFF holds one number for each pixel: of colours, take the picture as PNG."));
   const [height, width] = shape;
   const axes = axesOf(viewer, panel).map((axis) => ({ ...axis, scale: axis.scale * bin, offset: axis.offset + (axis.scale * (bin - 1)) / 2 }));
   let rows = data;
   if (panel.view.down < 0) {
     rows = data.slice();
-    for (let y = 0; y < height; y++) rows.set(data.subarray((height - 1 - y) * width, (height - y) * width), y * width);
+    for (let from = 0; from < data.length; from += height * width) {
+      for (let y = 0; y < height; y++) rows.set(data.subarray(from + (height - 1 - y) * width, from + (height - y) * width), from + y * width);
+    }
     axes[0].offset = -(axes[0].offset + axes[0].scale * (height - 1));
   }
   const means = panel.id === "frame" && bin > 1 ? `_means_of_${bin}x${bin}` : "";
-  return take.save(tiff(rows, shape, axes), `${take.nameOf(viewer, panel)}${means}.tif`);
+  return take.save(tiff(rows, shape, axes, layers), `${take.nameOf(viewer, panel)}${means}.tif`);
 }
 
 /** Save the numbers of a panel as a signal of HyperSpy, with its calibration; of a large frame, the means that are shown. */

@@ -10,24 +10,29 @@ const LONG = 4;
 const RATIONAL = 5;
 const DOUBLE = 12;
 const TEXT = 2;
-const WIDTHS = { [TEXT]: 1, [SHORT]: 2, [LONG]: 4, [RATIONAL]: 8, [DOUBLE]: 8 };
+const BYTE = 1;
+const WIDTHS = { [BYTE]: 1, [TEXT]: 1, [SHORT]: 2, [LONG]: 4, [RATIONAL]: 8, [DOUBLE]: 8 };
 const FORMATS = { Uint8Array: 1, Uint16Array: 1, Uint32Array: 1, Int8Array: 2, Int16Array: 2, Int32Array: 2, Float32Array: 3 };
 
 /**
- * Write numbers as a TIFF.
+ * Write numbers as a TIFF; of several channels as a composite image of ImageJ.
  *
  * @param {TypedArray} data rows from the top to the bottom; doubles become whole numbers, or else floats, of four bytes.
  * @param {number[]} shape rows, columns.
  * @param {Array<{scale: number, offset: number, unit: string}>} axes of rows and columns; a unit of "" is none.
+ * @param {Array<{light: number[], lo: number, hi: number}>} [channels] whose numbers follow one another: red, green and blue of
+ *   each, and which numbers are black and full.
  * @returns {Blob}
  */
-export function tiff(data, [height, width], axes) {
+export function tiff(data, [height, width], axes, channels = []) {
   const counts = (value) => value >= 0 && value <= 0xffffffff && Number.isInteger(value);
   const short = data.every(counts) ? Uint32Array : Float32Array; // sums of counts stay what they are
   const numbers = data.constructor.name in FORMATS ? data : short.from(data);
   const known = axes.some(({ unit }) => unit);
   const [rows, columns] = axes.map(people);
-  const lines = ["ImageJ=1.11a", "images=1", "loop=false"];
+  const count = Math.max(1, channels.length);
+  const several = channels.length > 1 ? [`channels=${count}`, "hyperstack=true", "mode=composite"] : [];
+  const lines = ["ImageJ=1.11a", `images=${count}`, ...several, "loop=false"];
   const tags = [
     [256, LONG, [width]],
     [257, LONG, [height]],
@@ -36,7 +41,7 @@ export function tiff(data, [height, width], axes) {
     [262, SHORT, [1]],
     [277, SHORT, [1]],
     [278, LONG, [height]],
-    [279, LONG, [numbers.byteLength]],
+    [279, LONG, [numbers.byteLength / count]],
     [339, SHORT, [FORMATS[numbers.constructor.name]]],
   ];
   if (known) {
@@ -48,8 +53,25 @@ export function tiff(data, [height, width], axes) {
     }
     tags.push([296, SHORT, [1]]);
   }
+  if (several.length) tags.push(...looks(channels));
   tags.push([270, TEXT, ascii(`${lines.join("\n")}\n\0`)], [273, LONG, [0]]);
   return new Blob([head(tags.sort((a, b) => a[0] - b[0])), numbers], { type: "image/tiff" });
+}
+
+/** @returns {Array} the tags in which ImageJ keeps limits and tables of colours of channels. */
+function looks(channels) {
+  const sizes = [20, 16 * channels.length, ...channels.map(() => 768)];
+  const view = new DataView(new ArrayBuffer(sizes.reduce((a, b) => a + b)));
+  [0x494a494a, 0x72616e67, 1, 0x6c757473, channels.length].forEach((word, k) => view.setUint32(4 * k, word, true)); // "IJIJ", "rang", "luts"
+  channels.forEach(({ lo, hi, light }, k) => {
+    view.setFloat64(20 + 16 * k, lo, true);
+    view.setFloat64(28 + 16 * k, hi, true);
+    const at = sizes[0] + sizes[1] + 768 * k;
+    light.forEach((full, part) => {
+      for (let i = 0; i < 256; i++) view.setUint8(at + 256 * part + i, Math.round((full * i) / 255));
+    });
+  });
+  return [[50838, LONG, sizes], [50839, BYTE, new Uint8Array(view.buffer)]];
 }
 
 /** @returns {Object} an axis in the unit that people write. */
@@ -98,7 +120,7 @@ function head(tags) {
       free += bytes + (bytes % 2);
     }
     (code === 273 ? [start] : values).forEach((value, i) => {
-      if (type === TEXT) view.setUint8(place + i, value);
+      if (type === TEXT || type === BYTE) view.setUint8(place + i, value);
       else if (type === SHORT) view.setUint16(place + 2 * i, value, true);
       else if (type === DOUBLE) view.setFloat64(place + 8 * i, value, true);
       else view.setUint32(place + 4 * i, value, true);
