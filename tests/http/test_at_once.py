@@ -72,7 +72,7 @@ RANGES = [None, "bytes=0-9", "bytes=-5", "bytes=100-", "bytes=5000000-", "bytes=
 def decided(application: Application, key: str, method: str = "GET", **headers: str) -> Decision:
     named = {"host": "localhost"} | headers
     given_ = {name.replace("_", "-").encode(): value.encode() for name, value in named.items()}
-    return application.decisions.decide(method, f"/{key}".encode(), given_)
+    return application.decisions.decide(method, f"/{key}".encode(), given_).decision
 
 
 def expected(size: int, etag: str, method: str, span: str | None, condition: str, tag: str) -> tuple[int, int, int]:

@@ -27,6 +27,9 @@ from vfs.engine.cache import ChunkCache
 from vfs.faces.face import ZarrFace
 from vfs.folder_tree.plans import folder, folder_tree
 from vfs.http.conditions import etag_of, split
+from vfs.http.guard import Guard
+from vfs.http.persons import Person
+from vfs.http.reads import Reads
 from vfs.model.file_state import FileState
 from vfs.server import connection, native, native_tables
 from vfs.server.application import Application
@@ -78,6 +81,25 @@ async def natively(application: Application, reader: Reader, writer: Writer, key
         if application.native.done[0] > before:
             return got
         reread(application)
+
+
+def test_a_connection_is_lent_to_one_person(tmp_path: Path) -> None:
+    """Threads know the token of who asks on a connection, and no other; what they know of arrays goes for all."""
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    ada, ben = Person("ada", "token_of_ada.~~~~~~"), Person("ben", "token_of_ben.~~~~~~")
+    application = Application(contents_of(path, **how), Guard((ada, ben)), Reads(2))
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        for _ in range(2):
+            for person in (ada, ben):
+                got = await natively(application, reader, writer, f"t/{person.token}/scan.zarr/data/c/3/0/0")
+                assert got == (200, VALUES[6:8].tobytes())
+        writer.write(request(f"t/{ben.token[:-1]}x/scan.zarr/data/c/3/0/0"))
+        assert (await answer(reader))[0] == 401
+        assert application.native is not None
+        assert len(application.native._sources) == 1
+
+    talk(application, to)
 
 
 def raw(folder: Path, values: np.ndarray = VALUES, **how: Any) -> tuple[Path, dict[str, Any]]:

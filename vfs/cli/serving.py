@@ -16,7 +16,7 @@ from vfs.cli.flags import Datasets, Settings, opens
 from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
 from vfs.cli.printing import line, put, say
 from vfs.cli.unit import Unit, put_unit
-from vfs.errors import OptionError
+from vfs.errors import OptionError, printable
 from vfs.model.command_options import ServeOptions
 from vfs.model.option_fields import USUAL
 
@@ -73,9 +73,10 @@ def serve(
         assert isinstance(options, ServeOptions)
         plan, what = planned(datasets, settings)
         if unit:
-            if not (options.token and options.port):
+            if not ((options.token or options.tokens) and options.port):
                 raise OptionError(
-                    "--unit: expected --token FILE (or none) and --port N, so that each start has one URL"
+                    "--unit: expected --token FILE (or none, or --tokens FILE) and --port N, so that each start has one"
+                    " URL"
                 )
             put_unit(f"vfs serve, port {options.port}", context.obj, background=background, open=open_)
             return
@@ -87,7 +88,7 @@ def serve(
         def shown(address: str, url: str, hint: str) -> None:
             if not logged:
                 put(url)
-            for note in _notes(what, address, "" if logged else url, hint, contents, options):
+            for note in _notes(what, address, "" if logged or options.tokens else url, hint, contents, options):
                 say(note)
             if open_:
                 from vfs.cli.browser import open_page
@@ -141,6 +142,8 @@ def _notes(what: str, address: str, url: str, hint: str, contents: Contents, opt
     notes = [f"{what} at {address}; {hint} `vfs unmount {address}` ends it"]
     if first is not None:
         notes.append(f'in Python: zarr.open("{url}{quoted(os.fsencode(first))}")')
+    if options.tokens is not None:
+        notes.append(f"each person of {printable(options.tokens)} reads at {address}t/TOKEN/")
     return notes + _from_elsewhere(address, options)
 
 

@@ -9,20 +9,18 @@ import os
 import re
 import secrets
 import socket
-import stat
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
 from vfs.faces.absence import looks_like_chunk
+from vfs.http.persons import MAX_TOKEN_LETTERS, Person, check_token, text_of
 from vfs.model.wording import Word, option
 
-MIN_TOKEN_LETTERS = 16
-"""Fewest characters of a token that a user chooses."""
 KNOWN = 100
 """Most `Host` headers that are kept as checked."""
-_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
 _HOST = re.compile(r"(?:\[([^\s/?#@\[\]]+)\]|([^\s/?#@:\[\]]+))(?::\d{0,5})?")  # [IPv6] or a name, and perhaps a port
 _FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(?::([0-9]{1,5}|\*))?")
@@ -66,17 +64,19 @@ class Place(NamedTuple):
     Attributes:
         key: path in the contents, "" for the root.
         slash: True if the path ends with a slash.
+        person: who asks.
     """
 
     key: str
     slash: bool
+    person: Person
 
 
 class Guard:
     """Checks requests.
 
     Args:
-        token: the token that paths begin with, as `/t/TOKEN/`; "" for none.
+        token: the token that paths begin with, as `/t/TOKEN/`, "" for none; or persons, each with one.
         host: the host that the server listens on.
         names: more names that clients may use for the server, such as that of a proxy; "*" for any, where the token is
             the secret.
@@ -86,12 +86,12 @@ class Guard:
         logins: the token may also come in the `Authorization` header: nobody can read it on the way.
 
     Attributes:
-        base: what every path begins with.
+        base: what every path begins with; "/" where each person has a path of their own.
     """
 
     def __init__(
         self,
-        token: str,
+        token: str | Sequence[Person],
         host: str = "127.0.0.1",
         names: Iterable[str] = (),
         origins: Sequence[str] = (),
@@ -100,6 +100,7 @@ class Guard:
     ) -> None:
         self.logins = logins
         self.embed = embed
+        self._salt = secrets.token_bytes(16)
         self.renew(token)
         own = socket.gethostname().lower()
         called = {*_LOOPBACK, host.lower(), own, own.partition(".")[0], *(name.lower() for name in names)}
@@ -108,11 +109,25 @@ class Guard:
         self._addresses = not is_loopback(host)
         self._known: set[bytes | None] = set()  # headers that were let in
 
-    def renew(self, token: str) -> None:
-        """Let in who has another token, and no longer who has the one before."""
-        self.base = f"/t/{token}/" if token else "/"
-        self._token = token
-        self._base = self.base.encode()
+    def renew(self, token: str | Sequence[Person]) -> None:
+        """Let in who has another token, or these persons, and no longer who has what was one before."""
+        persons = (Person("", token),) if isinstance(token, str) else tuple(token)
+        self.base = persons[0].base.decode() if isinstance(token, str) else "/"
+        self._first, self._has_token = persons[0], bool(persons[0].token)
+        self._persons = {self._digest(person.token.encode()): person for person in persons}
+
+    def knows(self, person: Person) -> bool:
+        """Return True if somebody may ask, who once could."""
+        return self._persons.get(self._digest(person.token.encode())) == person
+
+    def _digest(self, token: bytes) -> bytes:
+        """Return what persons are looked up by: how long that takes says nothing of their tokens."""
+        return blake2b(token, key=self._salt, digest_size=16).digest()
+
+    def _whose(self, raw: bytes) -> Person:
+        """Return the only person who may be asking by a path of a URL: the token is yet to be compared."""
+        token = raw[3 : MAX_TOKEN_LETTERS + 4].partition(b"/")[0] if raw.startswith(b"/t/") else b""
+        return self._persons.get(self._digest(token), self._first)
 
     def check(self, method: str, headers: Mapping[bytes, bytes]) -> None:
         """Refuse a request under a foreign name; without a token, also one that a page of another site sends.
@@ -127,12 +142,12 @@ class Guard:
         host = headers.get(b"host")
         if host not in self._known:  # asked of every request: a call takes longer
             self.check_host(host)
-        if not self._token and (b"sec-fetch-site" in headers or b"origin" in headers):
+        if not self._has_token and (b"sec-fetch-site" in headers or b"origin" in headers):
             self.check_site(method, headers)
 
     def allows(self, origin: bytes | None) -> bytes | None:
         """Return the value of `Access-Control-Allow-Origin` for pages of an origin; None: they may not read."""
-        if self._token and not self._origins:
+        if self._has_token and not self._origins:
             return b"*"
         return origin if origin in self._origins else None
 
@@ -189,8 +204,9 @@ class Guard:
         )
 
     def base_of(self, raw: bytes) -> str:
-        """Return what the path of a URL begins with: `base`, or "/" where the token comes in a header."""
-        return self.base if raw.startswith(self._base) else "/"
+        """Return what the path of a URL begins with: the token, or "/" where that comes in a header."""
+        base = self._whose(raw).base
+        return base.decode() if raw.startswith(base) else "/"
 
     def place(self, raw: bytes, method: str = "GET", headers: Mapping[bytes, bytes] | None = None) -> Place:
         """Return what a path names.
@@ -203,28 +219,31 @@ class Guard:
             RefusedError: the token is wrong (401), or nothing has such a path (404; 422 if it looks like a chunk);
                 see also `check_site`.
         """
-        if hmac.compare_digest(raw[: len(self._base)], self._base):
-            raw = raw[len(self._base) :]
-        elif hmac.compare_digest(raw, self._base[:-1]):
+        person = self._first if len(self._persons) == 1 else self._whose(raw)  # asked of every request, see `check`
+        base = person.base
+        if hmac.compare_digest(raw[: len(base)], base):
+            raw = raw[len(base) :]
+        elif hmac.compare_digest(raw, base[:-1]):
             raise RefusedError(404, "expected a slash after the token")
-        elif len(self._base) > 1:
+        elif self._has_token:
             # A page with a token of before asks again and again, and no browser should ask its user each time
             login = self.logins and not raw.startswith(b"/t/")
-            if not (login and headers and self._logged_in(method, headers)):
+            found = self._logged_in(method, headers) if login and headers else None
+            if found is None:
                 also = ", or as the password of a login" if self.logins else ""
                 raise RefusedError(401, f"expected the token of this server in the path: /t/TOKEN/…{also}", login=login)
-            raw = raw.removeprefix(b"/")
+            person, raw = found, raw.removeprefix(b"/")
         key = os.fsdecode(unquote_to_bytes(raw) if b"%" in raw else raw)
         slash, named = key.endswith("/") or not key, bool(key)
         key = key.removesuffix("/")
-        if self._token and self._token in key:  # no error and no log may show it
+        if person.token and person.token in key:  # no error and no log may show it
             raise RefusedError(_absent(key), "the token stands twice in the path")
         if (named and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
             raise RefusedError(_absent(key), f"nothing is called {printable(key[:200]) or '/'}")
-        return Place(key, slash)
+        return Place(key, slash, person)
 
-    def _logged_in(self, method: str, headers: Mapping[bytes, bytes]) -> bool:
-        """Return True if the `Authorization` header of a request holds the token: as a password, or by itself.
+    def _logged_in(self, method: str, headers: Mapping[bytes, bytes]) -> Person | None:
+        """Return who sent a token in the `Authorization` header of a request: as a password, or by itself.
 
         Raises:
             RefusedError: it is a password that a page of another site had a browser send.
@@ -234,14 +253,15 @@ class Guard:
             try:
                 said = base64.b64decode(said.strip(), validate=True).partition(b":")[2]
             except ValueError:
-                return False
+                return None
         elif kind.lower() != b"bearer":
-            return False
-        if not hmac.compare_digest(said.strip(), self._token.encode()):
-            return False
+            return None
+        person = self._persons.get(self._digest(said.strip()))
+        if person is None or not hmac.compare_digest(said.strip(), person.token.encode()):
+            return None
         if kind.lower() == b"basic":  # browsers send it by themselves
             self.check_site(method, headers)
-        return True
+        return person
 
 
 _NOTHING = frozenset(("", ".", ".."))
@@ -373,22 +393,5 @@ def choose_token(wanted: str | None, host: str) -> str:
                 f" {printable(host)}"
             )
         return ""
-    named = printable(wanted)
-    try:
-        with open(wanted, encoding="ascii") as file:
-            open_to = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
-            token = file.read(4097).strip()
-    except OSError as error:
-        raise OptionError(f"{named}: expected a file with a token: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise OptionError(f"{named}: expected a file with a token: its bytes are not ASCII") from None
-    except ValueError as error:  # the name has a null byte, or what no name can be written in
-        raise OptionError(f"{named}: expected a file with a token: {error}") from None
-    if open_to:
-        raise OptionError(f"{named}: others may read this token; chmod 600 {named}")
-    if len(token) < MIN_TOKEN_LETTERS or len(token) > 4096 or not _LETTERS.issuperset(token):
-        raise OptionError(
-            f"{named}: expected a token of at least {MIN_TOKEN_LETTERS} letters, digits, or - _ . ~, found"
-            f" {len(token)} characters"
-        )
-    return token
+    token = text_of(wanted, False, MAX_TOKEN_LETTERS).strip()
+    return check_token(token, printable(wanted))

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     Attributes:
         method: as it came; path: what follows `api/`, without a slash at its end.
         query: name -> text; headers: by lower-case name.
-        client: address of the client; receive: gives messages of ASGI.
+        client: name of the person, or address of the client; receive: gives messages of ASGI.
     """
 
     method: str

@@ -62,6 +62,12 @@ class ServeOptions(ShowOptions):
         " this machine may read, and in browsers no page but the server's own. Otherwise each start makes a new one.",
         "FILE|none",
     )
+    tokens: str | None = option(
+        None,
+        "A file with a name and a token in each line, instead of --token: each person has URLs of their own. It is read"
+        " again when it changes, and a token that is gone is refused at once.",
+        "FILE",
+    )
     cors: Sequence[str] | None = option(
         None,
         "Let pages of this origin read, and of no other, such as https://example.org. May be repeated.",

@@ -21,13 +21,14 @@ from vfs.http.tally import ServerLog, Tally
 from vfs.page.api import Api
 from vfs.page.computing import passed
 from vfs.page.reopened import Reopened
-from vfs.server.deciding import Decisions, ForApi, ForNative, OwnPages
+from vfs.server.deciding import Decided, Decisions, ForApi, ForNative, OwnPages
 from vfs.server.leaving import Departure, Receive, left
 from vfs.server.native import NativeAnswers
 from vfs.serving.status import asked
 
 DECIDED = "vfs.decided"
-"""Name of the extension of ASGI by which the connection hands over the `decision` of a request."""
+"""Name of the extension of ASGI by which the connection hands over what was `decided` of a request, and is told who
+`asks`."""
 
 Scope = Mapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
@@ -92,9 +93,13 @@ class Application:
         if scope["type"] != "http":
             return
         method, headers = scope["method"], dict(scope["headers"])
-        decision = scope.get("extensions", {}).get(DECIDED, {}).get("decision")
-        if decision is None:
-            decision = self.decisions.decide(method, scope["raw_path"], headers)
+        extension = scope.get("extensions", {}).get(DECIDED, {})
+        decided = extension.get("decided")
+        if decided is None:
+            decided = self.decisions.decide(method, scope["raw_path"], headers)
+            if "asks" in extension:
+                extension["asks"](decided.person)
+        decision = decided.decision
         usual = self.decisions.usual(headers.get(b"origin"))
         answer = Answer(method, usual, send, STEP if scope.get("scheme") == "https" else None)
         if isinstance(decision, Reply):  # all of it is there, and logged
@@ -103,7 +108,7 @@ class Application:
         assert not isinstance(decision, ForNative)  # nothing is lent here
         try:
             if isinstance(decision, ForApi):
-                await self.api.answer(self._request(scope, decision, headers, receive), answer)
+                await self.api.answer(self._request(scope, decided, headers, receive), answer)
             else:
                 if isinstance(decision, ForBody):
                     decision = decision.then(await body_of(receive))
@@ -180,15 +185,16 @@ class Application:
             reads.leave(key, waiting)
             del waiting  # of an error that came with it, the traceback has this frame: a cycle
 
-    def _request(self, scope: Scope, asked: ForApi, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
-        """Return what is known of a request below `api/`."""
+    def _request(self, scope: Scope, decided: Decided, headers: Mapping[bytes, bytes], receive: Receive) -> Request:
+        """Return what is known of a request below `api/`. Its client is a person; else an address."""
+        assert isinstance(decided.decision, ForApi)
         peer = scope.get("client")
         return Request(
             scope["method"],
-            asked.path.removeprefix("api/"),
+            decided.decision.path.removeprefix("api/"),
             query_of(scope.get("query_string", b"")),
             headers,
-            client_of(peer[0] if peer else "", headers, self._proxies),
+            (decided.person and decided.person.name) or client_of(peer[0] if peer else "", headers, self._proxies),
             receive,
         )
 

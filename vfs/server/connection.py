@@ -19,11 +19,12 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vfs.http.answers import CLOSING, STEP, Reply, Usual
+from vfs.http.persons import Person
 from vfs.server.accepting import Rest
 from vfs.server.application import DECIDED, Application
-from vfs.server.deciding import Decision, ForNative
+from vfs.server.deciding import Decided, ForNative
 from vfs.server.native import NativeAnswers
-from vfs.server.native_tables import Loan
+from vfs.server.native_tables import Loan, Repeated
 from vfs.server.sending import SendingTransport
 
 MAX_HEAD_BYTES = 64 << 10
@@ -115,14 +116,18 @@ class Connection(HttpToolsProtocol):
     Args:
         shared: what it has in common with others.
         args, how: what uvicorn gives to its connections.
+
+    Attributes:
+        person: who asked last; None: nobody who may.
     """
 
     def __init__(self, *args: Any, shared: Shared, **how: Any) -> None:
         super().__init__(*args, **how)
         self._shared = shared
+        self.person: Person | None = None
         self._loan: Loan | None = None
         self._keeps_until = 0.0  # it is not lent before
-        self._decision: Decision | None = None  # of the request that is to be parsed, if it is known already
+        self._decided: Decided | None = None  # of the request that is to be parsed, if it is known already
         self._replied = False  # to the request that is being parsed
         self._data = b""  # what is being parsed, if it began with a request
         self._in_message = False  # a request has begun and not ended
@@ -160,7 +165,7 @@ class Connection(HttpToolsProtocol):
         before = self._requests
         self._data = b"" if self._in_message else data
         super().data_received(data)
-        self._data, self._decision = b"", None
+        self._data, self._decided = b"", None
         if self._in_message and self._late is None and not self.transport.is_closing():
             self._late = self.loop.call_later(SECONDS, self._close_late)
         if self._in_head and not self.transport.is_closing():
@@ -195,16 +200,17 @@ class Connection(HttpToolsProtocol):
         self._on_time()
         self._in_head, self._head = False, 0
         self._requests += 1
-        decision, self._decision = self._decision, None
-        headers = self._headers_at_once() if decision is None else None
+        decided, self._decided = self._decided, None
+        headers = self._headers_at_once() if decided is None else None
         if headers is not None:
-            decision = self._shared.decisions.decide(self.parser.get_method().decode("ascii"), self.url, headers)
+            decided = self._decide(self.parser.get_method().decode("ascii"), self.url, headers)
             self._shared.known.add(self._data, headers)
-        if headers is not None and isinstance(decision, Reply) and self._goes_at_once(decision):
+        reply = None if decided is None or headers is None else decided.decision
+        if headers is not None and isinstance(reply, Reply) and self._goes_at_once(reply):
             self._replied = True
-            self._send(decision, headers)
+            self._send(reply, headers)
         else:
-            self.scope["extensions"] = {DECIDED: {"decision": decision}}
+            self.scope["extensions"] = {DECIDED: {"decided": decided, "asks": self._asks}}
             super().on_headers_complete()
             self._unanswered.append(self.cycle)
 
@@ -247,18 +253,28 @@ class Connection(HttpToolsProtocol):
         line = None if headers is None else _PLAIN_GET.fullmatch(data, 0, end)
         if headers is None or line is None or not self._free():
             return False
-        decide = self._shared.decisions.decide
-        decision = decide("GET", line[1], headers, self._may_be_lent)
-        if isinstance(decision, ForNative) and not self._lend(headers, data, end + 2):
-            decision = decide("GET", line[1], headers)
+        decided = self._decide("GET", line[1], headers, self._may_be_lent)
+        if isinstance(decided.decision, ForNative) and not self._lend(headers, data, end + 2):
+            decided = self._decide("GET", line[1], headers)
+        decision = decided.decision
         if isinstance(decision, Reply) and self._goes_at_once(decision):
             self._send(decision, headers)
         elif not isinstance(decision, ForNative):
-            self._decision = decision
+            self._decided = decided
             return False
         self._on_time()
         self._requests += 1
         return True
+
+    def _decide(self, method: str, path: bytes, headers: Mapping[bytes, bytes], lends: bool = False) -> Decided:
+        """Decide how a request of this connection is answered, see `Decisions.decide`."""
+        decided = self._shared.decisions.decide(method, path, headers, lends)
+        self._asks(decided.person)
+        return decided
+
+    def _asks(self, person: Person | None) -> None:
+        """Remember who asks. Nobody knows who sent what is refused."""
+        self.person = person or self.person
 
     def _goes_at_once(self, reply: Reply) -> bool:
         """Return True if a response needs no ASGI: it keeps the connection, and nothing large of it is copied."""
@@ -284,7 +300,9 @@ class Connection(HttpToolsProtocol):
         if fd is None:
             return False
         first = _STATUS[HTTPStatus.OK] + _lines(self._usual(headers))
-        self._loan = native.lend(fd, request[line:], first, request, partial(self._taken_back, request))
+        assert self.person is not None
+        same = Repeated(request[line:], first, self.person.base)
+        self._loan = native.lend(fd, same, request, partial(self._taken_back, request))
         if self._loan is None:
             transport.taken_back()
             return False

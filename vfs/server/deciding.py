@@ -36,6 +36,7 @@ from vfs.http.answers import (
 )
 from vfs.http.guard import Guard, RefusedError
 from vfs.http.index import ROWS, FolderPage, links, quoted
+from vfs.http.persons import Person
 from vfs.http.tally import ServerLog
 from vfs.model.one_state import TRIES
 from vfs.page.pages import assets, etag_of, page
@@ -70,6 +71,17 @@ class ForNative(NamedTuple):
 
 
 Decision = Reply | Work | ForApi | ForBody | ForNative
+
+
+class Decided(NamedTuple):
+    """What was decided of a request.
+
+    Attributes:
+        decision: how it is answered; person: who asks, None where nobody knows.
+    """
+
+    decision: Decision
+    person: Person | None
 
 
 class OwnPages(NamedTuple):
@@ -166,7 +178,7 @@ class Decisions:
         allowed = self.guard.allows(origin)
         return _FOR_OTHERS if allowed is None else ((b"access-control-allow-origin", allowed), *_FOR_OTHERS)
 
-    def decide(self, method: str, path: bytes, headers: Mapping[bytes, bytes], lends: bool = False) -> Decision:
+    def decide(self, method: str, path: bytes, headers: Mapping[bytes, bytes], lends: bool = False) -> Decided:
         """Decide how a request is answered.
 
         A request that is refused, or whose source cannot be read, has a `Reply`, too.
@@ -177,16 +189,16 @@ class Decisions:
             headers: by lower-case name.
             lends: its connection can be lent, so that the answer may be `ForNative`. Then the request is not counted.
         """
-        key = ""
+        key, person = "", None
         try:
             if path in _HEALTH and method in _READS:
-                return self._health(method, path)
+                return Decided(self._health(method, path), None)
             self.guard.check(method, headers)
             if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
-                return self._options(headers)
-            key, slash = self.guard.place(path, method, headers)
-            if lends and path[-1:].isdigit() and self._is_native(path, key, slash, headers):
-                return ForNative(key)
+                return Decided(self._options(headers), None)
+            key, slash, person = self.guard.place(path, method, headers)
+            if lends and path[-1:].isdigit() and self._is_native(path[len(person.base) - 1 :], key, slash, headers):
+                return Decided(ForNative(key), person)
             own = method not in _READS or key.startswith(_OWN)  # or of a folder so called
             decision: Decision | None = self._of_server(method, key, slash, headers, path) if own else None
             if decision is None:
@@ -196,7 +208,7 @@ class Decisions:
         self._tally.requests += 1
         if self._log.debug and isinstance(decision, Reply):
             self._log.answered(method, key, decision.status)
-        return decision
+        return Decided(decision, person)
 
     def sorry(self, method: str, path: str, error: Exception, headers: Mapping[bytes, bytes]) -> Reply:
         """Return the response to a request that met an error."""
@@ -211,7 +223,11 @@ class Decisions:
         return refusal(method, error, b"text/html" in headers.get(b"accept", b"").lower())
 
     def _is_native(self, path: bytes, key: str, slash: bool, headers: Mapping[bytes, bytes]) -> bool:
-        """Return True if threads without the interpreter can answer a request for a chunk."""
+        """Return True if threads without the interpreter can answer a request for a chunk.
+
+        Args:
+            path: path of the URL behind the token.
+        """
         if self.native is None or slash or key.startswith(_OWN) or not _CONDITIONS.isdisjoint(headers):
             return False
         found = self.contents.at_hand(key)

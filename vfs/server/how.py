@@ -20,6 +20,7 @@ class ServeHow:
     host: str = "127.0.0.1"
     port: int | None = None
     token: str | None = None
+    tokens: str | None = None
     cors: Sequence[str] = ()
     allow_host: Sequence[str] = ()
     embed: Sequence[str] = ()
@@ -42,6 +43,7 @@ class ServeHow:
             host=options.host,
             port=options.port,
             token=options.token if options.token == "none" else absolute(options.token),
+            tokens=absolute(options.tokens),
             cors=tuple(options.cors or ()),
             allow_host=tuple(options.allow_host or ()),
             embed=tuple(options.embed or ()),

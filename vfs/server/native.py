@@ -20,7 +20,7 @@ from vfs.engine.chunk_plan import ChunkPlan
 from vfs.faces.face import PlannedChunk
 from vfs.http.conditions import modified, split, stem_of
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
-from vfs.server.native_tables import AnswerTables, ArraySource, Loan
+from vfs.server.native_tables import AnswerTables, ArraySource, Loan, Repeated
 
 MOST_FILES = 64
 """Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
@@ -77,7 +77,7 @@ class NativeAnswers:
         The version that comes with the next request tells.
 
         Args:
-            path: path of the request.
+            path: path of the request behind the token.
             key: the same as a path of the contents.
             found: the same, resolved.
             time: when its sources were modified, nanoseconds since 1970.
@@ -157,13 +157,6 @@ class NativeAnswers:
         held = sum(each.held for each in (*self._sources.values(), *tables.sources.retired))
         return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
 
-    def forget(self) -> None:
-        """Answer for no path any more until it is asked for anew: the token in paths may be another one."""
-        if self._tables is not None:
-            for source in list(self._sources.values()):
-                self._drop(self._tables, source)
-            self._collect(self._tables)
-
     def _drop(self, tables: AnswerTables, source: ArraySource) -> None:
         """End a source. Its memory is freed when nobody uses it."""
         del self._sources[source.path]
@@ -182,15 +175,12 @@ class NativeAnswers:
                 self._drop(tables, source)
         tables.sources.retired.collect()
 
-    def lend(
-        self, fd: int, lines: bytes, usual: bytes, request: bytes, told: Callable[[bytes, bool], None]
-    ) -> Loan | None:
+    def lend(self, fd: int, same: Repeated, request: bytes, told: Callable[[bytes, bool], None]) -> Loan | None:
         """Lend a connection to the threads, with a request that they begin with.
 
         Args:
             fd: its descriptor, which must not be closed before the connection is back.
-            lines: the header lines of all its requests, with the empty line at the end.
-            usual: status line and first header lines of its answers.
+            same: what its requests have in common.
             request: a request.
             told: called when it is back, with what came and was not answered, and True if its last answer was cut off.
 
@@ -202,11 +192,11 @@ class NativeAnswers:
             or fd >= DESCRIPTORS
             or not tables.free_loans
             or len(request) >= INPUT
-            or len(usual) > MOST_HEAD // 2
+            or len(same.usual) > MOST_HEAD // 2
         ):
             return None
         self._date(tables)
-        loan = Loan(tables.free_loans.pop(), fd, lines, usual, request, told)
+        loan = Loan(tables.free_loans.pop(), fd, same, request, told)
         self._loans[fd] = loan
         try:
             tables.lend(fd, loan.words)

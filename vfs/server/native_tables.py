@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,13 +46,27 @@ PATIENCE = 5.0  # seconds that the threads have to end
 _MANY = 64  # connections that are taken back at once
 
 
+class Repeated(NamedTuple):
+    """What requests of a lent connection have in common.
+
+    Attributes:
+        lines: the header lines of all of them, with the empty line at the end.
+        usual: status line and first header lines of their answers.
+        base: what their paths begin with: the token of who asks, with a slash at its end.
+    """
+
+    lines: bytes
+    usual: bytes
+    base: bytes
+
+
 class Loan:
     """A connection that is lent: the words and the memory that threads use, and who gets it back.
 
     Args:
         words: its words in the table that threads read.
         fd: its descriptor.
-        lines, usual: see `vfs.server.native.NativeAnswers.lend`.
+        same: what its requests have in common.
         request: a request that it begins with.
         told: see `vfs.server.native.NativeAnswers.lend`.
     """
@@ -60,14 +75,13 @@ class Loan:
         self,
         words: np.ndarray,
         fd: int,
-        lines: bytes,
-        usual: bytes,
+        same: Repeated,
         request: bytes,
         told: Callable[[bytes, bool], None],
     ) -> None:
         self.fd = fd
         self.told = told
-        self._kept = lines, usual
+        self._same = same
         self.memory = np.empty(INPUT + HEAD + TAIL, np.uint8)
         self.memory[: len(request)] = np.frombuffer(request, np.uint8)
         self.words = words
@@ -75,10 +89,7 @@ class Loan:
         words[:] = 0
         words[: LentConnection.SINCE] = (
             fd,
-            _address(lines),
-            len(lines),
-            _address(usual),
-            len(usual),
+            *(word for text in same for word in (_address(text), len(text))),
             at,
             len(request),
             at + INPUT,

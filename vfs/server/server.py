@@ -12,8 +12,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from vfs.contents.contents import Contents
 from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
 from vfs.http.guard import Guard, choose_token, framer_of, is_loopback, name_of, origin_of
+from vfs.http.persons import Person, WatchedFile, read_persons
 from vfs.http.proxies import network_of
 from vfs.model.wording import option, option_names
 from vfs.page.computing import passed
@@ -59,7 +60,7 @@ def serve(
 ) -> ServerStatus:
     """Serve contents over HTTP until SIGINT or SIGTERM ends it, or SIGHUP if there is nothing to be read again.
 
-    SIGHUP reads the certificate with its key, and the token's file, again. It ends a server whose terminal is gone.
+    SIGHUP reads the certificate with its key, and the file of tokens, again. It ends a server whose terminal is gone.
 
     This must run in the main thread.
 
@@ -84,7 +85,7 @@ def serve(
     if how.workers is not None and how.workers < 1:
         raise OptionError(f"{option(workers=how.workers)}: expected a number, at least 1")
     more_descriptors()
-    secret = choose_token(how.token, how.host)
+    secret = _secret(how)
     origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
     if "*" in names and not secret:
         raise OptionError(f"{option(allow_host='*')} goes only with a token, which is the secret then")
@@ -96,6 +97,19 @@ def serve(
         guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)), logins)
         run = _Run(contents, guard, address, how, ready, watch, log_how)
         return asyncio.run(run.run(web, listener, encryption))
+
+
+def _secret(how: ServeHow) -> str | tuple[Person, ...]:
+    """Return the token of a server, "" for none; or the persons who have one each.
+
+    Raises:
+        OptionError: their file cannot be used, or both are asked for.
+    """
+    if how.tokens is None:
+        return choose_token(how.token, how.host)
+    if how.token is not None:
+        raise OptionError(f"{option_names('token', 'tokens')}: expected one of them")
+    return read_persons(how.tokens)
 
 
 def _web_server() -> Any:
@@ -273,8 +287,14 @@ class _Run:
 
         def hang_up() -> None:
             closed = began_in_terminal and not _has_terminal()
-            if closed or not self._read_again(encryption, application):
+            if closed or not self._read_again(encryption, server.server_state.connections):
                 end()
+
+        def changed() -> None:
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(self._renew, server.server_state.connections)
+
+        watch = WatchedFile(self.how.tokens, changed) if self.how.tokens else None
 
         for number in ENDING:
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -292,6 +312,8 @@ class _Run:
         finally:
             for number in ENDING:
                 loop.remove_signal_handler(number)
+            if watch is not None:
+                watch.end()
             reads.close()
             shared.close()
             application.api.close()
@@ -301,28 +323,36 @@ class _Run:
                 entry.end()
         return last
 
-    def _read_again(self, encryption: ssl.SSLContext | None, application: Application) -> bool:
-        """Read the certificate and the token again. What cannot be used stays as it was; the log says so.
+    def _read_again(self, encryption: ssl.SSLContext | None, connections: Iterable[Any]) -> bool:
+        """Read the certificate and the tokens again. What cannot be used stays as it was; the log says so.
 
         Returns: False if the server has neither from a file.
         """
         how = self.how
-        chosen = how.token not in (None, "none")
-        if encryption is None and not chosen:
-            return False
-        try:
-            if encryption is not None and how.tls_cert and how.tls_key:
+        chosen = how.tokens is not None or how.token not in (None, "none")
+        if encryption is not None and how.tls_cert and how.tls_key:
+            try:
                 _certify(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), how.tls_cert, how.tls_key)
                 _certify(encryption, how.tls_cert, how.tls_key)
-            if chosen:
-                self.guard.renew(choose_token(how.token, how.host))
-                if application.native is not None:
-                    application.native.forget()
+            except OptionError as error:
+                log.warning("%s; what was read before stays", error)
+            else:
+                log.info("read the certificate again")
+        if chosen:
+            self._renew(connections)
+        return chosen or encryption is not None
+
+    def _renew(self, connections: Iterable[Any]) -> None:
+        """Read the file of tokens again, and break the connections of those whom it has no longer."""
+        try:
+            self.guard.renew(_secret(self.how))
         except OptionError as error:
             log.warning("%s; what was read before stays", error)
-        else:
-            log.info("read certificate and token again")
-        return True
+            return
+        log.info("read the tokens again")
+        for connection in list(connections):
+            if connection.person is not None and not self.guard.knows(connection.person):
+                connection.transport.abort()
 
     def _begin(self, entry: Entry | None, reporter: Reporter[ServerStatus]) -> None:
         """Say that the server answers."""

@@ -29,7 +29,7 @@ from vfs.kernels.clib import (
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get
 from vfs.kernels.native.http.filling import BLOCK, BLOCK_BYTES, end_body, fill, make_ahead
-from vfs.kernels.native.http.finding import find_source, locate_chunk
+from vfs.kernels.native.http.finding import alike, find_source, locate_chunk
 from vfs.kernels.native.http.sending import send
 from vfs.kernels.native.http.words import INPUT, AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek, peek8, peek32, poke8, poke32, put, room
@@ -130,6 +130,10 @@ def _begin(state, connection, thread_block):
         or memcmp(path + length + len(_VERSION), get(connection, LentConnection.LINES), lines) != 0
     ):
         return False
+    token = get(connection, LentConnection.TOKEN_BYTES)
+    if length <= token or not alike(path, get(connection, LentConnection.TOKEN), token):
+        return False
+    path, length = path + token - 1, length - token + 1  # the slash belongs to the path of a source, too
     source = find_source(get(state, AnswerWord.SOURCES), path, length)
     if source == 0:
         return False

@@ -16,7 +16,7 @@ _DIGITS = 18  # of a coordinate, at most
 
 
 @inner
-def _alike(a, b, length):
+def alike(a, b, length):
     """Return True if equal bytes lie at two addresses. It takes the same time for all: the path holds the token."""
     differing = 0
     for k in range(length):
@@ -31,7 +31,7 @@ def find_source(table, path, length):
         source = source_at(table, place)
         if source:
             own = get(source, ChunkSource.PATH_BYTES)
-            if own < length and peek8(path + own) == _SLASH and _alike(path, get(source, ChunkSource.PATH), own):
+            if own < length and peek8(path + own) == _SLASH and alike(path, get(source, ChunkSource.PATH), own):
                 return source
     return 0
 

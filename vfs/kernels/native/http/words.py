@@ -56,6 +56,10 @@ class LentConnection(Words):
     LINES_BYTES = auto()
     USUAL = auto()  # address of the status line and the first header lines of each answer
     USUAL_BYTES = auto()
+    TOKEN = (
+        auto()
+    )  # address of what the path of each request begins with: the token of who asks, with a slash at its end
+    TOKEN_BYTES = auto()
     INPUT = auto()  # address of uint8[INPUT]: a request
     GOT = auto()  # bytes of a request there that is not answered
     HEAD = auto()  # address of uint8[HEAD]
@@ -85,7 +89,7 @@ class ChunkSource(Words):
     """
 
     MOVED = len(FrameWord)  # value of `Files.moves` when the source was made
-    PATH = auto()  # address of the path of its chunks, up to the slash before the first coordinate
+    PATH = auto()  # address of the path of its chunks behind the token, up to the slash before the first coordinate
     PATH_BYTES = auto()
     ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
     ABOUT_BYTES = auto()
