@@ -28,7 +28,7 @@ import vfs
 from scripts.benchmarks.rows import Row, Size, frames_of
 from vfs.engine.open_sets import OPEN
 from vfs.reduce import partitions
-from vfs.reduce.partitions import Part, Partition, PartitionWork, PartOfPass
+from vfs.reduce.partitions import Partition, PartitionResult, PartitionWork, PartOfPass
 
 MACHINES, PARTITIONS = 100, 5_000
 FILES, FILE = 67, 15 << 40
@@ -109,7 +109,7 @@ def _scheduled(folder: Path, machines: int, count: int) -> Iterator[Row]:
 ASKED = {"h": vfs.Histogram(16, (0, 4096))}
 
 
-def answered(task: Partition, held: PartitionWork | None = None) -> Part:
+def answered(task: Partition, held: PartitionWork | None = None) -> PartitionResult:
     """Make a partition without its frames."""
     work = held or task.work
     assert work is not None

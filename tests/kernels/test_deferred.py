@@ -20,7 +20,9 @@ def test_info_needs_no_numba(tmp_path: Path) -> None:
     """Time stamps of one of these sets are read out of 2,304 headers."""
     code = """if True:
         import sys
+        import vfs.kernels
         from vfs.cli.app import main
+        vfs.kernels.PATIENCE = 1e9  # seconds, on a machine however slow
         for path in sys.argv[1:]:
             assert main(["info", path]) == 0
             assert "numba" not in sys.modules, path

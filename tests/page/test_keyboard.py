@@ -163,7 +163,9 @@ KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Views of each kind: where they are, and the keys that show more of them."""
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in ("scan", "spectrum") else pytest.mark.thorough) for kind in KINDS]
+)
 def test_all_of_a_page_is_used_by_keys(browse: Browse, url: str, kind: str) -> None:
     place, keys = KINDS[kind]
     page = browse(url, dark=kind in ("scan", "stack"))

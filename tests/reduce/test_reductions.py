@@ -38,12 +38,12 @@ def fitting(frames: np.ndarray) -> dict[str, vfs.Reduction]:
     return {name: reduction for name, (reduction, _) in TWINS.items()}
 
 
-RARE = ("i1", ">i4", "<u8", "<f2")
-"""Each dtype compiles some twenty kernels; others of these sizes, orders and kinds are tested by day."""
+BY_DAY = ("?", ">u2", ">i8", "<f4")
+"""Each dtype compiles some twenty kernels: of each size, kind and order one by day."""
 
 
 @pytest.mark.parametrize(
-    "dtype", [pytest.param(one, marks=pytest.mark.thorough if one in RARE else ()) for one in (*INTEGERS, *FLOATS)]
+    "dtype", [pytest.param(one, marks=() if one in BY_DAY else pytest.mark.thorough) for one in (*INTEGERS, *FLOATS)]
 )
 def test_equals_its_twin(tmp_path: Path, dtype: str) -> None:
     frames = filled(dtype)
@@ -55,7 +55,7 @@ def test_equals_its_twin(tmp_path: Path, dtype: str) -> None:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_part_of_any_scan(tmp_path: Path, data: st.DataObject) -> None:
-    dtype = data.draw(st.sampled_from(["<u2", ">u2", ">i4", "<f4"]))
+    dtype = data.draw(st.sampled_from([">u2", ">i8", "<f4"]))
     frames = filled(dtype, data.draw(st.integers(1, 30)))
     header, footer = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 3))
     files = data.draw(st.integers(1, min(3, len(frames))))
