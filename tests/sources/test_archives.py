@@ -135,6 +135,9 @@ def test_the_folder_in_lists_and_trees(archive: Path) -> None:
     assert archives.is_folder_in_archive(f"{archive}/in/deep")
     assert not archives.is_folder_in_archive(f"{archive}/in/b.npy")
     assert in_archive(str(archive.parent / "none.zip")) is None
+    assert in_archive("https://files.zip/a.npy") is None
+    with pytest.raises(vfs.MissingSourceError, match=r"none\.zip: no such file"):
+        vfs.open(f"archive://{archive.parent}/none.zip/a.npy")
 
 
 def test_what_is_stored_is_read_where_it_is_on_a_server(tmp_path: Path) -> None:

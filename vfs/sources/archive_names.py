@@ -38,8 +38,11 @@ def in_archive(name: str) -> InArchive | None:
     if not marked and not ENDINGS.search(name):
         return None
     plain = absolute(name.removeprefix(SCHEME))
-    for found in ENDINGS.finditer(plain):
-        archive = plain[: found.end()]
-        if is_url(archive) or os.path.isfile(archive):
-            return InArchive(archive, plain[found.end() :].strip("/"))
-    return None
+    host = plain.find("/", plain.index("://") + 3) if is_url(plain) else 0  # a host may be called files.zip
+    places = [InArchive(plain[:at], plain[at:].strip("/")) for at in _ends(plain, host)]
+    there = next((one for one in places if is_url(one.archive) or os.path.isfile(one.archive)), None)
+    return places[0] if there is None and marked and places else there
+
+
+def _ends(name: str, start: int) -> list[int]:
+    return [found.end() for found in ENDINGS.finditer(name, start)] if start >= 0 else []
