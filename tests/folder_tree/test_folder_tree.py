@@ -782,7 +782,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest.LogCaptureFixture) -> None:
     shared = SHARED.resolve()
     folder_tree = plans.folder_tree(shared)
-    shown: dict[str, list[str]] = {}
+    shown: dict[tuple[str, ...], list[str]] = {}
     stack: list[str] = [""]
     while stack:
         path = stack.pop()
@@ -793,12 +793,14 @@ def test_every_set_of_real_files_is_shown_once_with_all_its_faces(caplog: pytest
             else:
                 place = folder_tree.find(at)
                 assert place is not None
-                shown.setdefault(place.listing.folder.join(place.name), []).append(place.ending or "")
+                found = folder_tree.at(at).in_face()
+                paths = (place.listing.folder.join(place.name),) if found is None else tuple(found.opening.paths)
+                shown.setdefault(paths, []).append(place.ending or "")
     covered: set[str] = set()
-    for path, endings in shown.items():
-        group = vfs.open_group(path, backend="buffered")
+    for paths, endings in shown.items():
+        group = vfs.open_group(list(paths), backend="buffered")  # all files of a stack
         assert endings == list(set_of(group).tree.faces())
-        covered |= {path, *(name for array in group.values() for name in array.files)}
+        covered |= {*paths, *(name for array in group.values() for name in array.files)}
     for folder, _, files in os.walk(shared):
         for path in (os.path.join(folder, name) for name in files):
             if path not in covered and path.lower().endswith(folder_tree.rules.endings):

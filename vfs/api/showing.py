@@ -91,13 +91,15 @@ def serve(paths: Several, **given: Any) -> Server:
 def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], verb: str) -> MountPlan:
     """Open the data sets, or find out that the folder can be shown, and plan what the other process is to show."""
     items: Iterable[Any] = [paths] if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable) else paths
-    if options.show_files and not options.tree:
-        raise OptionError(f"{option(show_files=True)} goes with {option(tree=True)}")
+    for name in ("show_files", "single_files"):
+        if getattr(options, name) and not options.tree:
+            raise OptionError(f"{option(**{name: True})} goes with {option(tree=True)}")
     for_urls = isinstance(options, ServeOptions)
     limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()
     if options.tree:
         shown = {"cache_size": limit, "show_files": options.show_files, "for_urls": for_urls}
+        shown["single_files"] = options.single_files
         return plan_tree(list(islice(items, 2)), common, format_options, **shown)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)

@@ -213,11 +213,12 @@ def _folders(
     from vfs.cli.report.sets import SCREEN
     from vfs.sets.opening import open_set as open_one
     from vfs.sets.opening import warned
+    from vfs.sets.stacks import Stacks
 
-    own = settings.format_options_of_all()
+    own, stacks = settings.format_options_of_all(), Stacks()
 
     def opened(file: str, sources: Sources) -> OpenedSet:
-        return warned(open_one(file, settings.options, own, sources=sources))
+        return warned(stacks.around(open_one(file, settings.options, own, sources=sources)))
 
     for path in paths:
         some = False

@@ -25,6 +25,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.sets.opening import OpenedSet
 from vfs.sets.set_sources import folder_name, folder_sources
+from vfs.sets.stacks import LEAST, is_stack
 from vfs.sources.globs import series
 from vfs.sources.names import is_url
 
@@ -43,6 +44,7 @@ class FoundSets:
         folders: names of subfolders.
         others: number of files that belong to no set.
         unknown: number of files that were not looked at.
+        stacks: number of sets that are stacks of numbered images.
     """
 
     path: str
@@ -52,6 +54,7 @@ class FoundSets:
     folders: Sequence[str]
     others: int
     unknown: int
+    stacks: int = 0
 
     def refuse_empty(self) -> None:
         """Refuse a folder in which there is nothing to list.
@@ -108,6 +111,9 @@ class FoundSets:
         if names:
             said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
             lines += wrapped(f"{count(len(names), 'folder')}: {said}", columns, "  ", "    ")
+        if self.stacks:
+            said = f"{LEAST} or more images whose names differ in one number are one stack; `vfs info FILE` opens one"
+            lines += wrapped(said, columns, "  ", "    ")
         if self.others:
             lines.append(f"  {_others(self.others)}")
         one = series([os.path.join(self.path, name) for name in self.sets]) if len(self.sets) > 1 else None
@@ -140,10 +146,13 @@ def look(
         SourceError: the folder cannot be listed.
     """
     kept: dict[str, Any] = {}
+    stacks: set[str] = set()
 
     def opened(file: str, sources: Sources) -> MemberSet:
         group = open_one(file, sources)
         kept[os.path.basename(file)] = keep(group)
+        if is_stack(group, file):
+            stacks.add(os.path.basename(file))
         return MemberSet(group.tree, group.opening.format, group.opening.paths)
 
     kinds = [by_name(options.format)] if options.format else list(formats().values())
@@ -181,6 +190,7 @@ def look(
         in_order([*folder.folders]),
         others,
         len(unknown),
+        len(stacks & names.base.keys()),
     )
 
 

@@ -139,11 +139,12 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
     assert isinstance(options, ShowOptions)
     for_urls = isinstance(options, ServeOptions)
     limit = as_bytes(options.cache_size, "cache_size")
-    if options.show_files and not options.tree:
-        raise OptionError("--show-files goes with --tree")
+    for name in ("show_files", "single_files"):
+        if getattr(options, name) and not options.tree:
+            raise OptionError(f"--{name.replace('_', '-')} goes with --tree")
     if options.tree:
         shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
-        shown["for_urls"] = for_urls
+        shown |= {"for_urls": for_urls, "single_files": options.single_files}
         plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
         return plan, f"the data sets in {datasets[0]}"
     if for_urls and (folders := [path for path in datasets if is_folder(path)]):

@@ -23,6 +23,7 @@ from vfs.folder_tree.seen import Seen
 from vfs.folder_tree.served_sets import ServedSet, ServedSets, digest_of
 from vfs.live.growing import Progress
 from vfs.model.files import Files
+from vfs.model.name_order import in_order
 from vfs.model.open_options import OpenOptions
 from vfs.model.pickles import digest
 from vfs.sets.opening import Opening
@@ -226,7 +227,9 @@ class _InTree(InFace):
     @property
     def opening(self) -> Opening:
         listing, name = self._where
-        return self._tree.opening_of(listing.folder.join(name))
+        record = listing.records.current(name)
+        names = in_order([name, *record.members]) if record.stack else [name]
+        return self._tree.opening_of(*map(listing.folder.join, names))
 
     def source_files(self, all_files: bool) -> Sequence[str]:
         if all_files:
@@ -347,9 +350,9 @@ class FolderTree:
                 " again to see what is left"
             )
 
-    def opening_of(self, file: str) -> Opening:
-        """Return how a file of the tree is opened."""
-        return Opening((file,), self._options, self._format_options, b"", "", self.rules.sources)
+    def opening_of(self, *files: str) -> Opening:
+        """Return how a file of the tree is opened, or several as one set."""
+        return Opening(files, self._options, self._format_options, b"", "", self.rules.sources)
 
     def unshown(self, path: str) -> str | None:
         """Return the file at a path that is not shown as anything; None if there is none."""

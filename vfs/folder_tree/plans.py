@@ -35,6 +35,7 @@ from vfs.model.wording import ANY, option, option_names
 from vfs.sets.live_set import LiveSet, not_over, open_live
 from vfs.sets.opening import OpenedSet, Opening, open_set
 from vfs.sets.set_sources import folder_name, folder_sources
+from vfs.sets.stacks import Stacks, is_stack
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def folder_tree(
     cache_size: int = CACHE,
     zarr_format: int | None = None,
     show_files: bool = False,
+    single_files: bool = False,
     for_urls: bool = False,
 ) -> FolderTree:
     """Make the contents of a mount or server of a folder, its subfolders and all data sets in them. It opens no files.
@@ -161,6 +163,7 @@ def folder_tree(
         cache_size: most bytes of decoded chunks that are kept for all sets together.
         zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
         show_files: also show files that are no data set, as they are.
+        single_files: show numbered images each by itself, not as one stack.
         for_urls: see `folder`.
 
     Raises:
@@ -175,6 +178,7 @@ def folder_tree(
     cache = ChunkCache(cache_size)
     told: dict[str, Sequence[str]] = {}
     opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
+    opener = partial(opener, stacks=Stacks(single_files))
     kinds = [by_name(options.format)] if options.format else list(formats().values())
     name = folder_name(root)
     rules = Rules(folder_sources(name, options), opener, kinds, zarr_format, show_files)
@@ -231,9 +235,10 @@ def _opened(
     format_options: Mapping[str, Any],
     cache: ChunkCache,
     for_urls: bool,
+    stacks: Stacks,
 ) -> MemberSet:
     """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
-    found = open_set(path, options, format_options, cache, sources)
+    found = stacks.around(open_set(path, options, format_options, cache, sources), cache)
     growing = None
     if not_over(found):
         shown = partial(folder, cache=cache, for_urls=for_urls)
@@ -249,7 +254,8 @@ def _opened(
             log.warning("%s", said)
     tree = found.tree.for_urls() if for_urls else found.tree
     again = time.monotonic() + options.settle if growing else math.inf
-    return MemberSet(tree, found.opening.format, found.opening.paths, again, found.begun, growing)
+    paths, stack = found.opening.paths, is_stack(found, path)
+    return MemberSet(tree, found.opening.format, paths, again, found.begun, growing, stack)
 
 
 def _growing(

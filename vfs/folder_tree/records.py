@@ -45,6 +45,7 @@ class MemberSet(NamedTuple):
         again: time (monotonic seconds) from which it must be opened again though no file changed.
         begun: files of it that have only begun, or have yet to come.
         growing: shows the set as it grows, if it is still being written; it takes `first` of `LiveFolder`.
+        stack: all `paths` must be named to open it again: see `vfs.sets.stacks`.
     """
 
     tree: Hierarchy
@@ -53,6 +54,7 @@ class MemberSet(NamedTuple):
     again: float = math.inf
     begun: Sequence[str] = ()
     growing: Callable[[int], LiveFolder] | None = None
+    stack: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class Record:
         format: name of its format.
         faces: pairs of ending and root node of each face, the main one first; empty if it is no data set, or broken.
         members: names of other files in the folder that belong to the set.
+        stack: see `MemberSet`; then `members` are its other files.
         watched: paths and states of other files of the set, if there are not many.
         time: modification time of the newest file, ns; later than the time of an earlier state.
         stamp: digest of the files of the set with their sizes and times (mtime and ctime). Never 0.
@@ -86,6 +89,7 @@ class Record:
     format: str = ""
     faces: tuple[tuple[str, Node], ...] = ()
     members: tuple[str, ...] = ()
+    stack: bool = False
     watched: tuple[tuple[str, FileState], ...] = ()
     time: int = 0
     stamp: int = 0
@@ -202,6 +206,7 @@ def describe(
             watched.insert(0, (name, looked[0] if looked else UNKNOWN))
     record.again = opened.again
     names = {basename(name) for name in paths if dirname(name) in folders} - {basename(path)}
+    record.stack = opened.stack
     record.members = tuple(sorted(names, key=lambda member: (order.get(member, len(order)), member)))
     record.watched = tuple(entry for entry in watched[:WATCHED] if entry[0] != path)
     record.label, record.format = shortened(tree.name), opened.format

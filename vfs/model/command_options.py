@@ -19,6 +19,9 @@ class ShowOptions(OpenOptions):
         more="Then `paths` is that folder.",
     )
     show_files: bool = option(False, "With --tree: also show files that are no data set.")
+    single_files: bool = option(
+        False, "With --tree: show numbered images (20 or more) each by itself, not as one stack."
+    )
     cache_size: int | str = option(
         "256MiB",
         "Memory for keeping decoded chunks, such as 2GiB.",

@@ -66,6 +66,7 @@ class Describing:
             "name": printable(os.path.basename(opening.paths[0])),
             "files": len(opening.paths),
             "stack": 0 if found is None else self._stack(found),
+            "stacked": len(opening.paths) > 1,
             "format": kind.name if kind else None,
             "formats": [one.name for one in formats().values() if one.name != "description"],
             "given": plain_json(said_options(opening)),
@@ -95,6 +96,8 @@ class Describing:
     def _stack(self, found: OpenedSet) -> int:
         """Return how many files would be one stack with that of a set; 0 if there are no others, or they cannot be."""
         opening = found.opening
+        if len(opening.paths) > 1 and found.frames == len(opening.paths):
+            return len(opening.paths)
         with suppress(VfsError):
             paths = alike(opening) if len(found.main.files) == 1 else ()
             if len(paths) > 1:

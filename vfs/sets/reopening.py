@@ -30,7 +30,8 @@ SETTABLE = {name: option.about.group for name, option in known(OpenOptions).item
 MAX_CHARACTERS = 4000  # most characters of a text
 MAX_NUMBERS = 32  # most numbers of a list, and most options
 MOST_NAMES = 1000  # of arrays that are hidden
-_NUMBER = re.compile(r"[0-9]+")
+NUMBER = re.compile(r"[0-9]+")
+"""A number in a name."""
 
 
 def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) -> OpenedSet:
@@ -39,7 +40,8 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
     Args:
         opening: how it is opened.
         changes: option -> value; None: as if it was not given. `format` says another format, and then the options of
-            the other one do not count. `stack`: true, with the files of `alike` as one set.
+            the other one do not count. `stack`: true, with the files of `alike` as one set; a number, which of the
+            files of a stack, by itself.
         cache: keeps decoded chunks.
 
     Raises:
@@ -50,9 +52,7 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
         raise OptionError(f"options={shown(changes)}: expected at most {MAX_NUMBERS} names and values")
     opening = _resolved(opening, cache)
     if (stack := changes.get("stack")) is not None:
-        if stack is not True:
-            raise OptionError(f"stack={shown(stack)}: expected true")
-        opening = stacked(opening)
+        opening = stacked(opening) if stack is True else _alone(opening, stack)
     kind = _format(opening, changes)
     same = kind is None or opening.options.format in (None, kind.name)
     own = dict(opening.format_options) if same else {}
@@ -67,6 +67,13 @@ def reopened(opening: Opening, changes: Mapping[str, Any], cache: ChunkCache) ->
         else:
             own[name] = _own(kind, name, value)
     return opening.changed(replace(opening.options, **common), own, cache)
+
+
+def _alone(opening: Opening, number: Any) -> Opening:
+    """Return how one of the files of a set is opened by itself."""
+    if type(number) is not int or not 0 <= number < len(opening.paths):
+        raise OptionError(f"stack={shown(number)}: expected true, or the number of one of {len(opening.paths):,} files")
+    return replace(opening, paths=opening.paths[number : number + 1])
 
 
 def stacked(opening: Opening) -> Opening:
@@ -84,9 +91,9 @@ def stacked(opening: Opening) -> Opening:
 def alike(opening: Opening) -> tuple[str, ...]:
     """Return the file of a set, and those in its folder whose names differ from it only in numbers, in their order."""
     folder, name = split(opening.paths[0])
-    if len(opening.paths) > 1 or not _NUMBER.search(name):
+    if len(opening.paths) > 1 or not NUMBER.search(name):
         return opening.paths
-    pattern = re.compile(_NUMBER.sub("[0-9]+", re.escape(name)))
+    pattern = re.compile(NUMBER.sub("[0-9]+", re.escape(name)))
     with opening.sources.opening() as sources:
         return tuple(in_order([f"{folder}/{one}" for one in sources.names(folder) if pattern.fullmatch(one)]))
 

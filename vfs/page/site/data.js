@@ -382,8 +382,10 @@ export class DataPanel {
       known.stack
         ? row(
             `stack of ${known.stack}`,
-            "this file and those in its folder whose names differ only in numbers, as one set",
-            field("open these files as one stack", "checkbox", this.options.stack, (on) => this.set({ stack: on || undefined }, 0)),
+            "files in a folder whose names differ only in numbers, as one set; otherwise the file of the frame that is shown",
+            field("open these files as one stack", "checkbox", this.options.stack === true || (known.stacked && this.options.stack === undefined), (on) =>
+              this.set({ stack: known.stacked ? (on ? undefined : this.viewer.view.at?.[0] ?? 0) : on || undefined }, 0),
+            ),
           )
         : "",
       row(
