@@ -149,3 +149,24 @@ def test_a_stack_of_one_axis_is_projected_as_its_selection(browse: Browse, tmp_p
         page.wait("vfs.frame.caption === 'minimum of all positions' && vfs.frame.status === 'exact'")
         assert np.array_equal(page.numbers("frame"), movie.min(axis=0))
         page.close()
+
+
+def test_projections_skip_nan(browse: Browse, tmp_path: Path) -> None:
+    movie = np.random.default_rng(2).random((9, 12, 14)).astype("f4")
+    movie[2, 3, 4] = movie[:, 0, 0] = np.nan
+    np.save(tmp_path / "movie.npy", movie)
+    with vfs.serve(tmp_path / "movie.npy", port=0) as server:
+        page = opened(browse, server.url)
+        skip = page.named("button", "Sums and projections leave NaN out")
+        assert not skip.is_visible()
+        page.press("j")
+        page.wait("vfs.frame.caption === 'maximum of all positions' && vfs.frame.status === 'exact'")
+        assert np.array_equal(page.numbers("frame"), movie.max(axis=0), equal_nan=True)
+        skip.click()
+        page.wait("!Number.isNaN(vfs.frame.data[3 * 14 + 4])")
+        shown = page.numbers("frame")
+        assert np.array_equal(shown, np.fmax.reduce(movie), equal_nan=True)
+        found: dict[str, Any] = {}
+        exec(page.text_of("Frame", "Python that makes it"), found)
+        assert np.array_equal(found["frame"], shown, equal_nan=True)
+        page.close()

@@ -29,8 +29,8 @@ export function command(recipe, array, what) {
   };
   for (const { shape } of channels) add(nameOf(shape, what.presets), reduction(shape, array));
   const said = ["A file that ends in .hspy, .tif, .npy or .csv instead holds one of them."];
-  if (what.project) add(what.project.how, projectionText(what.project));
-  if (selection && isAll(selection, size) && array.nav === size.length) add("frame", how);
+  if (what.project) add(what.project.how, what.skipna ? projectionText(what.project).replace(/\)$/, ", skipna=true)") : projectionText(what.project));
+  if (selection && isAll(selection, size) && array.nav === size.length) add("frame", what.skipna ? `${how}(skipna=true)` : how);
   else if (selection) said.push(`The ${how} of the selected frames is not in it: for that, --roi takes a mask of positions.`);
   if (channels.some(({ fit }) => fit)) said.push("Backgrounds are not taken away: the Python that makes an image does that.");
   if (what.degrees || what.side === "potential") said.push("Centres of mass are neither turned nor integrated.");

@@ -36,6 +36,12 @@ export class Frames {
     this._wanted = null;
     this._count = 0;
     this._newest = 0;
+    this.skipna = false; // sums and the like leave NaN out
+  }
+
+  /** @returns {string} a reduction as the API has it. */
+  _reduction(how) {
+    return `${how}(${this.skipna ? "skipna=true" : ""})`;
   }
 
   /** True while frames are fetched. */
@@ -139,7 +145,7 @@ export class Frames {
     const within = at.slice(0, nav - axes);
     this._wanted = null;
     this._newest = ++this._count;
-    const wanted = { results: { frame: `${how}()` }, region: toRegion(shape, axes), within, coarse };
+    const wanted = { results: { frame: this._reduction(how) }, region: toRegion(shape, axes), within, coarse };
     this._selected.run(async (signal) => {
       for await (const { head, values } of api.compute(this.array.set, this.array.path, wanted, signal)) {
         const part = head.of ? head.done / head.of : 1;
@@ -166,9 +172,9 @@ export class Frames {
       const parts = [];
       for (const one of ats) {
         const box = boxOf(one);
-        const key = `${how} ${box} ${one.slice(nav)}`;
+        const key = `${this._reduction(how)} ${box} ${one.slice(nav)}`;
         if (!this._kept.get(key)) {
-          for await (const { head, values } of api.compute(set, path, { results: { frame: `${how}()` }, region: { box } }, signal)) {
+          for await (const { head, values } of api.compute(set, path, { results: { frame: this._reduction(how) }, region: { box } }, signal)) {
             const made = { ...this._picture(values.frame, one.slice(nav)), bin: 1, stored: head.stored, rounded: head.rounded };
             if (head.exact) this._kept.set(key, { ...made, order: { parts: head.parts, workers: head.workers } });
             else if (ats.length === 1) this._projected({ at, order }, [{ ...made, at: one, done: head.done / head.of }]);

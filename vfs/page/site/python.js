@@ -236,8 +236,8 @@ function coloured({ picture, colour }, values) {
   return `np.moveaxis(${values}, ${picture.filter((axis) => axis < colour).length}, -1)`;
 }
 
-function selectedLines(array, { selection, how, within, at, order, blank }) {
-  const reduction = `frame=vfs.${classOf(how)}(), roi=roi`;
+function selectedLines(array, { selection, how, within, at, order, blank, skipna }) {
+  const reduction = `frame=vfs.${classOf(how)}(${skipna ? "skipna=True" : ""}), roi=roi`;
   const lines = [...chosen(array, selection, within)];
   if (how === "max" || how === "min" || !array.dtype.startsWith("float") || !order?.parts)
     return [...lines, `frame = ${shownOf(array, `data.reduce(${reduction})["frame"]${numbers(blank)}`, at)}`];
@@ -255,7 +255,7 @@ function classOf(how) {
 }
 
 /** @returns {string[]} lines that make a projection of the frames that count: `box`, first and stop index along each axis of frames. */
-function projectedLines(array, { project, box, at, blank }) {
+function projectedLines(array, { project, box, at, blank, skipna }) {
   const { how, over } = project;
   const [cut, kept] = [[], []];
   box.forEach(([first, stop], axis) => {
@@ -264,7 +264,7 @@ function projectedLines(array, { project, box, at, blank }) {
     if (!along) kept.push(first);
   });
   const named = Object.entries(over).map(([name, range]) => `${text(name)}: slice(${range ? range.join(", ") : "None"})`);
-  const reduction = `frame=vfs.${classOf(how)}(over={${named.join(", ")}}), roi=roi`;
+  const reduction = `frame=vfs.${classOf(how)}(over={${named.join(", ")}}${skipna ? ", skipna=True" : ""}), roi=roi`;
   const made = `data.reduce(${reduction})["frame"]${numbers(blank, kept.length ? `[${kept.join(", ")}]` : "")}`;
   return [...roi(array, `roi[${cut.join(", ")}] = True`), `frame = ${shownOf(array, made, at)}`];
 }

@@ -30,6 +30,7 @@ import { PROJECTIONS, projectionOf, projectionText } from "./projecting.js";
  * @property {?Object} selection a rectangle or disk in the scan; null: the position is selected.
  * @property {string} how mean, sum, max, min or std: of the selection.
  * @property {?Object} project {how, over: name of an axis -> [first, stop], null: all}: a projection; null: single frames.
+ * @property {boolean} skipna sums and projections of frames leave NaN out.
  * @property {string} side of centres of mass: wheel, x, y, magnitude or potential.
  * @property {?number} turn degrees by which centres of mass are turned; null: 0, of potentials the one with least curl.
  * @property {string} part of complex numbers: abs, phase, real or imag.
@@ -71,6 +72,7 @@ export function empty() {
     grid: 0,
     cross: null,
     project: null,
+    skipna: false,
     layers: null,
     scan: null,
     frame: null,
@@ -104,6 +106,7 @@ export function write(view) {
   add("background", view.ground);
   if (view.grid) add("grid", String(view.grid));
   if (view.cross) add("cross", view.cross.join(","));
+  if (view.skipna) add("skipna", "1");
   if (view.project) add("project", projectionText(view.project).replaceAll(" ", ""));
   if (view.layers) add("layers", view.layers.map(layerText).join(";") || "off");
   for (const name of ["scan", "frame"]) if (view[name]) add(name, contrastText(view[name]));
@@ -137,6 +140,7 @@ export function read(text) {
   view.at = indicesOf(given.get("at"));
   view.cross = indicesOf(given.get("cross"));
   if (view.cross?.length !== 2) view.cross = null;
+  view.skipna = given.get("skipna") === "1";
   view.project = projectionOf(given.get("project"));
   view.detector = shapeOr(given.get("detector"));
   view.selection = shapeOr(given.get("selection"), ["rectangle", "disk", "polygon"]);

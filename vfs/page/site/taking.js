@@ -140,7 +140,7 @@ export async function takeSnippet(viewer, panel) {
   const channels = { channels: more ? several : null, axis: viewer.frame.axis };
   const com = { degrees: viewer.showing.degrees || 0, side: viewer.view.side, upward: array.upward };
   const { project } = viewer.view;
-  const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer), ground: viewer.backscatter.removed };
+  const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer), ground: viewer.backscatter.removed, skipna: viewer.skipsNan };
   const what = { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
   const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {
@@ -174,7 +174,7 @@ export async function takeCommand(viewer) {
   if (!detecting.shape && !view.project) return;
   const channels = view.project ? [] : detecting.channels;
   const com = { degrees: showing.degrees || 0, side: channels.some(({ shape }) => shape.kind === "com") ? view.side : "" };
-  const what = { channels, presets, project: view.project, selection: view.selection, how: view.how, size: viewer.scanSize(), ...com };
+  const what = { channels, presets, project: view.project, selection: view.selection, how: view.how, skipna: viewer.skipsNan, size: viewer.scanSize(), ...com };
   try {
     const { text, said } = command(await recipe(set.key), array, what);
     take.showText("Command that reduces all that is shown to a file", text, said);

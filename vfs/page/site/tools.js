@@ -112,8 +112,9 @@ export function frameTools(viewer) {
   const channels = channelTools(viewer);
   const spectrum = spectrumTools(viewer);
   const layers = layerTools(viewer);
+  const nan = button("Sums and projections leave NaN out", "skip NaN", () => viewer.skipNan(!viewer.view.skipna), { class: "word", "aria-pressed": "false" });
   const own = el("div.own", {}, channels.element, tools.element, presets.element, el("div.typed", {}, field, radii.element), channels.background, viewer.backscatter.element);
-  panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element, layers.element), part, common(viewer, panel));
+  panel.tools.replaceChildren(el("div.rows", {}, own, spectrum.element, layers.element), nan, part, common(viewer, panel));
   return {
     update() {
       own.hidden = !viewer.detects;
@@ -128,6 +129,8 @@ export function frameTools(viewer) {
       }
       presets.element.hidden = !viewer.patterns;
       tools.offer(viewer.curves ? WINDOWS : DETECTORS);
+      nan.hidden = !viewer.mayHaveNan;
+      nan.setAttribute("aria-pressed", String(viewer.view.skipna));
       part.hidden = !viewer.complex;
       part.value = viewer.view.part;
       const { shape: detector, presets: usual, armed } = viewer.detecting;

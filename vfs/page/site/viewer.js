@@ -423,12 +423,30 @@ export class Viewer {
   wantFrame() {
     if (!this.frames) return;
     const { selection, at, how, part } = this.view;
+    this.frames.skipna = this.skipsNan;
     if (selection && this.images) this.frame.say("waiting");
     if (selection && this.images) this.frames.select(selection, how, at, this.images.axes, this.selecting.whole);
     else if (this.projecting.on) {
       this.frame.say("waiting");
       this.frames.project(this.view.project.how, at, this.mixing.ats(at), (one) => this.projecting.boxOf(one));
     } else this.frames.want(at, this._most(), this.complex ? part : "", this.mixing.ats(at), this.backscatter.removed);
+  }
+
+  /** True if numbers may be NaN, and sums and projections of frames are what is shown. */
+  get mayHaveNan() {
+    return this.array.dtype.startsWith("float") && Boolean((this.view.selection && this.images) || this.projecting.on);
+  }
+
+  get skipsNan() {
+    return this.view.skipna && this.mayHaveNan;
+  }
+
+  /** Leave NaN out of sums and projections of frames, or not. */
+  skipNan(skipna) {
+    this.view.skipna = skipna;
+    this.wantFrame();
+    this.update();
+    this.changed();
   }
 
   /** @returns {number} pixels of a frame, along y and x, that can be seen: a power of two. */
