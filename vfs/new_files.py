@@ -41,17 +41,18 @@ def create_anew(path: str, mode: int = 0o666, folder: int | None = None) -> int:
     return create(path, mode, folder)
 
 
-def reopen(path: str, flags: int = 0) -> int:
+def reopen(path: str, flags: int = 0, mode: int = 0o666) -> int:
     """Open a file of ours that may be there already, or create it, and return its descriptor.
 
     Args:
         flags: further ones of `os.open`.
+        mode: permissions of a new one, before the umask.
 
     Raises:
         OSError: it cannot be opened; or there is a link, no file, or a file that has other names, too.
     """
     try:
-        descriptor = os.open(path, _AGAIN | flags, 0o666)
+        descriptor = os.open(path, _AGAIN | flags, mode)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _not_ours(path, "a link") from None

@@ -199,3 +199,27 @@ def request(key: str, method: str = "GET", more: str = "") -> bytes:
 def waiting(application: Application) -> int:
     """Requests that wait for threads which read."""
     return sum(len(flight.waiting) for flight in application.reads._flights.values())
+
+
+def reread(application: Application) -> None:
+    """Let the server read files at the next request: the system may have taken them from its page cache, of which
+    native answers come, and decoded pieces that are kept would be sent without reading them.
+    """
+    application.contents.cache.clear()
+
+
+async def natively(
+    application: Application, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str
+) -> tuple[int, bytes]:
+    """Ask for a chunk until it is answered natively. Once, if nothing is."""
+    if application.native is None:
+        writer.write(request(key))
+        return await answer(reader)
+    while True:
+        before = application.native.done[0]
+        writer.write(request(key))
+        got = await answer(reader)
+        await asyncio.sleep(0.01)
+        if application.native.done[0] > before:
+            return got
+        reread(application)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.http.support import Asgi, answer, application_of, look, request, talk
+from tests.http.support import Asgi, answer, application_of, look, natively, request, reread, talk
 from tests.waiting import until
 from vfs.contents import face_folder
 from vfs.contents.contents import Contents
@@ -59,28 +59,6 @@ def contents_of(path: Path, **how: Any) -> Contents:
             look(shown, f"{name}/zarr.json")
     shown.cache.clear()
     return shown
-
-
-def reread(application: Application) -> None:
-    """Let the server read files at the next request: the system may have taken them from its page cache, of which
-    native answers come, and decoded pieces that are kept would be sent without reading them.
-    """
-    application.contents.cache.clear()
-
-
-async def natively(application: Application, reader: Reader, writer: Writer, key: str) -> tuple[int, bytes]:
-    """Ask for a chunk until it is answered natively. Once, if nothing is."""
-    if application.native is None:
-        writer.write(request(key))
-        return await answer(reader)
-    while True:
-        before = application.native.done[0]
-        writer.write(request(key))
-        got = await answer(reader)
-        await asyncio.sleep(0.01)
-        if application.native.done[0] > before:
-            return got
-        reread(application)
 
 
 def test_a_connection_is_lent_to_one_person(tmp_path: Path) -> None:

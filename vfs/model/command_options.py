@@ -100,6 +100,12 @@ class ServeOptions(ShowOptions):
         more="Without it, all who come through a proxy count as one client, which may compute a few things at once.",
         several=True,
     )
+    access_log: str | None = option(
+        None,
+        "Write a line for each answer to the end of this file: time, name, address, method, path, status, bytes and"
+        " milliseconds; as JSON if its name ends with .jsonl. SIGHUP opens it again.",
+        "FILE",
+    )
     allow_describe: bool = option(
         False,
         "Let the page save what was corrected in it as NAME.vfs.json beside the data. Nothing else is ever written.",

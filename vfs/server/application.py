@@ -6,14 +6,17 @@ What a response is, `vfs.server.deciding` decides. Here threads do what that ask
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from vfs.contents.contents import Contents
 from vfs.faces.absence import FOLDER_ENDING
+from vfs.http.access_log import AccessLog
 from vfs.http.answers import STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
+from vfs.http.persons import Person
 from vfs.http.proxies import Network, client_of
 from vfs.http.reads import GoneError, Reads
 from vfs.http.requests import Request, body_of, query_of
@@ -45,6 +48,7 @@ class Application:
         natively: requests may be answered without the interpreter; none are where all are logged.
         allow_describe: the page may save descriptions beside the data.
         proxies: addresses of proxies that say for whom they ask.
+        access: the log of what is answered; None: there is none.
 
     Attributes:
         decisions: decides how requests are answered.
@@ -61,8 +65,10 @@ class Application:
         natively: bool = True,
         allow_describe: bool = False,
         proxies: Sequence[Network] = (),
+        access: AccessLog | None = None,
     ) -> None:
         self._proxies = proxies
+        self.access = access
         self.contents = shown = Reopened(contents)
         self.reads = reads
         self.natively = natively and not debug
@@ -99,15 +105,15 @@ class Application:
             decided = self.decisions.decide(method, scope["raw_path"], headers)
             if "asks" in extension:
                 extension["asks"](decided.person)
-        decision = decided.decision
         usual = self.decisions.usual(headers.get(b"origin"))
         answer = Answer(method, usual, send, STEP if scope.get("scheme") == "https" else None)
-        if isinstance(decision, Reply):  # all of it is there, and logged
-            await answer.reply(decision)
-            return
+        began, decision = time.perf_counter(), decided.decision
         assert not isinstance(decision, ForNative)  # nothing is lent here
+        path = "" if isinstance(decision, Reply) else decision.path
         try:
-            if isinstance(decision, ForApi):
+            if isinstance(decision, Reply):  # all of it is there, and counted
+                await answer.reply(decision)
+            elif isinstance(decision, ForApi):
                 await self.api.answer(self._request(scope, decided, headers, receive), answer)
             else:
                 if isinstance(decision, ForBody):
@@ -120,11 +126,23 @@ class Application:
         except GoneError:
             pass
         except Exception as error:
-            sorry = self.decisions.sorry(method, decision.path, error, headers)
+            sorry = self.decisions.sorry(method, path, error, headers)
             if not answer.status:  # else only a broken connection says that what was sent is not all
                 await answer.reply(sorry)
-        if self.log.debug:
-            self.log.answered(method, decision.path, answer.status)
+        finally:
+            if self.access is not None and answer.status:
+                asks = self.asks(decided.person, scope.get("client"), headers, method)
+                self.access.add(asks, decided.path, answer.status, answer.sent, time.perf_counter() - began)
+        if self.log.debug and not isinstance(decided.decision, Reply):
+            self.log.answered(method, path, answer.status)
+
+    def asks(
+        self, person: Person | None, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes], method: str
+    ) -> bytes:
+        """Return what the access log, which there is, says of who asks."""
+        assert self.access is not None
+        address = client_of(peer[0] if peer else "", headers, self._proxies)
+        return self.access.asks("" if person is None else person.name, address, method)
 
     async def _done(self, decision: Reply | Work, receive: Receive) -> Reply:
         """Do what must be done before a response is known."""

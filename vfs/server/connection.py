@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeGuard
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -22,7 +23,7 @@ from vfs.http.answers import CLOSING, STEP, Reply, Usual
 from vfs.http.persons import Person
 from vfs.server.accepting import Rest
 from vfs.server.application import DECIDED, Application
-from vfs.server.deciding import Decided, ForNative
+from vfs.server.deciding import Decided, Decision, ForNative
 from vfs.server.native import NativeAnswers
 from vfs.server.native_tables import Loan, Repeated
 from vfs.server.sending import SendingTransport
@@ -100,7 +101,7 @@ class Shared:
     def __init__(self, application: Application, common: Callable[[], bytes]) -> None:
         self.application = application
         self.decisions = application.decisions
-        self.native = NativeAnswers(common) if application.natively else None
+        self.native = NativeAnswers(common, application.access) if application.natively else None
         self.decisions.native = self.native
         self.known = KnownHeaders()
 
@@ -125,6 +126,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **how)
         self._shared = shared
         self.person: Person | None = None
+        self._came = 0.0  # when something came, seconds of `time.perf_counter`
         self._loan: Loan | None = None
         self._keeps_until = 0.0  # it is not lent before
         self._decided: Decided | None = None  # of the request that is to be parsed, if it is known already
@@ -160,6 +162,7 @@ class Connection(HttpToolsProtocol):
             _leave(cycle)
 
     def data_received(self, data: bytes) -> None:
+        self._came = time.perf_counter()
         if self.transport.is_closing() or self._repeats(data):
             return
         before = self._requests
@@ -205,10 +208,9 @@ class Connection(HttpToolsProtocol):
         if headers is not None:
             decided = self._decide(self.parser.get_method().decode("ascii"), self.url, headers)
             self._shared.known.add(self._data, headers)
-        reply = None if decided is None or headers is None else decided.decision
-        if headers is not None and isinstance(reply, Reply) and self._goes_at_once(reply):
+        if decided is not None and headers is not None and self._goes_at_once(decided.decision):
             self._replied = True
-            self._send(reply, headers)
+            self._send(decided, headers, self.parser.get_method().decode("ascii"))
         else:
             self.scope["extensions"] = {DECIDED: {"decided": decided, "asks": self._asks}}
             super().on_headers_complete()
@@ -256,10 +258,9 @@ class Connection(HttpToolsProtocol):
         decided = self._decide("GET", line[1], headers, self._may_be_lent)
         if isinstance(decided.decision, ForNative) and not self._lend(headers, data, end + 2):
             decided = self._decide("GET", line[1], headers)
-        decision = decided.decision
-        if isinstance(decision, Reply) and self._goes_at_once(decision):
-            self._send(decision, headers)
-        elif not isinstance(decision, ForNative):
+        if self._goes_at_once(decided.decision):
+            self._send(decided, headers, "GET")
+        elif not isinstance(decided.decision, ForNative):
             self._decided = decided
             return False
         self._on_time()
@@ -276,9 +277,11 @@ class Connection(HttpToolsProtocol):
         """Remember who asks. Nobody knows who sent what is refused."""
         self.person = person or self.person
 
-    def _goes_at_once(self, reply: Reply) -> bool:
+    def _goes_at_once(self, reply: Decision) -> TypeGuard[Reply]:
         """Return True if a response needs no ASGI: it keeps the connection, and nothing large of it is copied."""
         plain = isinstance(self.transport, SendingTransport)
+        if not isinstance(reply, Reply):
+            return False
         return reply.status not in CLOSING and (plain or reply.body.nbytes <= STEP)
 
     @property
@@ -301,7 +304,9 @@ class Connection(HttpToolsProtocol):
             return False
         first = _STATUS[HTTPStatus.OK] + _lines(self._usual(headers))
         assert self.person is not None
-        same = Repeated(request[line:], first, self.person.base)
+        application = self._shared.application
+        asks = b"" if application.access is None else application.asks(self.person, self.client, headers, "GET")
+        same = Repeated(request[line:], first, self.person.base, asks)
         self._loan = native.lend(fd, same, request, partial(self._taken_back, request))
         if self._loan is None:
             transport.taken_back()
@@ -336,8 +341,10 @@ class Connection(HttpToolsProtocol):
         """Return the headers of every response to a request with these headers."""
         return self._shared.decisions.usual(headers.get(b"origin"))
 
-    def _send(self, reply: Reply, request: Mapping[bytes, bytes]) -> None:
+    def _send(self, decided: Decided, request: Mapping[bytes, bytes], method: str) -> None:
         """Send a response to a request with these headers."""
+        reply = decided.decision
+        assert isinstance(reply, Reply)
         lines = [_STATUS[reply.status], _lines(self._usual(request))]
         for name, value in (*self.server_state.default_headers, *reply.about):
             lines += name, b": ", value, b"\r\n"
@@ -347,6 +354,9 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.write(head)
             self.transport.write(body)
+        if (access := self._shared.application.access) is not None:
+            asks = self._shared.application.asks(decided.person, self.client, request, method)
+            access.add(asks, decided.path, reply.status, body.nbytes, time.perf_counter() - self._came)
         self._rest()
 
     def on_response_complete(self) -> None:
@@ -401,6 +411,9 @@ class Connection(HttpToolsProtocol):
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(text)
         usual = _lines(self._usual({}))
         self.transport.write(self._status + usual + head + b"connection: close\r\n\r\n" + text)
+        if (access := self._shared.application.access) is not None:  # nobody knows what it is
+            asks = self._shared.application.asks(None, self.client, {}, "-")
+            access.add(asks, b"-", int(self._status.split()[1]), len(text), time.perf_counter() - self._came)
 
     def _on_time(self) -> None:
         if self._late is not None:

@@ -19,6 +19,7 @@ from vfs.errors import NotYetError, SourceChangedError, VfsError, printable
 from vfs.faces.absence import check_no_chunk
 from vfs.faces.face import Node
 from vfs.http import conditions
+from vfs.http.access_log import path_of
 from vfs.http.answers import (
     METHODS,
     NOTHING,
@@ -78,10 +79,17 @@ class Decided(NamedTuple):
 
     Attributes:
         decision: how it is answered; person: who asks, None where nobody knows.
+        key: path of what is asked for, without the token; None where the token was not found.
     """
 
     decision: Decision
     person: Person | None
+    key: str | None
+
+    @property
+    def path(self) -> bytes:
+        """The path as the access log has it."""
+        return b"-" if self.key is None else path_of(self.key)
 
 
 class OwnPages(NamedTuple):
@@ -192,13 +200,13 @@ class Decisions:
         key, person = "", None
         try:
             if path in _HEALTH and method in _READS:
-                return Decided(self._health(method, path), None)
+                return Decided(self._health(method, path), None, path[1:].decode())
             self.guard.check(method, headers)
             if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
-                return Decided(self._options(headers), None)
+                return Decided(self._options(headers), None, "")
             key, slash, person = self.guard.place(path, method, headers)
             if lends and path[-1:].isdigit() and self._is_native(path[len(person.base) - 1 :], key, slash, headers):
-                return Decided(ForNative(key), person)
+                return Decided(ForNative(key), person, key)
             own = method not in _READS or key.startswith(_OWN)  # or of a folder so called
             decision: Decision | None = self._of_server(method, key, slash, headers, path) if own else None
             if decision is None:
@@ -208,7 +216,7 @@ class Decisions:
         self._tally.requests += 1
         if self._log.debug and isinstance(decision, Reply):
             self._log.answered(method, key, decision.status)
-        return Decided(decision, person)
+        return Decided(decision, person, None if person is None else key)
 
     def sorry(self, method: str, path: str, error: Exception, headers: Mapping[bytes, bytes]) -> Reply:
         """Return the response to a request that met an error."""

@@ -12,12 +12,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from vfs import kernels
 from vfs.backends.handles import Descriptor
 from vfs.contents.shown import InFace
 from vfs.engine.chunk_plan import ChunkPlan
 from vfs.faces.face import PlannedChunk
+from vfs.http.access_log import AccessLog, path_of
 from vfs.http.conditions import modified, split, stem_of
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
 from vfs.server.native_tables import AnswerTables, ArraySource, Loan, Repeated
@@ -33,15 +35,28 @@ TICK = 0.25  # seconds after which the date is looked at
 _stuck: list[NativeAnswers] = []  # their threads did not end, and use their memory
 
 
+class ChunkNames(NamedTuple):
+    """How all chunks of an array are named, up to their coordinates.
+
+    Attributes:
+        stem: in ETags; noted: in the access log.
+    """
+
+    stem: bytes
+    noted: bytes
+
+
 class NativeAnswers:
     """Runs the threads. All methods are called in the thread of the event loop.
 
     Args:
         common: returns header lines that every answer has, and that change now and then.
+        access: the log of what is answered; None: there is none.
     """
 
-    def __init__(self, common: Callable[[], bytes]) -> None:
+    def __init__(self, common: Callable[[], bytes], access: AccessLog | None = None) -> None:
         self._common = common
+        self._access = access
         self._loop = asyncio.get_running_loop()
         self._tables: AnswerTables | None = None  # once the kernel is loaded
         self._loading = False
@@ -57,12 +72,14 @@ class NativeAnswers:
 
     def _load(self) -> None:
         kernels.native.http.answering.answer(0)
+        if self._access is not None:
+            kernels.native.http.noting.write_notes(0)
         with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(self._open)
 
     def _open(self) -> None:
         if self._loading:
-            self._tables = AnswerTables()
+            self._tables = AnswerTables(self._access)
             self._loop.add_reader(self._tables.back, self._take_back)
 
     @property
@@ -114,11 +131,12 @@ class NativeAnswers:
         if source is None and make is not None:
             above, numbers = split(key)
             stem = stem_of(found.version(), above) + numbers.removesuffix(chunk.coordinates).replace("/", ".").encode()
-            self._make(tables, prefix, chunk.plan, found, stem, make)
+            noted = path_of(key).removesuffix(chunk.coordinates.encode())
+            self._make(tables, prefix, chunk.plan, found, ChunkNames(stem, noted), make)
         return source
 
     def _make(
-        self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: InFace, stem: bytes, time: int
+        self, tables: AnswerTables, prefix: bytes, plan: ChunkPlan, found: InFace, named: ChunkNames, time: int
     ) -> None:
         """Make a source, unless its chunks need more than a step, or there is no place."""
         pieces, array = plan.pieces, plan.array
@@ -127,7 +145,7 @@ class NativeAnswers:
             *modified(time),
             (b"content-length", b"%d" % array.chunk_bytes),
         )
-        about = b"".join(b"%s: %s\r\n" % header for header in said) + b'etag: "%s' % stem
+        about = b"".join(b"%s: %s\r\n" % header for header in said) + b'etag: "%s' % named.stem
         if (
             pieces is None
             or array.ndim > MOST_AXES
@@ -140,7 +158,7 @@ class NativeAnswers:
         if number < 0:
             self._drop(tables, min(self._sources.values(), key=lambda source: source.frames.until))
             number = tables.sources.number()
-        source = ArraySource(prefix, plan, pieces, found.version(), about)
+        source = ArraySource(prefix, plan, pieces, found.version(), about, named.noted)
         tables.sources.add(number, source.words)
         self._sources[prefix] = source
         if found.watch.lifetime is not None:
@@ -156,6 +174,11 @@ class NativeAnswers:
             self._collect(tables)
         held = sum(each.held for each in (*self._sources.values(), *tables.sources.retired))
         return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
+
+    def write_notes(self) -> None:
+        """Write the lines of the access log that wait."""
+        if self._tables is not None:
+            self._tables.write_notes()
 
     def _drop(self, tables: AnswerTables, source: ArraySource) -> None:
         """End a source. Its memory is freed when nobody uses it."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from vfs import kernels
 from vfs.backends.handles import Descriptor
 from vfs.engine.chunk_plan import ChunkPlan, Pieces
+from vfs.http.access_log import AccessLog
 from vfs.kernels.native.http.words import (
     ANSWER_WORDS,
     CHUNK_WORDS,
@@ -27,6 +29,7 @@ from vfs.kernels.native.http.words import (
     HEAD,
     INPUT,
     LENT,
+    NOTES,
     SOURCES,
     TAIL,
     AnswerWord,
@@ -53,11 +56,13 @@ class Repeated(NamedTuple):
         lines: the header lines of all of them, with the empty line at the end.
         usual: status line and first header lines of their answers.
         base: what their paths begin with: the token of who asks, with a slash at its end.
+        asks: what lines of the access log say of who asks.
     """
 
     lines: bytes
     usual: bytes
     base: bytes
+    asks: bytes
 
 
 class Loan:
@@ -118,6 +123,14 @@ def _write(table: np.ndarray, word: int, value: int) -> None:
     kernels.native.memory.write_word(table.ctypes.data, int(word), int(value))
 
 
+def _text_of(text: bytes) -> np.ndarray:
+    """Return a text as threads read it: its length, a word, and its bytes."""
+    made = np.zeros(1 + -(-len(text) // WORD), np.int64)
+    made[0] = len(text)
+    made[1:].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
+    return made
+
+
 def _address(data: bytes) -> int:
     return int(np.frombuffer(data, np.uint8).ctypes.data)
 
@@ -130,13 +143,16 @@ class ArraySource:
         plan, pieces: how chunks are read.
         version: see `vfs.contents.shown.Shown.version`.
         about: header lines of its answers, up to the coordinates in the ETag.
+        noted: the path as the access log has it.
 
     Attributes:
         words: int64[CHUNK_WORDS].
         frames: where its frames lie, and the files that threads may read.
     """
 
-    def __init__(self, path: bytes, plan: ChunkPlan, pieces: Pieces, version: bytes, about: bytes) -> None:
+    def __init__(
+        self, path: bytes, plan: ChunkPlan, pieces: Pieces, version: bytes, about: bytes, noted: bytes
+    ) -> None:
         word = ChunkSource
         array, layout, nav = plan.array, plan.layout, plan.nav
         files = array.dataset.files
@@ -148,7 +164,7 @@ class ArraySource:
         made = pieces.frames * size
         read = pieces.span + (pieces.frames - 1) * layout.stride
         mapped = pieces.decoding is None and array.chunk_bytes >= MAPPED
-        self._about = about
+        self._texts = about, noted
         self._memory: dict[int, np.ndarray] = {}  # maps of files
         self._replaced: list[object] = []  # files that were opened anew, which a thread may be reading
         self.words = np.zeros(CHUNK_WORDS, np.int64)
@@ -164,6 +180,8 @@ class ArraySource:
             (word.PATH_BYTES, len(path)),
             (word.ABOUT, _address(about)),
             (word.ABOUT_BYTES, len(about)),
+            (word.NOTED, _address(noted)),
+            (word.NOTED_BYTES, len(noted)),
             (word.AXES, array.ndim),
             (word.MAPPED, mapped),
             (word.PIECE, pieces.frames),
@@ -198,14 +216,19 @@ class ArraySource:
 class AnswerTables:
     """The threads, and what they share.
 
+    Args:
+        access: the log of what is answered; None: there is none.
+
     Attributes:
         back: descriptor that is readable when connections are back.
         sources: the sources. One is kept while a body of it is under way, however slow its client is.
         free_loans: words for connections that none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, access: AccessLog | None) -> None:
+        self._access = access
         self._state = np.zeros(ANSWER_WORDS, np.int64)
+        self._notes = np.zeros(NOTES, np.uint8)
         self._lent = np.zeros(DESCRIPTORS, np.int64)
         self.sources = SourceTable(SOURCES, self._under_way)
         self._lines: deque[np.ndarray] = deque(maxlen=64)  # a thread may be reading an old one
@@ -227,9 +250,19 @@ class AnswerTables:
             (AnswerWord.JOBS_IN, self._jobs_in),
             (AnswerWord.CONNECTIONS, self._lent.ctypes.data),
             (AnswerWord.SOURCES, self.sources.words.ctypes.data),
+            (AnswerWord.NOTES, self._notes.ctypes.data),
+            (AnswerWord.NOTES_FD, -1 if access is None else access.fd),
         ):
             self._state[word] = value
         self.say(b"")
+        if access is not None:
+            _, status, *others = access.parts
+            self._kept = [_text_of(part) for part in (status % HTTPStatus.OK, *others)]
+            for place, text in zip(
+                (AnswerWord.NOTES_STATUS, AnswerWord.NOTES_TOOK, AnswerWord.NOTES_LAST), self._kept, strict=True
+            ):
+                self._state[place] = text.ctypes.data
+            self.write_notes()
         self._threads = [
             threading.Thread(target=self._run, name=f"vfs-answer-{n}", daemon=True) for n in range(THREADS)
         ]
@@ -247,12 +280,19 @@ class AnswerTables:
     def say(self, lines: bytes) -> None:
         """Set the header lines that all answers have."""
         if lines != self._said or not self._lines:
-            made = np.zeros(1 + -(-len(lines) // WORD), np.int64)
-            made[0] = len(lines)
-            made[1:].view(np.uint8)[: len(lines)] = np.frombuffer(lines, np.uint8)
-            self._lines.append(made)
             self._said = lines
-            _write(self._state, AnswerWord.COMMON, made.ctypes.data)
+            self._renew(AnswerWord.COMMON, lines)
+
+    def write_notes(self) -> None:
+        """Write the lines of the access log that wait, and say what the next ones begin with."""
+        if self._access is not None:
+            kernels.native.http.noting.write_notes(self._state.ctypes.data)
+            self._renew(AnswerWord.NOTES_TIME, self._access.time())
+
+    def _renew(self, word: AnswerWord, text: bytes) -> None:
+        """Have threads find another text."""
+        self._lines.append(_text_of(text))
+        _write(self._state, word, self._lines[-1].ctypes.data)
 
     def lend(self, fd: int, words: np.ndarray) -> None:
         """Give a connection to the threads, which look at it at once.
@@ -286,6 +326,7 @@ class AnswerTables:
             thread.join(max(0.0, until - time.monotonic()))
         if any(thread.is_alive() for thread in self._threads):
             return False
+        self.write_notes()
         self._poll.close()
         for pipe in (self.back, self._back_in, self._stop, self._jobs, self._jobs_in):
             os.close(pipe)

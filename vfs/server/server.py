@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfs.contents.contents import Contents
 from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
+from vfs.http.access_log import TICK, AccessLog
 from vfs.http.guard import Guard, choose_token, framer_of, is_loopback, name_of, origin_of
 from vfs.http.persons import Person, WatchedFile, read_persons
 from vfs.http.proxies import network_of
@@ -224,6 +225,7 @@ class _Run:
 
     Attributes:
         since: time at which it began to answer, in seconds since 1970.
+        access: the log of what is answered; None: there is none.
     """
 
     def __init__(
@@ -245,6 +247,7 @@ class _Run:
         self.watch = watch
         self.log_how = log_how
         self.since = 0.0
+        self.access = AccessLog(how.access_log) if how.access_log else None
 
     async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
@@ -262,6 +265,7 @@ class _Run:
             natively=not self.how.no_native,
             allow_describe=self.how.allow_describe,
             proxies=proxies,
+            access=self.access,
         )
         # The headers that the web server adds are made anew each second
         shared = Shared(
@@ -270,6 +274,8 @@ class _Run:
         config = _config(web, application, shared)
         server = web.Server(config)
         loop = asyncio.get_running_loop()
+        if self.access is not None:
+            self._write_log(loop, self.access, application)
         loop.set_exception_handler(partial(_unexpected, application.log.failures, self.log_how.debug))
         entry = self._entry()
         reporter = Reporter(lambda: self._status(application, entry), _writer(entry) if entry else None, self.watch)
@@ -316,6 +322,8 @@ class _Run:
                 watch.end()
             reads.close()
             shared.close()
+            if self.access is not None:
+                self.access.close()
             application.api.close()
             application.log.failures.close()
             last = reporter.end()
@@ -324,9 +332,9 @@ class _Run:
         return last
 
     def _read_again(self, encryption: ssl.SSLContext | None, connections: Iterable[Any]) -> bool:
-        """Read the certificate and the tokens again. What cannot be used stays as it was; the log says so.
+        """Read the certificate and the tokens again, and open the access log again. What cannot be used stays.
 
-        Returns: False if the server has neither from a file.
+        Returns: False if the server has none of these.
         """
         how = self.how
         chosen = how.tokens is not None or how.token not in (None, "none")
@@ -340,7 +348,19 @@ class _Run:
                 log.info("read the certificate again")
         if chosen:
             self._renew(connections)
-        return chosen or encryption is not None
+        if self.access is not None:
+            try:
+                self.access.reopen()
+            except OptionError as error:
+                log.warning("%s; lines go where they went before", error)
+        return chosen or encryption is not None or self.access is not None
+
+    def _write_log(self, loop: asyncio.AbstractEventLoop, access: AccessLog, application: Application) -> None:
+        """Write the lines of the access log that wait, again and again."""
+        if application.native is not None:
+            application.native.write_notes()
+        access.write()
+        loop.call_later(TICK, self._write_log, loop, access, application)
 
     def _renew(self, connections: Iterable[Any]) -> None:
         """Read the file of tokens again, and break the connections of those whom it has no longer."""

@@ -6,7 +6,7 @@ clients see). It could be deleted if Python took some 40 µs for a request and s
 nothing else depends on it, and `vfs serve --no-native` shows what is left.
 
 `answering` runs the threads, `finding` looks for the source of a request, `filling` takes bytes from files, `sending`
-sends them. `words` declares the tables that `vfs.server.native_tables` fills.
+sends them, `noting` writes the access log. `words` declares the tables that `vfs.server.native_tables` fills.
 """
 
 from typing import Any

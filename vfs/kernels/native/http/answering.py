@@ -30,6 +30,7 @@ from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get
 from vfs.kernels.native.http.filling import BLOCK, BLOCK_BYTES, end_body, fill, make_ahead
 from vfs.kernels.native.http.finding import alike, find_source, locate_chunk
+from vfs.kernels.native.http.noting import note
 from vfs.kernels.native.http.sending import send
 from vfs.kernels.native.http.words import INPUT, AnswerWord, ChunkSource, LentConnection
 from vfs.kernels.native.memory import atomic_add, atomic_get, peek, peek8, peek32, poke8, poke32, put, room
@@ -107,9 +108,11 @@ def _advance(state, connection, thread_block):
     if sent == 0:
         return _WAIT_OUT
     source = get(connection, LentConnection.SOURCE)
+    size = get(source, FrameWord.FRAMES) * get(source, FrameWord.FRAME_BYTES)
     if sent > 0:
         atomic_add(state, AnswerWord.REQUESTS, 1)
-        atomic_add(state, AnswerWord.BYTES, get(source, FrameWord.FRAMES) * get(source, FrameWord.FRAME_BYTES))
+        atomic_add(state, AnswerWord.BYTES, size)
+    note(state, connection, source, size if sent > 0 else 0)
     put(connection, LentConnection.GOT, 0)
     end_body(connection, thread_block)
     put(connection, LentConnection.BROKEN, sent < 0)
@@ -139,6 +142,8 @@ def _begin(state, connection, thread_block):
         return False
     put(connection, LentConnection.SOURCE, source)  # now it is kept, also while nobody is counted in
     below = path + get(source, ChunkSource.PATH_BYTES)
+    put(connection, LentConnection.CHUNK, below)
+    put(connection, LentConnection.CHUNK_BYTES, path + length - below)
     if not (
         locate_chunk(connection, source, below, path + length, began)
         and fill(connection, source, thread_block, True) > 0

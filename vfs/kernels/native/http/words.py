@@ -17,6 +17,8 @@ INPUT = 4096
 """Bytes of a request, at most."""
 HEAD = 4096
 """Bytes for the head of an answer."""
+NOTES = 64 << 10
+"""Bytes of lines of the access log that wait to be written."""
 LENT = 1024
 """Most connections that are lent at a time. Their words are never freed: a job may come too late."""
 NOTHING, WANTED, UNDER_WAY, MADE = range(4)
@@ -40,12 +42,20 @@ class AnswerWord(Words):
     JOBS = auto()  # descriptor that is readable when pieces are to be made ahead
     JOBS_IN = auto()  # the other end of that pipe; a job is the address of a `LentConnection`
     COMMON = auto()  # address of the length of header lines that every answer has, a word, and of these lines: the date
+    NOTES_FD = auto()  # descriptor of the access log; -1: there is none
+    NOTES = auto()  # address of uint8[NOTES]: lines that are not yet in the file
+    NOTES_TIME = auto()  # address of the length of what lines begin with, a word, and of that text
+    NOTES_STATUS = auto()  # the same of what stands between path and bytes
+    NOTES_TOOK = auto()  # between bytes and milliseconds
+    NOTES_LAST = auto()  # behind these
     REQUESTS = 2 * LINE  # requests answered
     BYTES = 2 * LINE + 1  # bytes of their bodies
     IDLE = 3 * LINE  # threads that have nothing to do
+    NOTES_LOCK = 4 * LINE  # 1 while a thread has the next words
+    NOTES_USED = 4 * LINE + 1  # bytes of `NOTES`
 
 
-ANSWER_WORDS = 4 * LINE
+ANSWER_WORDS = 5 * LINE
 
 
 class LentConnection(Words):
@@ -60,6 +70,8 @@ class LentConnection(Words):
         auto()
     )  # address of what the path of each request begins with: the token of who asks, with a slash at its end
     TOKEN_BYTES = auto()
+    ASKS = auto()  # address of what lines of the access log say of who asks
+    ASKS_BYTES = auto()
     INPUT = auto()  # address of uint8[INPUT]: a request
     GOT = auto()  # bytes of a request there that is not answered
     HEAD = auto()  # address of uint8[HEAD]
@@ -67,6 +79,8 @@ class LentConnection(Words):
     SINCE = auto()  # when its last request came, ns of the monotonic clock
     BROKEN = auto()  # 1: a body was begun and cannot be ended
     SOURCE = auto()  # address of the source of the body under way, which is kept; 0: none is
+    CHUNK = auto()  # address of the coordinates in the request, each with a slash before it
+    CHUNK_BYTES = auto()
     DESCRIPTOR = auto()  # of the file
     FILE = auto()  # its number
     BASE = auto()  # byte of the file at which the record of the chunk's first frame begins
@@ -93,6 +107,8 @@ class ChunkSource(Words):
     PATH_BYTES = auto()
     ABOUT = auto()  # address of the header lines of its answers, up to the part of the ETag that is the coordinates
     ABOUT_BYTES = auto()
+    NOTED = auto()  # address of that path as the access log has it
+    NOTED_BYTES = auto()
     AXES = auto()  # coordinates of a chunk
     MAPPED = auto()  # 1: chunks lie in the file as they are shown, and are sent from a map
     PIECE = auto()  # frames of a piece, for which there are read ranges
