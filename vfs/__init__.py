@@ -35,7 +35,11 @@ from vfs.own_code import check as _check  # notes what is loaded, so it comes be
 from vfs.reduce import CLASSES as _REDUCTIONS
 
 if TYPE_CHECKING:
-    from vfs.api import VirtualArray, VirtualGroup, export, guess_nav_shape, mount, open, open_group, serve, show
+    from vfs.api.arrays import VirtualArray, VirtualGroup
+    from vfs.api.exporting import export
+    from vfs.api.guessing import guess_nav_shape
+    from vfs.api.opening import open, open_group, show
+    from vfs.api.showing import mount, serve
     from vfs.integrations import rsciio
     from vfs.integrations import virtualizarr as virtualizarr
     from vfs.model.region import Region
@@ -114,11 +118,12 @@ _HOMES = (
         "Region": "vfs.model.region",
         "Reduction": "vfs.reduce.reduction",
         "Result": "vfs.reduce.result",
+        "export": "vfs.api.exporting",
+        "guess_nav_shape": "vfs.api.guessing",
     }
-    | dict.fromkeys(
-        ("VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"),
-        "vfs.api",
-    )
+    | dict.fromkeys(("VirtualArray", "VirtualGroup"), "vfs.api.arrays")
+    | dict.fromkeys(("open", "open_group", "show"), "vfs.api.opening")
+    | dict.fromkeys(("mount", "serve"), "vfs.api.showing")
     | {name: f"vfs.reduce.{home}" for name, home in _REDUCTIONS.items()}
 )
 # virtualizarr is in no __all__, since `from vfs import *` would need it

@@ -884,7 +884,7 @@ def test_demo_does_not_believe_what_it_reads(
     from vfs.cli import demo
 
     monkeypatch.setattr(demo._SecondProcess, "read", lambda *_: demo.diffraction() + 1)
-    monkeypatch.setattr("vfs.api.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
+    monkeypatch.setattr("vfs.api.arrays.VirtualGroup.zarr", lambda self: {"data": demo.diffraction() + 1})
     assert run("demo") == 2
     assert "not what was written" in capsys.readouterr().err
 

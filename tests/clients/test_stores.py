@@ -17,7 +17,7 @@ import pytest
 from tests.clients.clients import NPM
 from tests.conformance.rows import ROWS
 from tests.waiting import eventually
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.sources.library import obstore
 from vfs.testing.arranged import same
 from vfs.testing.rows import WrittenSet

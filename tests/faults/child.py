@@ -31,7 +31,7 @@ import vfs.backends.direct  # noqa: E402
 import vfs.engine.stored_reader  # noqa: E402
 import vfs.kernels.fetch as fetch  # noqa: E402
 from tests.conformance.rows import ROWS  # noqa: E402
-from vfs.api import VirtualGroup  # noqa: E402
+from vfs.api.arrays import VirtualGroup  # noqa: E402
 from vfs.buffers import lender, scratch  # noqa: E402
 from vfs.engine.array import ArrayReader  # noqa: E402
 from vfs.errors import SourceError  # noqa: E402

@@ -30,7 +30,7 @@ import vfs
 from tests.fuse.direct import Direct, every_path, files_of, same_as_the_tree
 from tests.fuse.support import FAULTS, HEADERS, Scan, damage, overwrite
 from tests.waiting import eventually
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.contents.face_folder import FaceFolder
 from vfs.engine.abandon import asked
 from vfs.engine.chunk_access import Chunks

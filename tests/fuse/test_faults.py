@@ -16,7 +16,7 @@ import pytest
 
 import vfs
 from tests.fuse.support import Failing, Scan, run
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.contents.face_folder import FaceFolder
 from vfs.errors import printable
 from vfs.fuse import Mount, MountHow

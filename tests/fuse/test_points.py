@@ -17,7 +17,7 @@ import pytest
 
 import vfs
 from tests.fuse.support import Foreground, free, run
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.contents.face_folder import FaceFolder
 from vfs.errors import MountError, OptionError, VfsError
 from vfs.fuse import points, unmount

@@ -20,7 +20,7 @@ import pytest
 
 import vfs
 from tests.fuse.support import LIBRARIES, SHAPE, Scan, free, python, run, server_of, use
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.contents.face_folder import FaceFolder
 from vfs.errors import MountError
 from vfs.fuse import Mount

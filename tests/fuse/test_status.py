@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tests.fuse.support import Failing
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.contents.face_folder import FaceFolder
 from vfs.fuse.counters import FIELDS, NATIVE, Counters
 from vfs.fuse.view import FuseView, library

@@ -313,7 +313,7 @@ def test_a_source_that_becomes_unreadable(scan: Scan, point: Path) -> None:
 
 def failing_disk(files: list[Path], options: dict[str, Any], bad: int) -> Callable[[], Any]:
     """A folder whose backend fails for a file from its middle on, as a disk does that has bad sectors there."""
-    from vfs.api import open_group
+    from vfs.api.opening import open_group
     from vfs.contents.face_folder import FaceFolder
     from vfs.testing.backends import FailingBackend
 

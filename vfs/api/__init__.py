@@ -1,5 +1,5 @@
 """The ways in: `open`, `open_group`, `show`, `mount`, `serve`; the way out: `export`; what opening returns:
-`VirtualArray`, `VirtualGroup`; `guess_nav_shape`.
+`VirtualArray`, `VirtualGroup`; `guess_nav_shape`. `vfs` loads the module of each when it is first asked for.
 
 Options, formats, backends and the hierarchy are put together here. What does the work:
 
@@ -8,11 +8,3 @@ Options, formats, backends and the hierarchy are put together here. What does th
 - `vfs.model.signatures`: puts the options, which are fields of
   `vfs.model.open_options.OpenOptions`, into the signatures here.
 """
-
-from vfs.api.arrays import VirtualArray, VirtualGroup
-from vfs.api.exporting import export
-from vfs.api.guessing import guess_nav_shape
-from vfs.api.opening import open, open_group, show
-from vfs.api.showing import mount, serve
-
-__all__ = ["VirtualArray", "VirtualGroup", "export", "guess_nav_shape", "mount", "open", "open_group", "serve", "show"]

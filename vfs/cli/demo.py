@@ -22,7 +22,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.tree import Tree
 
-from vfs.api import mount, open
+from vfs.api.opening import open
+from vfs.api.showing import mount
 from vfs.cli.look import picture
 from vfs.cli.screen import screen
 from vfs.errors import MountError, OptionError, VfsError

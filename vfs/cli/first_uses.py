@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from vfs import kernels
-from vfs.api import mount
+from vfs.api.showing import mount
 from vfs.engine.cache import ChunkCache
 from vfs.errors import VfsError
 from vfs.folder_tree.plans import plan_sets

@@ -25,8 +25,7 @@ from vfs.errors import OptionError
 from vfs.faces.absence import FOLDER_ENDING
 from vfs.faces.documents import recorded_of
 from vfs.faces.face import GROUP, MAX_FACE_NAME_BYTES, Face, FileFace, Node, ZarrFace
-from vfs.faces.images import Images
-from vfs.faces.ngff import OME_ENDING, USUAL, ome_face
+from vfs.faces.ngff_versions import OME_ENDING, USUAL
 from vfs.faces.npy_face import NpyFace
 from vfs.faces.url_names import url_paths
 from vfs.model.files import Files
@@ -34,6 +33,7 @@ from vfs.model.layout import altered
 from vfs.model.naming import check_paths, first_free
 
 if TYPE_CHECKING:
+    from vfs.faces.images import Images
     from vfs.reduce.level_store import LevelStore
 
 FILE_ENDING = ".npy"
@@ -200,11 +200,15 @@ class Hierarchy:
             raise OptionError(
                 f"{self.name}: has no image, that is no array with axes y and x: there is no OME-Zarr of it"
             )
+        from vfs.faces.ngff import ome_face
+
         return ome_face(self.images.values(), self.attrs, zarr_format, self.ngff)
 
     @cached_property
     def images(self) -> Images:
         """The images of the set, by the paths of their arrays."""
+        from vfs.faces.images import Images
+
         return Images(self.name, self.arrays, self.main, self.store)
 
     def face_kinds(self, zarr_format: int | None = None) -> list[FaceKind]:

@@ -19,20 +19,15 @@ from typing import Any
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement
-from vfs.errors import OptionError
 from vfs.faces.channels import omero
 from vfs.faces.face import ZarrFace
 from vfs.faces.images import ShownImage
+from vfs.faces.ngff_versions import NEW, OLD, USUAL
 from vfs.faces.ome_xml import ome_xml
 from vfs.model.units import factor, long_name
-from vfs.model.wording import option
 
-OLD, USUAL, NEW = "0.4", "0.5", "0.6"
-"""Versions of NGFF: that of zarr v2; of zarr v3, unless the other is asked for; that one."""
 SYSTEM = "intrinsic"
 """Name of the coordinate system of an image, in version 0.6."""
-OME_ENDING = ".ome"
-"""What stands before the ending of a zarr face in the name of one that shows images."""
 
 _METHODS = {
     "mean": "each pixel of a level is the mean of 2 x 2 pixels below, rounded where these are integers",
@@ -41,16 +36,6 @@ _METHODS = {
 _TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 _LOOKS = 16
 """Images of a set of which a few pixels are read, for their contrast."""
-
-
-def check_version(ngff: str) -> None:
-    """Check the version of NGFF that people ask for, of a hierarchy of zarr v3.
-
-    Raises:
-        OptionError: it is another one.
-    """
-    if ngff not in (USUAL, NEW):
-        raise OptionError(f"{option(ngff=ngff)}: expected {USUAL} or {NEW}")
 
 
 def ome_face(

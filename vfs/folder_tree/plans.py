@@ -22,7 +22,7 @@ from vfs.contents.live_folder import LiveFolder
 from vfs.engine import chunking
 from vfs.engine.cache import CACHE, ChunkCache
 from vfs.errors import OptionError, VfsError
-from vfs.faces.ngff import check_version
+from vfs.faces.ngff_versions import check_version
 from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.folder_tree.records import Rules

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.api import VirtualArray, VirtualGroup
+from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
 from vfs.errors import OptionError, SourceError, UnknownFormatError
 from vfs.faces.channels import ChannelLook, channel_looks

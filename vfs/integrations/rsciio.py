@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs import api
+from vfs.api.arrays import VirtualArray
 from vfs.errors import VfsError
 from vfs.faces.documents import plain_json
 from vfs.integrations.signals import signals, slices_of
@@ -60,7 +60,7 @@ def file_reader(
     return list(_stacked(made))
 
 
-def _signal(array: api.VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
+def _signal(array: VirtualArray, general: dict[str, str], lazy: bool, block: int | str) -> dict[str, Any]:
     axes = axes_of(array._reader)
     kept = [k for k in axes.nav if array.shape[k] > 1] + [*axes.sig]
     key = tuple(0 if k in axes.nav and k not in kept else slice(None) for k in range(array.ndim))
@@ -114,7 +114,7 @@ def _stacked(made: Sequence[tuple[str, Any, dict[str, Any]]]) -> Iterator[dict[s
         yield {**first, "data": whole, "axes": [depth, *axes], "metadata": {**first["metadata"], "General": general}}
 
 
-def _original(array: api.VirtualArray) -> dict[str, Any]:
+def _original(array: VirtualArray) -> dict[str, Any]:
     """Return all that the files say; of files that are gone since they were opened, what opening read."""
     try:
         return dict(array.original_metadata)

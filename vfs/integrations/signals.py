@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vfs import api
+from vfs.api.arrays import VirtualArray
 from vfs.sets.signals import VELOX
 
 _VELOX_ORDER = ("Spectrum", "Image", "EelsSpectrumImage", "SpectrumImage", "SpectrumStream")
 _SLICE = re.compile(r"4DSTEM_simulation/data/\w+/(\w+)_depth\d{4}/\w+", re.ASCII)
 
 
-def signals(main: api.VirtualArray) -> list[api.VirtualArray]:
+def signals(main: VirtualArray) -> list[VirtualArray]:
     """Return the arrays of a set that are signals: the main one first, or in Velox's files all in RosettaSciIO's order.
 
     That order is: spectra, images, maps of spectra, each as the file sorts them.
@@ -26,7 +26,7 @@ def signals(main: api.VirtualArray) -> list[api.VirtualArray]:
     return [found[k] for k in sorted(range(len(found)), key=places.__getitem__)]
 
 
-def _beside(main: api.VirtualArray) -> Iterator[api.VirtualArray]:
+def _beside(main: VirtualArray) -> Iterator[VirtualArray]:
     """Yield the arrays beside the main one that are signals.
 
     Companions, results, thumbnails, and what programs never show first are none. Of HDF5, which holds settings too,
@@ -46,13 +46,13 @@ def _beside(main: api.VirtualArray) -> Iterator[api.VirtualArray]:
             yield array
 
 
-def _stored(array: api.VirtualArray) -> tuple[int, int]:
+def _stored(array: VirtualArray) -> tuple[int, int]:
     """Return what is the same for two names of one array: which objects say where it lies and how it decodes."""
     dataset = array._reader.dataset
     return id(dataset.layout), id(dataset.decoder)
 
 
-def slices_of(array: api.VirtualArray) -> str:
+def slices_of(array: VirtualArray) -> str:
     """Return the name of what an array is a slice of, as Prismatic writes one for each depth; "" of others."""
     slice = _SLICE.fullmatch(array._reader.dataset.path)
     return slice[1] if slice else ""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from vfs import api
+from vfs.api.arrays import VirtualArray
+from vfs.api.opening import open
 from vfs.errors import IncompleteWarning, OptionError
 from vfs.formats import by_name
 from vfs.model.signatures import Paths
 from vfs.model.stored import BOTTOM_FIRST
 
 
-def open_upright(paths: Paths, *, turn: bool = False, **options: Any) -> api.VirtualArray:
+def open_upright(paths: Paths, *, turn: bool = False, **options: Any) -> VirtualArray:
     """Open a data set; if its rows are stored bottom first, show the top one first.
 
     Args:
@@ -22,7 +23,7 @@ def open_upright(paths: Paths, *, turn: bool = False, **options: Any) -> api.Vir
     Raises:
         Exception: what `vfs.open` raises.
     """
-    found = api.open(paths, **options)
+    found = open(paths, **options)
     if found.attrs.get("rows") != BOTTOM_FIRST or "flip_y" in options:
         return found
     has = "flip_y" in by_name(found.group._opened.opening.format).options
@@ -32,6 +33,6 @@ def open_upright(paths: Paths, *, turn: bool = False, **options: Any) -> api.Vir
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IncompleteWarning)  # it was given above
-            return api.open(paths, **{**options, **over})
+            return open(paths, **{**options, **over})
     except OptionError:
         return found  # a description, which says itself how its set is opened

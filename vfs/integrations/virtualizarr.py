@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.errors import DependencyError, IncompleteWarning, extra
 from vfs.faces.references import References
 from vfs.zarr.references.shown import array_metadata, check_names, documents, referenced_set, url

@@ -13,8 +13,9 @@ from typing import Any
 import xarray
 from xarray.backends import BackendEntrypoint
 
-from vfs.api import VirtualGroup, open, open_group
+from vfs.api.arrays import VirtualGroup
 from vfs.api.as_xarray import ForXarray, datasets, main_dataset
+from vfs.api.opening import open, open_group
 from vfs.errors import VfsError
 from vfs.formats import detect
 from vfs.sources.local import LocalSources

@@ -63,12 +63,12 @@ def reduce_growing(
 
     Args:
         now: returns the array as it is now.
-        reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
+        reductions, roi, workers, progress: see `vfs.VirtualArray.reduce`.
 
     Yields: results of the frames so far; the last time of all.
 
     Raises:
-        OptionError, SourceError: see `vfs.api.VirtualArray.reduce`.
+        OptionError, SourceError: see `vfs.VirtualArray.reduce`.
     """
     taken: _Taken | None = None
     found: Mapping[str, Any] = {}

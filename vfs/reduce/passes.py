@@ -73,7 +73,7 @@ def reduce(
     progress: OnProgress | None = None,
     make: Callable[..., Pass] | None = None,
 ) -> Results:
-    """See `vfs.api.VirtualArray.reduce`.
+    """See `vfs.VirtualArray.reduce`.
 
     Args:
         make: makes the pass, with these arguments; None: one by threads of this process.
@@ -98,7 +98,7 @@ def reduce_partial(
     progress: OnProgress | None = None,
     make: Callable[..., Pass] | None = None,
 ) -> Iterator[Results]:
-    """See `vfs.api.VirtualArray.reduce_partial`, and `reduce`."""
+    """See `vfs.VirtualArray.reduce_partial`, and `reduce`."""
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or parts < 1:
         raise OptionError(f"parts={parts!r}: expected how many times results are given, at least 1")
     if make is not None:
@@ -208,7 +208,7 @@ class Pass:
     """Makes results of the frames of an array, once.
 
     Args:
-        array, reductions, roi, workers, progress: see `vfs.api.VirtualArray.reduce`.
+        array, reductions, roi, workers, progress: see `vfs.VirtualArray.reduce`.
         grows: frames may be selected that are yet to be written; nobody takes them.
 
     Attributes:

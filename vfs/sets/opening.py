@@ -38,7 +38,7 @@ from vfs.errors import (
     TruncatedSourceError,
 )
 from vfs.faces.data_set import Hierarchy
-from vfs.faces.ngff import check_version
+from vfs.faces.ngff_versions import check_version
 from vfs.formats import Format, by_name, detect
 from vfs.live.begun import as_before
 from vfs.live.doubts import without_holes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from vfs.api import VirtualArray
+from vfs.api.arrays import VirtualArray
 
 
 def same(got: np.ndarray, twin: np.ndarray) -> None:

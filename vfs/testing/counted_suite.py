@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from vfs.api import VirtualArray
+from vfs.api.arrays import VirtualArray
 from vfs.engine.cache import ChunkCache
 from vfs.testing.counted import counted
 from vfs.testing.inside import reader_of

@@ -17,7 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vfs.api import VirtualArray, VirtualGroup, mount, open_group
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.opening import open_group
+from vfs.api.showing import mount
 from vfs.backends import make_backend
 from vfs.engine.array import ArrayReader
 from vfs.engine.chunk_access import Chunks

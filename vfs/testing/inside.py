@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vfs.api import VirtualArray, VirtualGroup
+from vfs.api.arrays import VirtualArray, VirtualGroup
 from vfs.engine.array import ArrayReader
 from vfs.sets.opening import OpenedSet
 

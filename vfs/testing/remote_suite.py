@@ -11,7 +11,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from vfs.api import VirtualGroup, open_group
+from vfs.api.arrays import VirtualGroup
+from vfs.api.opening import open_group
 from vfs.errors import SourceChangedError
 from vfs.reduce.in_frames import FrameSum
 from vfs.sources.remote import RemoteSources

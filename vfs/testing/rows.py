@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vfs.api import VirtualArray, VirtualGroup, open_group
+from vfs.api.arrays import VirtualArray, VirtualGroup
+from vfs.api.opening import open_group
 from vfs.errors import IncompleteWarning, VfsError
 
 Test = TypeVar("Test", bound=Callable[..., None])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from vfs.api import open_group
+from vfs.api.opening import open_group
 from vfs.errors import IncompleteWarning, VfsError
 from vfs.testing.deciding_fields.fields import DecidedSet, DecidingField
 
