@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import vfs
-from tests.sources.test_packed import zstd
 from vfs.cli.folders import look
 from vfs.folder_tree.plans import folder_tree
 from vfs.model.open_options import OpenOptions
@@ -28,6 +27,7 @@ from vfs.sets.opening import OpenedSet, open_set
 from vfs.sources import archive_index, archives
 from vfs.sources.archive_names import in_archive
 from vfs.sources.archives import ArchiveSources
+from vfs.sources.packed import zstd_of_python
 from vfs.testing.inside import set_of
 from vfs.testing.memory_sources import MemorySources
 from vfs.testing.range_server import RangeServer
@@ -75,7 +75,7 @@ KINDS: dict[str, Callable[[Files], bytes]] = {
     "a.tgz": lambda files: gzip.compress(tarred(files)),
     "a.tar.bz2": lambda files: bz2.compress(tarred(files)),
     "a.txz": lambda files: lzma.compress(tarred(files)),
-    "a.tar.zst": lambda files: zstd.compress(tarred(files)),
+    "a.tar.zst": lambda files: zstd_of_python().compress(tarred(files)),
 }
 
 
@@ -169,15 +169,15 @@ def test_an_archive_that_changed_is_read_anew(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vfs.open(f"{path}/a.npy")[...], FRAMES[:, ::-1])
 
 
-@pytest.mark.parametrize("name", ["../a.npy", "/a.npy", "x/../../a.npy", "a\nb", "x/" * 99 + "a", "C:/a", "..\\a.npy"])
-@pytest.mark.parametrize("kind", ["stored.zip", "a.tar"])
-def test_names_that_lead_out_refuse_the_archive(kind: str, name: str, tmp_path: Path) -> None:
-    (tmp_path / kind).write_bytes(KINDS[kind]({"b.npy": npy(), name: npy()}))
-    if kind == "a.tar" and "\\" in name:  # a letter like any other
-        np.testing.assert_array_equal(vfs.open(f"{tmp_path / kind}/b.npy")[...], FRAMES)
-        return
-    with pytest.raises(vfs.FormatError, match="nothing of it is shown"):
-        vfs.open(f"{tmp_path / kind}/b.npy")
+OUTSIDE = ["../a.npy", "/a.npy", "x/../../a.npy", "a\nb", "x/" * 99 + "a", "C:/a"]
+
+
+@pytest.mark.parametrize(("kind", "names"), [("stored.zip", [*OUTSIDE, "..\\a.npy"]), ("a.tar", OUTSIDE)])
+def test_names_that_lead_out_refuse_the_archive(kind: str, names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / kind).write_bytes(KINDS[kind]({"b.npy": npy(), name: npy()}))
+        with pytest.raises(vfs.FormatError, match="nothing of it is shown"):
+            vfs.open(f"{tmp_path / kind}/b.npy")
 
 
 def test_members_that_cannot_be_read_are_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import os
 import pickle
 import random
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,11 +25,7 @@ from vfs.testing.inside import reader_of, set_of
 from vfs.testing.memory_sources import MemorySources
 
 FRAMES = np.random.default_rng(1).poisson(3, (6, 64, 80)).astype("u2")
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
+zstd = packed.zstd_of_python()
 CHECKED = {zstd.CompressionParameter.checksum_flag: 1}  # as the program zstd writes
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

@@ -54,7 +54,7 @@ def is_folder_in_archive(name: str) -> bool:
     return True
 
 
-class _Known:
+class _KnownArchive:
     """What was found out about an archive in one state."""
 
     def __init__(self, index: ArchiveIndex) -> None:
@@ -64,7 +64,7 @@ class _Known:
         self.lock = threading.Lock()
 
 
-_known: OrderedDict[tuple[Any, ...], _Known] = OrderedDict()
+_known: OrderedDict[tuple[Any, ...], _KnownArchive] = OrderedDict()
 _finding = threading.Lock()
 
 
@@ -77,7 +77,7 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Window:
+class _MemberBytes:
     """The bytes of a member in its archive, as `Unpacking` asks for them."""
 
     def __init__(self, inner: Sources, archive: str, start: int, size: int) -> None:
@@ -122,7 +122,7 @@ class ArchiveSources(FolderSources):
         """The name of the archive as a folder."""
         return f"{SCHEME}{self.archive}"
 
-    def _list(self) -> tuple[_Known, FileState]:
+    def _list(self) -> tuple[_KnownArchive, FileState]:
         """Return what is in the archive, read anew where it changed.
 
         Raises:
@@ -135,7 +135,7 @@ class ArchiveSources(FolderSources):
             known = _known.get(key)
             if known is None:
                 raw = SourceStream(partial(self.inner.read, self.archive), state.size)
-                known = _known[key] = _Known(index_of(self.archive, raw, self._is_zip, self.far_away))
+                known = _known[key] = _KnownArchive(index_of(self.archive, raw, self._is_zip, self.far_away))
             _known.move_to_end(key)
             while len(_known) > _INDEXES:
                 _known.popitem(last=False)
@@ -146,7 +146,7 @@ class ArchiveSources(FolderSources):
             raise OutsideError(f"{name}: lies outside of {self.archive}")
         return name[len(self.top) :].strip("/")
 
-    def _member(self, name: str) -> tuple[_Known, Member, FileState]:
+    def _member(self, name: str) -> tuple[_KnownArchive, Member, FileState]:
         path = self._path(name)
         known, state = self._list()
         member = known.index.members.get(path)
@@ -175,7 +175,7 @@ class ArchiveSources(FolderSources):
         with known.lock:
             found = known.unpacked.get(name)
             if found is None:
-                window = _Window(self.lasting, self.archive, at, member.packed)
+                window = _MemberBytes(self.lasting, self.archive, at, member.packed)
                 found = Unpacking(window, (name, state._replace(size=member.packed)), _DECODERS[member.method])
                 found.size = member.size
                 known.unpacked[name] = found
@@ -184,7 +184,7 @@ class ArchiveSources(FolderSources):
                 known.unpacked.popitem(last=False)
         return found.read(start, size)
 
-    def _start(self, known: _Known, name: str, member: Member, state: FileState) -> int:
+    def _start(self, known: _KnownArchive, name: str, member: Member, state: FileState) -> int:
         """Return the first byte of a member in the archive.
 
         Raises:

@@ -79,14 +79,20 @@ class GzipDecoder:
         return bytes(self.inner.unused_data)
 
 
+def zstd_of_python() -> Any:
+    """Return the standard library's module for zstd, or its backport before Python 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
 class ZstdDecoder:
     """Decodes frames of zstd one after the other, as `bz2.BZ2Decompressor` does; windows of up to 128 MiB."""
 
     def __init__(self) -> None:
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
+        zstd = zstd_of_python()
         self.inner, self.error = zstd.ZstdDecompressor(), zstd.ZstdError
 
     def decompress(self, data: bytes, most: int) -> bytes:
@@ -135,8 +141,8 @@ class _Point(NamedTuple):
         return self._replace(decoder=self.decoder.copy()) if isinstance(self.decoder, GzipDecoder) else None
 
 
-class Reads(Protocol):
-    """Reads bytes of a file, as `Sources.read` does."""
+class ReadsBytes(Protocol):
+    """ReadsBytes bytes of a file, as `Sources.read` does."""
 
     def read(self, name: str, start: int, size: int) -> bytes: ...
 
@@ -150,7 +156,7 @@ class Unpacking:
         new: makes a decoder.
     """
 
-    def __init__(self, sources: Reads, key: _Key, new: Callable[[], Any]) -> None:
+    def __init__(self, sources: ReadsBytes, key: _Key, new: Callable[[], Any]) -> None:
         self.sources, self.key, self.new = sources, key, new
         self.path, self.packed = key[0], key[1].size
         self.lock = threading.Lock()

@@ -25,7 +25,7 @@ import numpy as np
 
 from vfs.errors import FormatError, NotReferenceableError, TruncatedSourceError
 from vfs.formats import Format
-from vfs.formats.fits.tiles import TileDecoder, TiledImage, read_tiled, tiled
+from vfs.formats.fits.tiles import FitsTileDecoder, TiledImage, read_tiled, tiled
 from vfs.formats.planes import PlaneTable, StoredPlane, plausible
 from vfs.model.decode import ElementsOfWords, Encoding, PlainDecoder
 from vfs.model.files import Files
@@ -439,7 +439,7 @@ def _of_tiles(
     layout = tiled(
         [(image.file, image.file if lead else 0, image.tiles) for image in images if image.tiles], lead, shape
     )
-    decoder = TileDecoder(
+    decoder = FitsTileDecoder(
         tuple(image.tiles for image in images if image.tiles), one.stored.newbyteorder("="), one.turned
     )
     block = (*(1,) * len(lead), *one.tiles.tile) if one.tiles else ()

@@ -138,7 +138,7 @@ def _dithers(first: int, size: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class TileDecoder(IntoBlocks):
+class FitsTileDecoder(IntoBlocks):
     """Decodes tiles.
 
     Attributes:
@@ -186,22 +186,22 @@ def tiled(images: Sequence[tuple[int, int, TiledImage]], nav: tuple[int, ...], s
     return BlockLayout.of(shape, BlockTable(*(np.concatenate(column) for column in zip(*columns, strict=True))))
 
 
-class _Column(NamedTuple):
+class _TableColumn(NamedTuple):
     at: int
     kind: str
     of: str
 
 
-def _columns(path: str, cards: Cards) -> tuple[dict[str, _Column], int]:
+def _columns(path: str, cards: Cards) -> tuple[dict[str, _TableColumn], int]:
     """Return (name -> its column, bytes of a row)."""
-    found: dict[str, _Column] = {}
+    found: dict[str, _TableColumn] = {}
     at = 0
     fields = cards.get("TFIELDS")
     for k in range(1, (fields if type(fields) is int and 0 <= fields < 1000 else 0) + 1):
         form = _FORM.match(str(cards.get(f"TFORM{k}", "")))
         if form is None:
             raise FormatError(f"{path}: expected the type of column {k} of a compressed image, found none")
-        found[str(cards.get(f"TTYPE{k}", "")).strip().upper()] = _Column(at, form[2], form[3])
+        found[str(cards.get(f"TTYPE{k}", "")).strip().upper()] = _TableColumn(at, form[2], form[3])
         count = int(form[1] or 1)
         at += -(-count // 8) if form[2] == "X" else count * _WIDTHS[form[2]]
     return found, at
@@ -284,7 +284,7 @@ def read_tiled(sources: Sources, path: str, cards: Cards, at: int, size: int) ->
 
 
 def _places(
-    path: str, table: np.ndarray, columns: Mapping[str, _Column], heap: int
+    path: str, table: np.ndarray, columns: Mapping[str, _TableColumn], heap: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (first byte, bytes, how it is stored) of each tile: of the first column that has bytes of it."""
     rows = len(table)
@@ -303,7 +303,7 @@ def _places(
     return offsets, sizes, kinds
 
 
-def _each(table: np.ndarray, columns: Mapping[str, _Column], cards: Cards, name: str) -> Any:
+def _each(table: np.ndarray, columns: Mapping[str, _TableColumn], cards: Cards, name: str) -> Any:
     """Return a number of each tile, of a column or of a card; None if neither is there."""
     column = columns.get(name)
     if column is not None and column.kind in _NUMBERS:

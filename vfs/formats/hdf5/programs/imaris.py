@@ -43,7 +43,7 @@ _EVEN = 2e-3  # s, most distance of a time from its place: the file has millisec
 _UNNAMED = re.compile(r"\(\w+ not specified\)", re.IGNORECASE)
 
 
-class _Extent(NamedTuple):
+class _ImarisExtent(NamedTuple):
     """How many times and channels there are."""
 
     times: int
@@ -88,7 +88,7 @@ def _join(path: str, found: dict[str, StoredData], left: dict[str, str], survey:
         return []
     if found.pop(_SMALL, None) is not None:
         left[_SMALL] = "a small picture of the image, for lists"
-    extent = _Extent(*(1 + max(place[k] for place in of_all) for k in (0, 1)))
+    extent = _ImarisExtent(*(1 + max(place[k] for place in of_all) for k in (0, 1)))
     absent: list[Absence] = []
     for (level, name), names in sorted(pieces.items()):
         whole = f"level_{level}/{name}" if level else name
@@ -117,7 +117,10 @@ def _join(path: str, found: dict[str, StoredData], left: dict[str, str], survey:
 
 
 def _joined(
-    there: Mapping[tuple[int, int], StoredData], groups: Mapping[tuple[int, int], str], extent: _Extent, survey: Survey
+    there: Mapping[tuple[int, int], StoredData],
+    groups: Mapping[tuple[int, int], str],
+    extent: _ImarisExtent,
+    survey: Survey,
 ) -> StoredData:
     """Join data sets of one version, each cropped to what is meant.
 
@@ -150,7 +153,7 @@ def _joined(
     )
 
 
-def _dims(extent: _Extent, ndim: int, flat: bool) -> tuple[str, ...]:
+def _dims(extent: _ImarisExtent, ndim: int, flat: bool) -> tuple[str, ...]:
     lead = [name for name, n in zip("tc", extent, strict=True) if n > 1]
     return (*lead, *("z", "y", "x")[flat:]) if ndim == 3 else (*lead, "bin")
 
