@@ -19,7 +19,7 @@ from vfs.model.signatures import Paths
 from vfs.model.sources import FolderSources, Sources
 from vfs.model.stored import StoredArray
 from vfs.model.wording import option
-from vfs.sources.archive_names import InArchive, in_archive
+from vfs.sources.archive_names import ENDINGS, InArchive, in_archive
 from vfs.sources.boundary import ANYWHERE, Boundary
 from vfs.sources.file_systems import file_system
 from vfs.sources.globs import expand, file_name, names_given, starts
@@ -55,7 +55,8 @@ def named_files(
         return expand(paths, sources, options.follow_outside), sources.opening()
     several = paths if not isinstance(paths, str | os.PathLike) and isinstance(paths, Iterable) else (paths,)
     first = next(iter(several), None)
-    if isinstance(first, str | os.PathLike) and (found := in_archive(os.fspath(first))):
+    name = os.fspath(first) if isinstance(first, str | os.PathLike) else ""  # searched here, since calls are counted
+    if ENDINGS.search(name) and (found := in_archive(name)):
         return _archived(paths, found, options)
     given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
     for one in (*islice(several, _MOST_NAMES), *given):
