@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from vfs.reduce.histogram import Histogram
     from vfs.reduce.in_frames import CenterOfMass, FrameSum, Masks, RadialSum
     from vfs.reduce.over_frames import Max, Mean, Min, Std, Sum, Variance
+    from vfs.reduce.radial import RadialMean
     from vfs.reduce.reduction import Reduction
     from vfs.reduce.result import Result
     from vfs.reduce.shapes import Disk, Grid, Point, Polygon, Rectangle, Ring
@@ -82,6 +83,7 @@ __all__ = [
     "OutsideError",
     "Point",
     "Polygon",
+    "RadialMean",
     "RadialSum",
     "Rectangle",
     "Reduction",

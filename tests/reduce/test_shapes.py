@@ -1,4 +1,4 @@
-"""Polygons as detectors and as selections, and sums in the cells of a grid."""
+"""Polygons as detectors and as selections, sums in the cells of a grid, means over rings and ellipses."""
 
 from __future__ import annotations
 
@@ -51,3 +51,17 @@ def test_a_grid_has_the_sum_of_each_cell(array: vfs.VirtualArray, frames: np.nda
     for rows, columns, said in ((41, 1, "a cell would have none"), (0, 2, "expected numbers of rows")):
         with pytest.raises(vfs.OptionError, match=said):
             array.reduce(grid=vfs.Grid(rows, columns))
+
+
+def test_radial_means_over_ellipses(array: vfs.VirtualArray, frames: np.ndarray) -> None:
+    found = array.reduce(r=vfs.RadialMean(19.3, 24.0, ratio=1.5, angle=30), few=vfs.RadialMean(19.3, 24.0, bins=4))
+    turn = np.exp(1j * np.deg2rad(30))
+    at = np.array([[(complex(x - 24.0, y - 19.3) / turn) for x in range(50)] for y in range(40)])
+    ring = np.floor(np.hypot(at.real / 1.5, at.imag)).astype(int)
+    means = [frames[:, ring == k].mean(axis=1) for k in range(ring.max() + 1)]
+    np.testing.assert_allclose(found["r"].data.reshape(300, -1), np.stack(means, axis=1))
+    circles = np.floor(np.hypot(*(np.mgrid[:40, :50] - np.array([19.3, 24.0])[:, None, None])))
+    np.testing.assert_allclose(found["few"].data[0, 0], [frames[0][circles == k].mean() for k in range(4)])
+    for given, said in (({"ratio": 0.5}, "expected 1 or more"), ({"cx": None}, "expected both cy and cx")):
+        with pytest.raises(vfs.OptionError, match=said):
+            array.reduce(r=vfs.RadialMean(**{"cy": 1, "cx": 2, **given}))

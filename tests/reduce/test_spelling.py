@@ -51,6 +51,7 @@ def test_every_kind_is_read_as_it_is_spelled() -> None:
         *(vfs.Point(1, 2), vfs.CenterOfMass(), vfs.CenterOfMass(1, 2, 3), vfs.RadialSum(1, 2, 3)),
         vfs.Histogram(3, (0, 1.5)),
         *(
+            vfs.RadialMean(1, 2, ratio=1.5),
             vfs.Grid(3),
             vfs.Polygon((1, 2.5, 9), (4, 0, 7)),
             vfs.WithoutBackground("subtract", dynamic="divide", std=4.5),

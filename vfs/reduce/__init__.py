@@ -11,7 +11,7 @@ CLASSES = (
     dict.fromkeys(("Sum", "Mean", "Std", "Variance", "Max", "Min"), "over_frames")
     | dict.fromkeys(("FrameSum", "Masks", "CenterOfMass", "RadialSum"), "in_frames")
     | dict.fromkeys(("Disk", "Ring", "Rectangle", "Point", "Polygon", "Grid"), "shapes")
-    | {"Histogram": "histogram", "WithoutBackground": "backgrounds"}
+    | {"RadialMean": "radial", "Histogram": "histogram", "WithoutBackground": "backgrounds"}
     | dict.fromkeys(("BrightField", "AnnularBrightField", "AnnularDarkField", "HighAngleDarkField"), "usual")
 )
 """Class of each reduction -> its module here.

@@ -14,6 +14,7 @@ from vfs.engine.pixel_masks import masked_pixels
 from vfs.errors import OptionError
 from vfs.reduce.bright_field import central_disk, middle, tidy
 from vfs.reduce.in_frames import CenterOfMass
+from vfs.reduce.radial import RadialMean
 from vfs.reduce.reduction import FrameType, Reduction
 from vfs.reduce.shapes import Disk, Ring
 
@@ -137,6 +138,11 @@ def leaving_out(array: ArrayReader, reductions: Mapping[str, Any]) -> dict[str, 
 def _placed(name: str, one: Any, array: ArrayReader) -> Any:
     if isinstance(one, CenterOfMass) and one.masked is None and masked_pixels(array) is not None:
         return replace(one, masked=True)
+    if isinstance(one, RadialMean) and one.cy is None and one.cx is None:
+        found = central_disk(array, middle(array))
+        if not found.found:
+            raise OptionError(f"{name}: found no bright-field disk in frames of the scan; say the centre, by cy and cx")
+        return replace(one, cy=tidy(found.cy), cx=tidy(found.cx))
     if not isinstance(one, UsualDetector):
         return one
     try:
