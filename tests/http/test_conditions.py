@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vfs.errors import OptionError
 from vfs.http import conditions
-from vfs.http.conditions import Span, etag_of, matched, names, wanted
+from vfs.http.conditions import Span, caching_of, etag_of, matched, names, wanted
 from vfs.http.guard import RefusedError
 from vfs.http.requests import query_of
 
@@ -75,3 +76,17 @@ def test_garbled_queries_are_refused(raw: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
         query_of(raw)
     assert refused.value.status == 400
+
+
+def test_how_answers_may_be_cached() -> None:
+    assert caching_of("Public,max-age=3600 , immutable") == b"public, max-age=3600, immutable"
+    assert caching_of("no-store") == b"no-store"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "max_age=5", "max-age", "max-age=", "max-age=-1", "public=1", "public,", "a\r\nb: c"]
+)
+def test_what_no_cache_knows(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^cache_control=.*expected directives") as refused:
+        caching_of(text)
+    assert str(refused.value).isprintable()

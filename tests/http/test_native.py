@@ -80,6 +80,33 @@ def test_a_connection_is_lent_to_one_person(tmp_path: Path) -> None:
     talk(application, to)
 
 
+def test_chunks_and_documents_may_be_cached(tmp_path: Path) -> None:
+    """As the server was told, however they are answered; and nothing else may."""
+    path, how = raw(tmp_path, chunks=(2, -1, -1))
+    application = application_of(contents_of(path, **how), caching=b"public, max-age=60")
+    heads: dict[str, list[bytes]] = {}
+
+    async def to(reader: Reader, writer: Writer) -> None:
+        chunk = "scan.zarr/data/c/3/0/0"
+        await natively(application, reader, writer, chunk)
+        for key in (
+            chunk,
+            "scan.zarr/zarr.json",
+            "scan.npy",
+            "scan.zarr/nope",
+            "scan.zarr/data/c/99/0/0",
+            "scan.zarr/",
+        ):
+            writer.write(request(key))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
+            heads[key] = [line for line in head.split(b"\r\n") if line.startswith(b"cache-control")]
+
+    talk(application, to)
+    kept, asked = [b"cache-control: public, max-age=60"], [b"cache-control: private, no-cache"]
+    assert list(heads.values()) == [kept, kept, kept, asked, asked, asked]
+
+
 def raw(folder: Path, values: np.ndarray = VALUES, **how: Any) -> tuple[Path, dict[str, Any]]:
     path = folder / "scan.raw"
     values.tofile(path)

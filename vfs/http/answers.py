@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from vfs.http.guard import RefusedError
@@ -26,10 +27,13 @@ SHARED: Usual = (
     (b"cross-origin-resource-policy", b"cross-origin"),
 )
 """Headers of responses that pages of other origins may read."""
+CACHING = b"cache-control"
+NO_CACHE = b"private, no-cache"
+"""How answers are cached, unless they say so themselves: whoever keeps one asks each time if it is current."""
 USUAL: Usual = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"private, no-cache"),
+    (CACHING, NO_CACHE),
     (b"accept-ranges", b"bytes"),
 )
 """Headers of every response, beside those of CORS that depend on the request."""
@@ -51,6 +55,12 @@ def policy(embed: Sequence[str] = ()) -> bytes:
     return b" ".join([_POLICY, *(origin.encode() for origin in embed)])
 
 
+@lru_cache(64)
+def uncached(usual: Usual) -> Usual:
+    """Return usual headers for an answer that says itself how it is cached."""
+    return tuple(header for header in usual if header[0] != CACHING)
+
+
 NOTHING = memoryview(b"")
 
 
@@ -59,7 +69,8 @@ class Reply(NamedTuple):
 
     Attributes:
         status: its status.
-        about: its headers, beside those that every response to this client has.
+        about: its headers, beside those that every response to this client has. One that says how it is cached comes
+            first, and takes the place of the usual one.
         body: its body, or the first part of it. This memory must not be used again: it may leave later.
         rest: makes the next part, a `Reply` of which only `body` and `rest` count; None: there is none.
     """
@@ -175,7 +186,8 @@ class Answer:
     async def begin(self, status: int, headers: Headers) -> None:
         """Send the status and headers; `send` must follow."""
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": [*self._usual, *headers]})
+        usual = uncached(self._usual) if headers and headers[0][0] == CACHING else self._usual
+        await self._send({"type": "http.response.start", "status": status, "headers": [*usual, *headers]})
 
     async def send(self, body: memoryview, last: bool) -> None:
         """Send a part of the body. Its memory must not be used again: it may leave later."""

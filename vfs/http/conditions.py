@@ -11,9 +11,39 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
+from vfs.errors import OptionError, printable
 from vfs.http.guard import RefusedError
+from vfs.model.wording import option
 
 _ONE = re.compile(rb"bytes[ \t]*=[ \t]*(?:(\d{1,99})-(\d{1,99})?|-(\d{1,99}))[ \t]*", re.IGNORECASE)
+
+
+_SECONDS = frozenset(("max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"))
+_WORDS = frozenset(
+    (
+        *("public", "private", "no-cache", "no-store", "no-transform", "immutable"),
+        *("must-revalidate", "proxy-revalidate", "must-understand"),
+    )
+)
+"""Directives of `Cache-Control` in answers, with seconds and without (RFC 9111, 8246, 5861)."""
+
+
+def caching_of(text: str) -> bytes:
+    """Return the value of a `Cache-Control` header.
+
+    Raises:
+        OptionError: it has a directive that no cache knows, or one without its seconds, or none at all.
+    """
+    said = []
+    for part in text.lower().split(","):
+        name, equals, seconds = part.strip().partition("=")
+        if not (name in _SECONDS and seconds.isdecimal() and seconds.isascii()) and (equals or name not in _WORDS):
+            raise OptionError(
+                f"{option(cache_control=printable(text))}: expected directives with commas between them, such as"
+                " public, max-age=3600"
+            )
+        said.append(name + equals + seconds)
+    return ", ".join(said).encode()
 
 
 class Span(NamedTuple):

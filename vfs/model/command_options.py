@@ -100,6 +100,12 @@ class ServeOptions(ShowOptions):
         more="Without it, all who come through a proxy count as one client, which may compute a few things at once.",
         several=True,
     )
+    cache_control: str | None = option(
+        None,
+        "Let browsers and proxies keep chunks and documents as this Cache-Control header says, such as 'public,"
+        " max-age=3600'. Without it, they ask each time if what they keep is current.",
+        "VALUE",
+    )
     access_log: str | None = option(
         None,
         "Write a line for each answer to the end of this file: time, name, address, method, path, status, bytes and"

@@ -14,7 +14,7 @@ from typing import Any
 from vfs.contents.contents import Contents
 from vfs.faces.absence import FOLDER_ENDING
 from vfs.http.access_log import AccessLog
-from vfs.http.answers import STEP, Answer, ForBody, Reply, Work
+from vfs.http.answers import NO_CACHE, STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
 from vfs.http.persons import Person
 from vfs.http.proxies import Network, client_of
@@ -49,6 +49,7 @@ class Application:
         allow_describe: the page may save descriptions beside the data.
         proxies: addresses of proxies that say for whom they ask.
         access: the log of what is answered; None: there is none.
+        caching: how documents and chunks are cached, as `Cache-Control` says it.
 
     Attributes:
         decisions: decides how requests are answered.
@@ -66,16 +67,18 @@ class Application:
         allow_describe: bool = False,
         proxies: Sequence[Network] = (),
         access: AccessLog | None = None,
+        caching: bytes = NO_CACHE,
     ) -> None:
         self._proxies = proxies
         self.access = access
+        self.caching = caching
         self.contents = shown = Reopened(contents)
         self.reads = reads
         self.natively = natively and not debug
         self.log = ServerLog(debug)
         self.api = Api(shown, self._read, self.log, allow_describe)
         own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds, lambda: len(reads.hanging()))
-        self.decisions = Decisions(shown, guard, own, self.log)
+        self.decisions = Decisions(shown, guard, own, self.log, caching)
 
     @property
     def native(self) -> NativeAnswers | None:

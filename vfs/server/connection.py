@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vfs.http.answers import CLOSING, STEP, Reply, Usual
+from vfs.http.answers import CACHING, CLOSING, STEP, Reply, Usual, uncached
 from vfs.http.persons import Person
 from vfs.server.accepting import Rest
 from vfs.server.application import DECIDED, Application
@@ -101,7 +101,7 @@ class Shared:
     def __init__(self, application: Application, common: Callable[[], bytes]) -> None:
         self.application = application
         self.decisions = application.decisions
-        self.native = NativeAnswers(common, application.access) if application.natively else None
+        self.native = NativeAnswers(common, application.caching, application.access) if application.natively else None
         self.decisions.native = self.native
         self.known = KnownHeaders()
 
@@ -302,7 +302,7 @@ class Connection(HttpToolsProtocol):
         fd = transport.lend()
         if fd is None:
             return False
-        first = _STATUS[HTTPStatus.OK] + _lines(self._usual(headers))
+        first = _STATUS[HTTPStatus.OK] + _lines(uncached(self._usual(headers)))
         assert self.person is not None
         application = self._shared.application
         asks = b"" if application.access is None else application.asks(self.person, self.client, headers, "GET")
@@ -345,7 +345,10 @@ class Connection(HttpToolsProtocol):
         """Send a response to a request with these headers."""
         reply = decided.decision
         assert isinstance(reply, Reply)
-        lines = [_STATUS[reply.status], _lines(self._usual(request))]
+        usual = self._usual(request)
+        if reply.about and reply.about[0][0] == CACHING:
+            usual = uncached(usual)
+        lines = [_STATUS[reply.status], _lines(usual)]
         for name, value in (*self.server_state.default_headers, *reply.about):
             lines += name, b": ", value, b"\r\n"
         head, body = b"".join([*lines, b"\r\n"]), reply.body

@@ -21,7 +21,9 @@ from vfs.faces.face import Node
 from vfs.http import conditions
 from vfs.http.access_log import path_of
 from vfs.http.answers import (
+    CACHING,
     METHODS,
+    NO_CACHE,
     NOTHING,
     SHARED,
     USUAL,
@@ -160,12 +162,16 @@ class Decisions:
         guard: checks requests.
         own: what the server answers of itself.
         log: counts and logs.
+        caching: how documents and chunks are cached, as `Cache-Control` says it.
 
     Attributes:
         native: answers requests natively; None: nothing does.
     """
 
-    def __init__(self, contents: Contents, guard: Guard, own: OwnPages, log: ServerLog) -> None:
+    def __init__(
+        self, contents: Contents, guard: Guard, own: OwnPages, log: ServerLog, caching: bytes = NO_CACHE
+    ) -> None:
+        self._caching = caching
         self.contents = contents
         self.guard = guard
         self.native: NativeAnswers | None = None
@@ -299,7 +305,7 @@ class Decisions:
             check_no_chunk(key)
             has = f"; api/ has {', '.join(sorted(self._own.requests))}" if key.startswith("api/") else ""
             raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
-        status, about, span = _wanted(asked.method, looked, asked.headers)
+        status, about, span = _wanted(asked.method, looked, asked.headers, self._caching)
         if span is None:
             return Reply(status, about)
         self._tally.reads += 1
@@ -455,7 +461,7 @@ class _Wanted(NamedTuple):
     span: conditions.Span | None
 
 
-def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes]) -> _Wanted:
+def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes], caching: bytes) -> _Wanted:
     """Return how a request for a file is to be answered.
 
     Raises:
@@ -463,10 +469,10 @@ def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes]) -> _Wa
     """
     size, etag = looked.node.size, looked.etag
     kind = b"application/json" if looked.node.json else b"application/octet-stream"
-    about = [(b"etag", etag), (b"content-type", kind)]
     if not looked.version:  # these bytes may be others at any time: blank frames of a set that is still written
-        about.append((b"cache-control", b"no-store"))
-    else:
+        caching = b"no-store"
+    about = [(CACHING, caching), (b"etag", etag), (b"content-type", kind)]
+    if looked.version:
         about += conditions.modified(looked.time)
     if conditions.matched(headers, etag):
         return _Wanted(304, about, None)

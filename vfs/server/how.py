@@ -25,6 +25,7 @@ class ServeHow:
     allow_host: Sequence[str] = ()
     embed: Sequence[str] = ()
     trust_proxy: Sequence[str] = ()
+    cache_control: str | None = None
     access_log: str | None = None
     allow_describe: bool = False
     tls_cert: str | None = None
@@ -49,6 +50,7 @@ class ServeHow:
             allow_host=tuple(options.allow_host or ()),
             embed=tuple(options.embed or ()),
             trust_proxy=tuple(options.trust_proxy or ()),
+            cache_control=options.cache_control,
             access_log=absolute(options.access_log),
             allow_describe=options.allow_describe,
             tls_cert=absolute(options.tls_cert),

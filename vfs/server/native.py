@@ -20,6 +20,7 @@ from vfs.contents.shown import InFace
 from vfs.engine.chunk_plan import ChunkPlan
 from vfs.faces.face import PlannedChunk
 from vfs.http.access_log import AccessLog, path_of
+from vfs.http.answers import CACHING, NO_CACHE
 from vfs.http.conditions import modified, split, stem_of
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
 from vfs.server.native_tables import AnswerTables, ArraySource, Loan, Repeated
@@ -51,11 +52,13 @@ class NativeAnswers:
 
     Args:
         common: returns header lines that every answer has, and that change now and then.
+        caching: how chunks are cached, as `Cache-Control` says it.
         access: the log of what is answered; None: there is none.
     """
 
-    def __init__(self, common: Callable[[], bytes], access: AccessLog | None = None) -> None:
+    def __init__(self, common: Callable[[], bytes], caching: bytes = NO_CACHE, access: AccessLog | None = None) -> None:
         self._common = common
+        self._caching = caching
         self._access = access
         self._loop = asyncio.get_running_loop()
         self._tables: AnswerTables | None = None  # once the kernel is loaded
@@ -142,6 +145,7 @@ class NativeAnswers:
         pieces, array = plan.pieces, plan.array
         said = (
             (b"content-type", b"application/octet-stream"),
+            (CACHING, self._caching),
             *modified(time),
             (b"content-length", b"%d" % array.chunk_bytes),
         )

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from vfs.contents.contents import Contents
 from vfs.errors import DependencyError, OptionError, ServeError, extra, printable
 from vfs.http.access_log import TICK, AccessLog
+from vfs.http.answers import NO_CACHE
+from vfs.http.conditions import caching_of
 from vfs.http.guard import Guard, choose_token, framer_of, is_loopback, name_of, origin_of
 from vfs.http.persons import Person, WatchedFile, read_persons
 from vfs.http.proxies import network_of
@@ -225,7 +227,7 @@ class _Run:
 
     Attributes:
         since: time at which it began to answer, in seconds since 1970.
-        access: the log of what is answered; None: there is none.
+        caching: how documents and chunks are cached; access: the log of what is answered, None: there is none.
     """
 
     def __init__(
@@ -247,6 +249,7 @@ class _Run:
         self.watch = watch
         self.log_how = log_how
         self.since = 0.0
+        self.caching = NO_CACHE if how.cache_control is None else caching_of(how.cache_control)
         self.access = AccessLog(how.access_log) if how.access_log else None
 
     async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
@@ -266,6 +269,7 @@ class _Run:
             allow_describe=self.how.allow_describe,
             proxies=proxies,
             access=self.access,
+            caching=self.caching,
         )
         # The headers that the web server adds are made anew each second
         shared = Shared(
