@@ -27,7 +27,7 @@ from vfs.contents.face_folder import FaceFolder
 from vfs.contents.shown import Shown
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder, folder_tree
-from vfs.http import requests
+from vfs.http import limits, requests
 from vfs.http.proxies import network_of
 from vfs.model.open_options import OpenOptions
 from vfs.page import api, computing
@@ -613,6 +613,7 @@ def test_bodies_that_never_end_take_no_place(shown: Application) -> None:
 def test_a_client_has_a_limit(shown: Application, monkeypatch: pytest.MonkeyPatch, proxy: bool) -> None:
     monkeypatch.setattr(shown, "_proxies", [network_of("127.0.0.1")] * proxy)  # behind one, the third is somebody else
     monkeypatch.setitem(api.AT_ONCE, "frame", 2)
+    monkeypatch.setattr(limits, "SECONDS", 0.0)
     hold = threading.Event()
     real = shown.api.contents.at
 

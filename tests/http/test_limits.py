@@ -22,8 +22,9 @@ from tests.http.support import Asgi, application_of
 from tests.waiting import eventually, until
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
+from vfs.http import limits
 from vfs.http.guard import RefusedError
-from vfs.http.limits import Held
+from vfs.http.limits import FairQueue, Held
 from vfs.page import pictures, views
 from vfs.server import leaving
 from vfs.server.application import Application
@@ -87,10 +88,92 @@ def test_the_bytes_of_a_picture_are_known_before(tmp_path: Path, dtype: str, sha
     assert made.nbytes <= views.bytes_of(array._reader, [0] * len(where), most) <= 4 * made.nbytes + 32
 
 
+# waiting for room
+
+
+class Room:
+    """Room for so many requests; the names of those who took some, in their order."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.taken: list[str] = []
+
+    def take(self, name: str) -> None:
+        if not self.places:
+            raise RefusedError(429, "no room", retry_after=limits.RETRY)
+        self.places -= 1
+        self.taken.append(name)
+
+
+def test_who_waits_for_room_gets_it_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client asks for much before others come: of each client, one request looks for room."""
+    monkeypatch.setattr(limits, "MOMENT", 0.001)
+    room, queue = Room(1), FairQueue()
+
+    async def run() -> None:
+        names = ["a1", "a2", "a3", "a4", "b1", "c1"]
+        waiting = []
+        for name in names:
+            waiting.append(asyncio.ensure_future(queue.until(name[0], lambda name=name: room.take(name))))
+            await asyncio.sleep(0)
+        assert room.taken == ["a1"]  # at once
+        for count in range(2, 7):
+            room.places = 1
+            await until(lambda count=count: len(room.taken) == count)
+        await asyncio.gather(*waiting)
+
+    asyncio.run(run())
+    assert room.taken == ["a1", "a2", "b1", "c1", "a3", "a4"]
+    assert queue._waiting == {}
+
+
+def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOMENT", 0.001)
+    monkeypatch.setattr(limits, "MOST_WAITING", 2)
+    room, queue = Room(0), FairQueue()
+
+    async def run() -> list[Any]:
+        monkeypatch.setattr(limits, "SECONDS", 0.05)
+        short = [asyncio.ensure_future(queue.until("a", lambda: room.take("a"))) for _ in range(3)]
+        late = await asyncio.gather(*short, return_exceptions=True)
+        monkeypatch.setattr(limits, "SECONDS", 100.0)
+        gone = asyncio.ensure_future(queue.until("a", lambda: room.take("gone")))
+        last = asyncio.ensure_future(queue.until("a", lambda: room.take("last")))
+        await asyncio.sleep(0.01)
+        gone.cancel()
+        room.places = 1
+        await last
+        return late
+
+    late = asyncio.run(run())
+    assert [(one.status, one.retry_after) for one in late] == [(429, limits.RETRY)] * 3
+    assert [one.reason for one in late] == ["no room", "no room", "2 requests like this one wait already"]
+    assert room.taken == ["last"]
+    assert queue._waiting == {}
+
+
+def test_a_computation_waits_for_those_before_it(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOMENT", 0.001)
+    free = shown.api.streams._held.take("127.0.0.1", 1 << 30)
+    body = json.dumps({"results": {"a": "sum()"}}).encode()
+
+    async def run() -> int:
+        asked = Asgi(shown, "/api/compute/a.zarr/data", "POST", body)
+        running = asyncio.ensure_future(asked.run())
+        await until(lambda: bool(shown.api.streams._held._queue._waiting))
+        assert not asked.sent
+        free()
+        await running
+        return asked.status
+
+    assert asyncio.run(run()) == 200
+
+
 # pictures that nobody takes
 
 
 def test_pictures_that_are_not_taken_count(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SECONDS", 0.0)
     monkeypatch.setattr(shown.api.pictures, "_held", Held(3 * FRAME, 5 * FRAME))
 
     async def run() -> list[int]:
@@ -219,6 +302,7 @@ def test_results_of_large_frames_are_refused_or_fit(tmp_path: Path, kind: str) -
 
 
 def test_computations_under_way_count(shown: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SECONDS", 0.0)
     free = shown.api.streams._held.take("127.0.0.1", 1 << 30)
     assert posted(shown, "a.zarr/data", {"a": "sum()"})[0] == 429
     free()

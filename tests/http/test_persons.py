@@ -14,6 +14,7 @@ from tests.http.asking import ask, contents_of
 from tests.http.support import Client, everything
 from tests.waiting import eventually
 from vfs.errors import OptionError
+from vfs.http import limits
 from vfs.http import persons as module
 from vfs.http.guard import Guard, RefusedError
 from vfs.http.persons import Person, WatchedFile, read_persons
@@ -109,8 +110,9 @@ def test_who_is_taken_out_is_known_no_more() -> None:
     assert guard.place(BEN.base + b"a").person == BEN
 
 
-def test_the_bound_of_computations_is_that_of_a_person(data: Path) -> None:
+def test_the_bound_of_computations_is_that_of_a_person(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them come through one proxy, from one address."""
+    monkeypatch.setattr(limits, "SECONDS", 0.0)
     application = Application(contents_of(data), Guard((ADA, BEN)), Reads(2))
 
     def asked(person: Person) -> int:

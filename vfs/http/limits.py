@@ -2,12 +2,90 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import NamedTuple
 
 from vfs.errors import size
 from vfs.http.guard import RefusedError
+
+SECONDS = 10.0
+"""Time that a request waits for room, at most."""
+MOST_WAITING = 16
+"""Requests of a client that wait for one kind of room, at most."""
+MOMENT = 0.05  # seconds between two looks: memory becomes free in any thread, and tells nobody
+RETRY = 5  # seconds after which a client that is refused may ask again
+
+
+class _Waiter(NamedTuple):
+    """A request that waits: it takes room, is told by the future, and until when it waits."""
+
+    take: Callable[[], None]
+    told: asyncio.Future[None]
+    until: float
+
+
+class FairQueue:
+    """Has requests wait for room. Clients take turns, and those of one client wait for each other."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[_Waiter]] = {}  # the client whose turn it is comes first
+        self._looking: asyncio.Task[None] | None = None
+
+    async def until(self, client: str, take: Callable[[], None]) -> None:
+        """Wait until a function takes room, and refuses no more.
+
+        Args:
+            client: whose request it is.
+            take: takes room. Who asks gives it back, also if this raises after that: the request may be cancelled.
+
+        Raises:
+            RefusedError: it refuses for `SECONDS`, or at once and too many wait.
+        """
+        if client not in self._waiting:
+            with suppress(RefusedError):
+                take()
+                return
+        loop, queue = asyncio.get_running_loop(), self._waiting.setdefault(client, deque())
+        if len(queue) >= MOST_WAITING:
+            raise RefusedError(429, f"{len(queue)} requests like this one wait already", retry_after=RETRY)
+        waiter = _Waiter(take, loop.create_future(), loop.time() + SECONDS)
+        queue.append(waiter)
+        if self._looking is None:
+            self._looking = loop.create_task(self._look())
+        await waiter.told
+
+    async def _look(self) -> None:
+        """Look for room again and again, for one request of each client, as long as some wait."""
+        try:
+            while self._waiting:
+                await asyncio.sleep(MOMENT)
+                for client in list(self._waiting):
+                    self._next_of(client)
+        finally:
+            self._looking = None
+
+    def _next_of(self, client: str) -> None:
+        """Have the first request of a client take room, if there is some. Then others have their turn before."""
+        queue = self._waiting[client]
+        while queue and queue[0].told.done():  # nobody waits any more
+            queue.popleft()
+        if queue:
+            take, told, until = queue[0]
+            try:
+                take()
+            except RefusedError as error:
+                if told.get_loop().time() >= until:
+                    told.set_exception(error)
+            else:
+                told.set_result(None)
+                self._waiting[client] = self._waiting.pop(client)
+        while queue and queue[0].told.done():
+            queue.popleft()
+        if not queue:
+            del self._waiting[client]
 
 
 class AtOnce:
@@ -20,6 +98,22 @@ class AtOnce:
     def __init__(self, most: dict[str, int]) -> None:
         self._most = most
         self._under_way: Counter[tuple[str, str]] = Counter()
+        self._queue = FairQueue()
+
+    @asynccontextmanager
+    async def waited(self, what: str, client: str) -> AsyncIterator[None]:
+        """Count a request while it is under way, once there is room.
+
+        Raises:
+            RefusedError: the client has too many, and those that wait are too many, too, or wait for long.
+        """
+        with ExitStack() as place:
+
+            def take() -> None:
+                place.enter_context(self.counted(what, client))
+
+            await self._queue.until(f"{what} {client}", take)
+            yield
 
     @contextmanager
     def counted(self, what: str, client: str) -> Iterator[None]:
@@ -30,7 +124,8 @@ class AtOnce:
         """
         key = (what, client)
         if self._under_way[key] >= self._most.get(what, 1 << 30):
-            raise RefusedError(429, f"{self._most[what]} requests for api/{what} are under way; wait for one of them")
+            under_way = f"{self._most[what]} requests for api/{what} are under way; wait for one of them"
+            raise RefusedError(429, under_way, retry_after=RETRY)
         self._under_way[key] += 1
         try:
             yield
@@ -54,6 +149,22 @@ class Held:
         self._clients: Counter[str] = Counter()
         self._total = 0
         self._left: deque[tuple[str, int]] = deque()
+        self._queue = FairQueue()
+
+    async def waited(self, client: str, nbytes: int) -> Callable[[], None]:
+        """Do what `take` does, once there is room.
+
+        Raises:
+            RefusedError: there is none for long, or too many wait.
+        """
+        taken: list[Callable[[], None]] = []
+        try:
+            await self._queue.until(client, lambda: taken.append(self.take(client, nbytes)))
+        except BaseException:
+            for free in taken:
+                free()
+            raise
+        return taken[0]
 
     def take(self, client: str, nbytes: int) -> Callable[[], None]:
         """Count bytes.
@@ -66,9 +177,8 @@ class Held:
         self._settle()
         for held, most in zip((self._clients[client], self._total), self._most, strict=True):
             if held and held + nbytes > most:
-                raise RefusedError(
-                    429, f"answers under way hold {size(held)}, this one {size(nbytes)}, at most {size(most)} go; wait"
-                )
+                holds = f"answers under way hold {size(held)}, this one {size(nbytes)}, at most {size(most)} go; wait"
+                raise RefusedError(429, holds, retry_after=RETRY)
         self._clients[client] += nbytes
         self._total += nbytes
         return lambda: self._left.append((client, nbytes))

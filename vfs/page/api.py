@@ -148,7 +148,7 @@ class Api:
         if "POST" in kind.methods and not kind.numbers:
             request = await with_body(request)
         try:
-            with self._at_once.counted(what, request.client):
+            async with self._at_once.waited(what, request.client):
                 self._tally.reads += kind.reads
                 await kind.answering(rest, request, answer)
         except OptionError as error:

@@ -92,7 +92,7 @@ class Computing:
         """Answer with the records of a computation."""
         asked = Asked.of(read_json(await body_of(request.receive)))
         computation = await self._threads(object(), partial(self._plan, key, asked), request.receive)
-        free = self._held.take(request.client, computation.cost)
+        free = await self._held.waited(request.client, computation.cost)
         try:
             await self._send(key, computation, request, answer)
         finally:
