@@ -75,8 +75,8 @@ def serve(
         if unit:
             if not ((options.token or options.tokens) and options.port):
                 raise OptionError(
-                    "--unit: expected --token FILE (or none, or --tokens FILE) and --port N, so that each start has one"
-                    " URL"
+                    "--unit: expected --token FILE (or none) and --port N, so that each start has one URL; or --tokens"
+                    " FILE instead of --token"
                 )
             put_unit(f"vfs serve, port {options.port}", context.obj, background=background, open=open_)
             return
