@@ -34,9 +34,8 @@ from vfs.contents import face_folder
 from vfs.contents.shown import InFace
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree.plans import folder
-from vfs.server import end, is_address, servers
+from vfs.server import end, is_address, listening, servers
 from vfs.server.how import ServeHow
-from vfs.server.server import _listening
 from vfs.server.server import serve as serve_here
 from vfs.serving.failures import FIRST
 from vfs.testing.inside import set_of
@@ -254,7 +253,10 @@ def test_what_a_killed_server_left_is_cleared(scan: Path, runtime: Path) -> None
 
 
 def test_ports(scan: Path) -> None:
-    with _listening("127.0.0.1", None) as one, _listening("127.0.0.1", None) as other:  # before either has a client
+    with (
+        listening.listening("127.0.0.1", None) as one,
+        listening.listening("127.0.0.1", None) as other,
+    ):  # before either has a client
         assert one.getsockname() != other.getsockname()
     with vfs.serve(scan) as first, vfs.serve(scan) as second:
         ports = [urlsplit(one.url).port or 0 for one in (first, second)]
@@ -262,6 +264,44 @@ def test_ports(scan: Path) -> None:
         assert ports[0] != ports[1]
         with pytest.raises(vfs.ServeError, match=rf"port {ports[0]}: cannot listen: Address already in use; another"):
             vfs.serve(scan, port=ports[0])
+
+
+def test_a_socket_of_the_service_manager(scan: Path) -> None:
+    """It listens before the server does, and after: clients wait meanwhile."""
+    code = """
+        import os, sys
+        os.dup2(int(sys.argv[1]), 3)
+        os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "vfs", "serve", sys.argv[2], "--token", "none"])
+    """
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        connected(f"http://127.0.0.1:{listener.getsockname()[1]}/"),
+    ):
+        port = listener.getsockname()[1]
+        command = [sys.executable, "-P", "-c", textwrap.dedent(code), str(listener.fileno()), str(scan)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[listener.fileno()]) as running:
+            try:
+                assert running.stdout is not None
+                assert running.stdout.readline() == f"http://127.0.0.1:{port}/\n"
+                assert status_of(f"http://127.0.0.1:{port}/", "scan.npy") == 200
+            finally:
+                running.terminate()
+        assert listens(f"http://127.0.0.1:{port}/")
+
+
+@pytest.mark.parametrize("given", ["file", "several", "datagrams"])
+def test_what_is_no_socket_to_listen_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as datagrams, (tmp_path / "a").open("wb") as file:
+        monkeypatch.setattr(listening, "FIRST_GIVEN", os.dup((file if given == "file" else datagrams).fileno()))
+        monkeypatch.setenv("LISTEN_FDS", "2" if given == "several" else "1")
+        monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+        with pytest.raises(vfs.ServeError, match="LISTEN_FDS: expected one socket of TCP"):
+            listening.given()
+        assert "LISTEN_FDS" not in os.environ
+        monkeypatch.setenv("LISTEN_FDS", "1")
+        monkeypatch.setenv("LISTEN_PID", "1")
+        assert listening.given() is None  # they are for another process
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from vfs.cli.flags import Datasets, Settings, opens
+from vfs.cli.flags import Datasets, Settings, opens, refuse
 from vfs.cli.mounting import Background, Level, LogLevel, ended_by_ctrl_c, planned
 from vfs.cli.printing import line, put, say
-from vfs.cli.unit import Unit, put_unit
+from vfs.cli.unit import System, Unit, put_unit
 from vfs.errors import OptionError, printable
 from vfs.model.command_options import ServeOptions
 from vfs.model.option_fields import USUAL
@@ -45,6 +45,7 @@ def serve(
     background: Background = False,
     log_level: Level = None,
     unit: Unit = False,
+    system: System = False,
     install_desktop: Annotated[
         bool,
         typer.Option(
@@ -72,13 +73,18 @@ def serve(
         options = settings.options
         assert isinstance(options, ServeOptions)
         plan, what = planned(datasets, settings)
+        refuse({"--system": system and not unit}, "without --unit")
         if unit:
             if not ((options.token or options.tokens) and options.port):
                 raise OptionError(
                     "--unit: expected --token FILE (or none) and --port N, so that each start has one URL; or --tokens"
                     " FILE instead of --token"
                 )
-            put_unit(f"vfs serve, port {options.port}", context.obj, background=background, open=open_)
+            log = [os.path.dirname(os.path.abspath(options.access_log))] if options.access_log else []
+            writes = [*log, *(os.path.abspath(str(one)) for one in (options.cache_dir, options.pyramid_cache) if one)]
+            refuse({"--allow-describe": system and options.allow_describe}, "with --system: it could not write there")
+            what = f"vfs serve, port {options.port}"
+            put_unit(what, context.obj, system, writes, background=background, open=open_)
             return
         how = ServeHow.of(options, plan.sources)
         contents = plan.here()

@@ -1,10 +1,11 @@
-"""Prints a command as a unit of systemd, which starts it whenever the user is logged in.
+"""Prints a command as a unit of systemd, which starts it whenever the user is logged in, or the machine runs.
 
 The format is that of `systemd.service(5)` and `systemd.syntax(7)`.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import sys
@@ -23,6 +24,13 @@ Unit = Annotated[
         "--unit", help="Print a unit of systemd that runs exactly this command whenever you are logged in, and end."
     ),
 ]
+System = Annotated[
+    bool,
+    typer.Option(
+        "--system",
+        help="With --unit: a unit of the machine, not of your login. It runs as you; a server can write nowhere else.",
+    ),
+]
 _UNIT = """\
 [Unit]
 Description={what}
@@ -33,12 +41,33 @@ WorkingDirectory={folder}
 ExecStart={command}
 KillMode=mixed
 Restart=on-failure
-
+{more}
 [Install]
-WantedBy=default.target"""
+WantedBy={target}"""
+_SYSTEM = """\
+User={user}
+LimitNOFILE=65536
+RuntimeDirectory=%N
+RuntimeDirectoryMode=0700
+CacheDirectory=%N
+Environment=XDG_RUNTIME_DIR=%t/%N XDG_CACHE_HOME=%C/%N
+"""
+_LOCKED = """\
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ReadOnlyPaths={folder}
+ReadWritePaths={writes}
+ExecReload=/bin/kill -HUP $MAINPID
+"""
+"""What goes with a server only: a mount needs a program with privileges of its own (fusermount3), and what is mounted
+behind `ProtectSystem` nobody else would see."""
 
 
-def put_unit(what: str, words: Sequence[str], **refused: object) -> None:
+def put_unit(
+    what: str, words: Sequence[str], system: bool = False, writes: Sequence[str] | None = None, **refused: object
+) -> None:
     """Print the unit of a command.
 
     Names on the command line mean in the unit what they mean here, since it runs in the current folder.
@@ -46,6 +75,8 @@ def put_unit(what: str, words: Sequence[str], **refused: object) -> None:
     Args:
         what: the command in words, for the list of services.
         words: those after `vfs`, with --unit among them.
+        system: print one of the machine.
+        writes: folders that a server writes into; None: it is a mount.
         refused: option as in Python -> its value; options with which no unit works.
 
     Raises:
@@ -57,13 +88,29 @@ def put_unit(what: str, words: Sequence[str], **refused: object) -> None:
     if folder.endswith(("\\", " ")):  # a backslash would go on in the next line, and a space be dropped
         raise OptionError(f"{printable(folder)}: expected a folder whose name a unit can hold; start in another one")
     # The names of modules are not looked up in the current folder (-P)
-    command = [sys.executable, "-P", "-m", "vfs", *(word for word in options if word != "--unit"), *rest]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "vfs",
+        *(word for word in options if word not in ("--unit", "--system")),
+        *rest,
+    ]
     for word in [folder, *command]:
         if printable(word) != word:
             raise OptionError(f"{printable(word)}: expected letters that a unit of systemd can hold; rename it")
     program, *arguments = map(_quoted, command)
     line = " ".join([program, *(word.replace("$", "$$") for word in arguments)])
-    put(_UNIT.format(what=what.replace("%", "%%").replace("\\", "/"), folder=folder.replace("%", "%%"), command=line))
+    named = folder.replace("%", "%%")
+    more = _SYSTEM.format(user=getpass.getuser()) if system else ""
+    if system and writes is not None:
+        locked = _LOCKED.format(folder=_quoted(folder), writes=" ".join(map(_quoted, writes)))
+        more += locked if writes else locked.replace("ReadWritePaths=\n", "")
+    target = "multi-user.target" if system else "default.target"
+    unit = _UNIT.format(
+        what=what.replace("%", "%%").replace("\\", "/"), folder=named, command=line, more=more, target=target
+    )
+    put(unit)
 
 
 def _quoted(word: str) -> str:

@@ -12,8 +12,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from vfs.model.wording import option, option_names
 from vfs.page.computing import passed
 from vfs.server.accepting import Acceptor, more_descriptors
 from vfs.server.how import ServeHow
+from vfs.server.listening import address, given, listening
 from vfs.serving.child import Ready, run
 from vfs.serving.entry import Entry
 from vfs.serving.failures import Failures
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vfs.http")
 
-PORT = 8765
-"""The port without `port`; if it is taken, the next one that is free."""
-FURTHER = 100  # so many ports are tried
 BACKLOG = 2048  # connections that may wait to be accepted
 PATIENCE = 5  # seconds that responses have to end when the server ends
 WORKERS = max(4, os.cpu_count() or 1)
@@ -88,17 +87,21 @@ def serve(
     if how.workers is not None and how.workers < 1:
         raise OptionError(f"{option(workers=how.workers)}: expected a number, at least 1")
     more_descriptors()
+    taken = given()
+    if taken is not None:
+        name = taken.getsockname()
+        how = replace(how, host=name[0], port=name[1])
     secret = _secret(how)
     origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
     if "*" in names and not secret:
         raise OptionError(f"{option(allow_host='*')} goes only with a token, which is the secret then")
     web = _web_server()
     encryption = _encryption(how.tls_cert, how.tls_key)
-    with _listening(how.host, how.port) as listener:
-        address = _address(listener, how.host, encryption is not None)
+    with taken or listening(how.host, how.port) as listener:
+        where = address(listener, how.host, encryption is not None)
         logins = encryption is not None or is_loopback(how.host)
         guard = Guard(secret, how.host, names, origins, tuple(map(framer_of, how.embed)), logins)
-        run = _Run(contents, guard, address, how, ready, watch, log_how)
+        run = _Run(contents, guard, where, how, ready, watch, log_how)
         return asyncio.run(run.run(web, listener, encryption))
 
 
@@ -164,62 +167,6 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def _listening(host: str, port: int | None) -> Iterator[socket.socket]:
-    """Listen on a host and port until the block ends.
-
-    Raises:
-        ServeError: that cannot be.
-    """
-    if port is not None and not 0 <= port < 1 << 16:
-        raise OptionError(f"{option(port=port)}: expected 0 (a free one) to 65535")
-    try:
-        family, _, _, _, where = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    except (OSError, UnicodeError) as error:
-        raise ServeError(
-            errno.EADDRNOTAVAIL,
-            f"{printable(host)}: expected a host of this machine: {getattr(error, 'strerror', None) or error}",
-        ) from None
-    for tried in [port] if port is not None else range(PORT, PORT + FURTHER):
-        try:
-            listener = _listener(family, (where[0], tried, *where[2:]))
-            break
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or tried in (port, PORT + FURTHER - 1):
-                hint = "; another program listens there" if error.errno == errno.EADDRINUSE else ""
-                raise ServeError(
-                    error.errno or errno.EIO,
-                    f"{printable(host)}, port {tried}: cannot listen: {error.strerror}{hint}",
-                ) from None
-    with listener:
-        yield listener
-
-
-def _listener(family: socket.AddressFamily, where: Any) -> socket.socket:
-    """Return a socket that listens somewhere: several may be bound there until one listens (`SO_REUSEADDR`).
-
-    Raises:
-        OSError: another one does, or nothing can.
-    """
-    # With the protocol named, asyncio sends short segments at once; else a body would wait 40 ms for the head's receipt
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen()
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _address(listener: socket.socket, host: str, encrypted: bool) -> str:
-    """Return the address of a server as a URL, without the token."""
-    name = listener.getsockname()
-    shown = {"": "localhost", "0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    return f"{'https' if encrypted else 'http'}://{f'[{shown}]' if ':' in shown else shown}:{name[1]}/"
 
 
 class _Run:
